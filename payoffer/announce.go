@@ -118,7 +118,7 @@ func (e *EmailConfig) options() options {
 }
 
 // provision returns the endpoint, nil if its address is empty.
-func (a *AnnounceConfig) provision(r *resolver) announce.Sink {
+func (a *AnnounceConfig) provision(r *resolver) announce.Endpoint {
 	switch {
 	case a.URL != "" && a.Ntfy != nil, a.URL != "" && a.Email != nil, a.Ntfy != nil && a.Email != nil:
 		r.fail("announce", errors.New("a webhook, a topic of ntfy and a mailbox are separate endpoints; write an entry for each"))
@@ -137,7 +137,7 @@ func (a *AnnounceConfig) provision(r *resolver) announce.Sink {
 	return nil
 }
 
-func (n *NtfyConfig) provision(r *resolver) announce.Sink {
+func (n *NtfyConfig) provision(r *resolver) announce.Endpoint {
 	url := r.upstream("announce ntfy", n.URL)
 	if url == "" {
 		return nil
@@ -149,7 +149,7 @@ func (n *NtfyConfig) provision(r *resolver) announce.Sink {
 	return announce.Ntfy{URL: url, Token: r.secret("announce ntfy token", n.Token)}
 }
 
-func (e *EmailConfig) provision(r *resolver) announce.Sink {
+func (e *EmailConfig) provision(r *resolver) announce.Endpoint {
 	const name = "announce email"
 	to := resolve(r, name, e.To, offer.ParseMailbox)
 	if r.replace(e.To) == "" {

@@ -78,7 +78,7 @@ func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+database+"the ledger on PostgreSQL "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
 	ledger postgres {env.OFFER_TEST_DSN}
-The ledger of before keeps what it holds, and takes nothing any more.
+The old ledger keeps its data and accepts no more payments.
 `, out)
 	require.ErrorContains(t, i.load(smallest), "moved to another database")
 	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))

@@ -48,11 +48,10 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 	const all = `for "caddy pay-offer"; there are: announcements, check, init, intents, ledger, pay, qr, received, record, resolve, rotate-key, site, verify, watch`
 	for want, args := range map[string][]string{
 		`unknown command "bakcup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "bakcup", "x.db"},
-		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db", "--config", "y"},
-		`unknown command "nonsense" ` + all:  {"nonsense", "--help"},
-		`unknown command "nonsenses" ` + all: {"nonsenses", "-h"},
-		`unknown command "foo" ` + all:       {"foo"},
-		`unknown command "" ` + all:          {""},
+		`unknown command "Backup" for "caddy pay-offer ledger"; there are: backup, forget-keys, move, restore`: {"ledger", "Backup", "x.db"},
+		`unknown command "recieved" ` + all: {"recieved"},
+		`unknown command "foo" ` + all:      {"foo"},
+		`unknown command "" ` + all:         {""},
 	} {
 		out, err := run(args...)
 		require.EqualError(t, err, want)
@@ -179,5 +178,5 @@ func TestCommandVerifyChecksTheQuoteOfARunningServer(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Contains(t, out, "VALID offer: "+offer.Host(i.service)+" asks 42 USDC on base-sepolia (eip155:84532)")
-	require.Contains(t, out, "to 0x52908400098527886E0F7030069857D2E4169EE7 (exact); it holds until 20")
+	require.Contains(t, out, "to 0x52908400098527886E0F7030069857D2E4169EE7 (exact); it is valid until 20")
 }

@@ -115,7 +115,7 @@ func TestLostKeysAreForgottenKnowingly(t *testing.T) {
 		out, err := k.ledgerCommand(k.ledger, "forget-keys")
 		require.NoError(t, err)
 		did, _, _ := strings.Cut(keys[0], "#")
-		require.Contains(t, out, "\n"+k.ledgerName()+" has forgotten the keys of "+did+", qr: what was signed with keys that are lost cannot be verified any more\n")
+		require.Contains(t, out, "\n"+k.ledgerName()+" has forgotten the keys of "+did+", qr: receipts signed with lost keys can no longer be verified\n")
 		out, err = k.ledgerCommand(k.ledger, "forget-keys")
 		require.NoError(t, err)
 		require.Contains(t, out, "\n"+k.ledgerName()+" remembers no keys; nothing was changed\n")

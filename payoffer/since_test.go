@@ -69,7 +69,7 @@ func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
 	h := sinceEverywhere("2026-11-01")
 	h.Bitcoin.Esplora = []string{"off"}
 	for _, option := range []string{"api_key", "esplora", "token"} {
-		require.Contains(t, warnings(h), "since has no effect without "+option)
+		require.Contains(t, warnings(h), "missing="+option)
 	}
 	h.Card.PaymentLink, h.Card.APIKey = "plink_1", "{env.OFFER_TEST_HIDDEN}"
 	h.Bitcoin.Esplora = nil
@@ -78,5 +78,5 @@ func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
 
 	lines, _ := warned(t, strings.Replace(smallest, "/pay\n", "/pay {\n\t\t\tsince 2026-11-01\n\t\t}\n", 1))
 	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], "since has no effect without api_key")
+	require.Contains(t, lines[0], `"missing":"api_key"`)
 }

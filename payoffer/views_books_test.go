@@ -108,7 +108,8 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 	require.NoError(t, announce.Load(t.Context(), announcer))
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	work.Go(func() { announcer.Run(ctx) })
+	work.Add(1)
+	announcer.Begin(ctx, work.Done)
 	b.stop = func() { cancel(); work.Wait() }
 	return b
 }

@@ -234,7 +234,7 @@ func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
 	require.NoError(t, caddy.Stop())
 
 	h.set("CARD_URL=https://buy.stripe.com/1", "LEDGER="+ledgers[0])
-	require.ErrorContains(t, h.load(), "the ledger holds the pretend payments of a demo")
+	require.ErrorContains(t, h.load(), "the ledger contains the simulated payments of a demo")
 	h.set("LEDGER=" + filepath.Join(h.storage, "real.db"))
 	require.NoError(t, h.load())
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -23,39 +25,32 @@ const maxBody = 64 << 10 // bytes of a request
 
 // Payments quotes and takes x402 payments. *x402.Service implements it.
 type Payments interface {
-	// Accepts returns the ways to pay by x402, none without a USDC rail.
-	Accepts() []x402.Requirements
-	// Quote returns the current quote. The same pointer means the same quote.
-	Quote() *x402.Quote
-	// Required returns the version 2 quote with an error text.
-	Required(reason string) x402.PaymentRequired
-	// Hint says why a client may refuse to pay. It needs a USDC rail.
-	Hint() string
+	Accepts() []x402.Requirements                // the ways to pay by x402, none without a USDC rail
+	Quote() *x402.Quote                          // the current quote; the same pointer means the same quote
+	Required(reason string) x402.PaymentRequired // the version 2 quote with an error text
+	Hint() string                                // why a client may refuse to pay; needs a USDC rail
 	// Pay verifies and settles a payment.
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
 }
 
 // Config configures an endpoint. Only Challenges is optional.
 type Config struct {
-	Offer *offer.Offer
-	// Live is called for every quote and must not block.
-	Live     func() offer.Live
-	Payments Payments
-	// Challenges issues and reads MPP challenges; nil if MPP is off.
-	Challenges *mpp.Issuer
+	Offer      *offer.Offer
+	Live       func() offer.Live // is called for every quote and must not block
+	Payments   Payments
+	Challenges *mpp.Issuer // nil if MPP is off
 	// Summary returns the report of received payments without receipts, as JSON.
-	Summary func(ctx context.Context) (json.RawMessage, error)
-	// PaidURL returns the page of a payment for its payer, or an empty string.
-	PaidURL func(x402.Outcome) string
-	// ClientIP returns the address by which the rate limit counts a request.
-	ClientIP func(r *http.Request) string
+	Summary  func(ctx context.Context) (json.RawMessage, error)
+	PaidURL  func(x402.Outcome) string    // the page of a payment for its payer, or empty
+	ClientIP func(r *http.Request) string // the address by which the rate limit counts a request
 	Logger   *slog.Logger
 }
 
 // Endpoint answers POST /mcp.
 type Endpoint struct {
 	Config
-	mcp      func() http.Handler // of the MCP SDK, created at the first MCP request
+	server   func() *mcp.Server  // of the MCP SDK, created at the first MCP request
+	mcp      func() http.Handler // of the server
 	quoted   atomic.Pointer[quote]
 	loopback bool // whether base_url is on loopback
 }
@@ -66,9 +61,13 @@ func New(c Config) (*Endpoint, error) {
 		return nil, errors.New("agent: a field of Config is not set")
 	}
 	e := &Endpoint{Config: c, loopback: isLoopback(c.Offer.BaseURL)}
-	e.mcp = sync.OnceValue(e.newMCP)
+	e.server, e.mcp = sync.OnceValue(e.newServer), sync.OnceValue(e.newHandler)
 	return e, nil
 }
+
+// Server returns the server of the MCP SDK, to which tests add the fixtures of the
+// conformance suite.
+func (e *Endpoint) Server() *mcp.Server { return e.server() }
 
 // ServeHTTP answers one JSON-RPC message. The caller has checked the method.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {

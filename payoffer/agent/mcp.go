@@ -31,10 +31,9 @@ var mcpMethods = []string{
 	"subscriptions/listen",
 }
 
-// newMCP returns the handler of the MCP SDK. It is stateless, so that any instance can
-// answer any request. It announces no changes, so subscriptions end at once. The Host
-// check of the SDK is off, because it is wrong behind a proxy; allows replaces it.
-func (e *Endpoint) newMCP() http.Handler {
+// newServer returns the server of the MCP SDK. It announces no changes, so that
+// subscriptions end at once.
+func (e *Endpoint) newServer() *mcp.Server {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
 	}
@@ -54,7 +53,13 @@ func (e *Endpoint) newMCP() http.Handler {
 	e.addResources(server)
 	e.addPrompt(server)
 	server.AddReceivingMiddleware(e.recoverPanics, bindPayment)
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+	return server
+}
+
+// newHandler returns a stateless handler, so that any instance can answer any request. The
+// SDK's check of the Host is wrong behind a proxy; allows replaces it.
+func (e *Endpoint) newHandler() http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return e.server() },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
 }
 

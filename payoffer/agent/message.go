@@ -20,9 +20,7 @@ const (
 	codeInternal       = -32603
 )
 
-// maxInteger is the largest integer that every JSON parser keeps exactly
-// (RFC 7493 section 2.2).
-const maxInteger = 1<<53 - 1
+const maxInteger = 1<<53 - 1 // which every JSON parser keeps exactly (RFC 7493 section 2.2)
 
 // call is one JSON-RPC 2.0 message of a client.
 type call struct {
@@ -79,8 +77,7 @@ func parse(body []byte) (call, *fault) {
 	return c, nil
 }
 
-// validID accepts the IDs that JSON-RPC, MCP and A2A can all return unchanged: a string,
-// an exact integer, and null.
+// validID accepts what all protocols can return unchanged: a string, an integer, and null.
 func validID(id jsontext.Value) bool {
 	if id == nil || id[0] == '"' || string(id) == "null" {
 		return true

@@ -111,8 +111,7 @@ func (e *Endpoint) describe(methods []offer.Method) string {
 // oneLine prevents an operator's text from looking like lines of this program.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// noInput is the schema that MCP recommends for a tool without parameters. Arguments are
-// ignored.
+// noInput is the schema that MCP recommends for a tool whose arguments are ignored.
 var noInput = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 
 // outputSchema describes terms and outcomes; a result is one of them. The members of
@@ -150,8 +149,7 @@ type report struct {
 	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer alone: whoever has the address can read it"`
 }
 
-// isRejected reports whether a payment was not and will not be charged, so that the client
-// may be asked to pay again.
+// isRejected reports whether a payment was not and will not be charged.
 func isRejected(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
 
 // report describes every outcome but a rejection.

@@ -1,17 +1,13 @@
-// Package announce tells others of what happens to an offer's receipts: as
-// events of the server, as lines of its log, by webhooks that follow the Standard
-// Webhooks specification 1.0.0 (https://www.standardwebhooks.com), by messages to
-// a topic of ntfy (https://docs.ntfy.sh/publish/), and by e-mail.
+// Package announce notifies endpoints of each change of an offer's receipts: by events
+// of Caddy, log lines, signed webhooks (Standard Webhooks 1.0.0), ntfy and e-mail.
 //
-// The ledger's transitions are the outbox. Each receiver has a position of its
-// own there, which moves only after the receiver has taken an announcement:
-// every transition is announced at least once and in the order of commits,
-// across failures and restarts. A crash between the two announces one again,
-// with the same id. A receiver that is new begins with the next transition.
+// The ledger's transitions are the outbox. Each endpoint has its own position there,
+// which advances after the endpoint acknowledged an event: every transition is delivered
+// at least once, in the order of commits. A repeated delivery has the same id. A new
+// endpoint starts after the newest transition.
 //
-// Deliveries to an unreachable receiver are retried until it answers. An event that
-// a working receiver refuses for three days is logged and skipped, so that the later
-// ones are delivered; the change stays in the feed.
+// Deliveries to an unreachable endpoint are retried until it answers. An event that
+// a working endpoint refuses for three days is logged and skipped; it stays in the feed.
 package announce
 
 import (
@@ -27,9 +23,10 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Ledger is the outbox; *ledger.Ledger is one, and says what each method does.
+// Ledger is the outbox. *ledger.Ledger implements and documents it.
 type Ledger interface {
 	Totals(ctx context.Context, offer string) ([]ledger.Total, error)
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
@@ -39,50 +36,48 @@ type Ledger interface {
 	RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error)
 }
 
-// Sink is an address that receives announcements: a Webhook, an Ntfy or an Email.
-type Sink interface {
-	// receiver checks the address, and calls nobody.
+// Endpoint is a Webhook, an Ntfy or an Email.
+type Endpoint interface {
+	// receiver checks the address. It does no I/O.
 	receiver(c *Config) (receiver, error)
 }
 
-// receiver is how one is reached.
+// receiver is a checked Endpoint.
 type receiver struct {
-	// form and address name it in the ledger. The address may hold a key, so that
-	// only its sum stands there, and only the host is logged.
+	// form and address name the endpoint in the ledger. The address may contain a key:
+	// the ledger stores only its hash, and logs contain only the host.
 	form, address, host string
-	// deliver tries once to make the receiver take an event.
+	// deliver attempts one delivery.
 	deliver func(context.Context, event) failure
 }
 
-// name is that in the ledger.
+// name is the name in the ledger.
 func (r receiver) name() string {
 	sum := sha256.Sum256([]byte(r.address))
 	return r.form + ":" + hex.EncodeToString(sum[:16])
 }
 
-// Config says what is announced, and to whom.
+// Config describes an Announcer.
 type Config struct {
 	OfferID string // in the ledger
 	BaseURL string // the origin of the offer's service, or empty
-	// TestOffer says that all chain rails of the offer are on test networks, so
-	// that test money counts as long as the ledger holds no real money.
+	// TestOffer means that all chain rails use test networks. Test money then counts
+	// while the ledger contains no real money.
 	TestOffer bool
-	// Emit raises an event of the server and returns when it was handled; the
-	// error is that of a handler. nil for none.
+	// Emit raises a Caddy event and returns the error of a handler; nil for none.
 	Emit func(name string, data map[string]any) error
-	// Journal takes a line for every transition; nil for none.
-	Journal *slog.Logger
-	Sinks   []Sink
-	// Owner tells this announcer from all others on the ledger, also from
-	// those before and after it in the same process. Required.
+	// Journal logs one line for each transition; nil for none.
+	Journal   *slog.Logger
+	Endpoints []Endpoint
+	// Owner is unique among all announcers that use the ledger. Required.
 	Owner string
-	// Sent is told of each try to send an e-mail: the status of the last answer, 0
-	// for none, and how long it took. nil tells nobody.
+	// Sent is called after each attempt to send an e-mail, with the status of the last
+	// reply (0 for none) and the duration; may be nil.
 	Sent func(host string, status int, took time.Duration)
-	// Dial reaches mail servers; nil is a net.Dialer's.
+	// Dial connects to mail servers; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// PollEvery is how often the outbox is looked at where Notify tells of all that
-	// is in it, other instances' transitions included; default 2 s.
+	// PollEvery is the poll interval of the outbox; default 2 s. It can be long if
+	// Notify is called for the transitions of all instances.
 	PollEvery time.Duration
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -92,14 +87,14 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Announcer announces the transitions of one offer.
+// Announcer delivers the transitions of one offer.
 type Announcer struct {
-	config *Config
-	sinks  []*sink
+	config      *Config
+	subscribers []*subscriber
 }
 
-// New checks the configuration and calls nobody. An error says which receiver
-// it is about by its place and its host.
+// New checks the configuration and does no I/O. An error names the endpoint by its
+// number and host.
 func New(c Config) (*Announcer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	c.PollEvery = cmp.Or(c.PollEvery, pollEvery)
@@ -108,59 +103,63 @@ func New(c Config) (*Announcer, error) {
 	}
 	a := &Announcer{config: &c}
 	if c.Emit != nil {
-		a.sinks = append(a.sinks, newSink(&c, "events", "events", announced, c.raise))
+		a.subscribers = append(a.subscribers, newSubscriber(&c, "events", "events", announced, c.raise))
 	}
 	if c.Journal != nil {
-		a.sinks = append(a.sinks, newSink(&c, "log", "log", everything, c.write))
+		a.subscribers = append(a.subscribers, newSubscriber(&c, "log", "log", everything, c.write))
 	}
-	places := make(map[string]int)
-	for i, s := range c.Sinks {
-		r, err := s.receiver(&c)
+	numbers := make(map[string]int)
+	for i, e := range c.Endpoints {
+		r, err := e.receiver(&c)
 		if err != nil {
-			return nil, fmt.Errorf("receiver %d of announcements: %w", i+1, err)
+			return nil, fmt.Errorf("announce: endpoint %d: %w", i+1, err)
 		}
-		if first, twice := places[r.name()]; twice {
-			return nil, fmt.Errorf("receivers %d and %d of announcements have the same address (host %q); leave one out", first, i+1, r.host)
+		if first, duplicate := numbers[r.name()]; duplicate {
+			return nil, fmt.Errorf("announce: endpoints %d and %d have the same address (host %q); remove one", first, i+1, r.host)
 		}
-		places[r.name()] = i + 1
-		a.sinks = append(a.sinks, newSink(&c, r.name(), r.host, announced, r.deliver))
+		numbers[r.name()] = i + 1
+		a.subscribers = append(a.subscribers, newSubscriber(&c, r.name(), r.host, announced, r.deliver))
 	}
 	return a, nil
 }
 
-// raise raises an event of the server.
-func (c *Config) raise(_ context.Context, e event) failure {
-	if c.Emit(e.kind, e.data) != nil {
-		return failure{code: codeHandler} // the error may hold anything, and the server has logged it
+// Load reads the positions of all announcers of one ledger in one statement. It is called
+// before anything is recorded, so that a new endpoint misses nothing.
+func Load(ctx context.Context, all ...*Announcer) error {
+	owners := make(map[ledger.SinkKey]string)
+	for _, a := range all {
+		for _, s := range a.subscribers {
+			owners[s.key()] = a.config.Owner
+		}
 	}
-	return failure{}
+	if len(owners) == 0 {
+		return nil
+	}
+	now := all[0].config.Now().Unix()
+	positions, err := all[0].config.Ledger.LeaseSinks(ctx, owners, now, now) // until now: no lease is kept
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		for _, s := range a.subscribers {
+			position, held := positions[s.key()]
+			s.setLease(position, held, now)
+		}
+	}
+	return nil
 }
 
-// client calls receivers over HTTP.
-func (c *Config) client() source.Client {
-	return source.Client{Transport: c.Transport, Timeout: deliveryTimeout}
-}
-
-// Run announces until ctx ends; it may be called again afterwards. What is being
-// sent then is given a moment to be taken, so that it is not sent again after a
-// restart. One receiver never waits for another.
-func (a *Announcer) Run(ctx context.Context) {
-	done := make(chan struct{})
-	a.Begin(ctx, func() { close(done) })
-	<-done
-}
-
-// Begin is Run that does not wait: it calls ended when Run would return. A receiver whose
-// place Load has read begins with what Notify tells of.
+// Begin delivers until ctx ends, and then calls ended. It does not wait. A delivery in
+// progress gets a moment to finish. Endpoints do not wait for each other.
 func (a *Announcer) Begin(ctx context.Context, ended func()) {
-	if len(a.sinks) == 0 {
+	if len(a.subscribers) == 0 {
 		context.AfterFunc(ctx, ended)
 		return
 	}
-	done := source.After(len(a.sinks), ended)
-	for _, s := range a.sinks {
+	done := source.After(len(a.subscribers), ended)
+	for _, s := range a.subscribers {
 		first := time.Duration(0)
-		if s.known {
+		if s.known { // Notify reports what was recorded since
 			first = a.config.PollEvery
 		}
 		s.loop.BeginIn(ctx, first, func() {
@@ -170,37 +169,57 @@ func (a *Announcer) Begin(ctx context.Context, ended func()) {
 	}
 }
 
-// Notify says that there may be transitions to announce, which are found without
-// it after PollEvery. It never blocks.
+// Notify polls the outbox now. It never blocks.
 func (a *Announcer) Notify() {
-	for _, s := range a.sinks {
+	for _, s := range a.subscribers {
 		s.loop.Wake()
 	}
 }
 
-// SinkHealth says how well a receiver is reached.
-type SinkHealth struct {
-	// Host is the receiver's host, with its port where the address has one, "events"
-	// for the events of the server, or "log" for its log. Two receivers may share a
-	// host.
+// EndpointHealth is the state of deliveries to one endpoint.
+type EndpointHealth struct {
+	// Host is the host, with the port if the address has one, or "events" or "log". Two
+	// endpoints may have the same host.
 	Host string
-	// Behind is how many transitions the receiver has not taken yet, counted
-	// up to 100; 0 while another instance announces to it.
+	// Behind is the number of transitions to deliver, counted up to 100; 0 while another
+	// instance delivers them.
 	Behind int64
-	// LastError is why it takes none now: unreachable, timeout, redirected,
-	// gone, rate_limited, refused, server_error, deferred, unencrypted,
-	// unauthorized, handler_failed or ledger_unavailable; empty while it takes them.
+	// LastError is a code of delivery.go, empty after a success.
 	LastError string
 }
 
-// Sinks says how well each receiver is reached. It never blocks on one.
-func (a *Announcer) Sinks() []SinkHealth {
-	all := make([]SinkHealth, len(a.sinks))
-	for i, s := range a.sinks {
+// Health returns the state of each endpoint. It never blocks.
+func (a *Announcer) Health() []EndpointHealth {
+	all := make([]EndpointHealth, len(a.subscribers))
+	for i, s := range a.subscribers {
 		all[i] = *s.health.Load()
-		if trouble, _ := s.loop.Last(); trouble != "" {
+		if code, _ := s.loop.Last(); code != "" {
 			all[i].LastError = codeLedger
 		}
 	}
 	return all
+}
+
+// raise raises a Caddy event.
+func (c *Config) raise(_ context.Context, e event) failure {
+	if c.Emit(e.kind, e.data) != nil {
+		return failure{code: codeHandler} // Caddy has logged the error
+	}
+	return failure{}
+}
+
+// write logs a change with all that an operator looks a payment up by. The URL of the
+// receipt's page is a secret of the payer: the line has the command that prints it.
+func (c *Config) write(ctx context.Context, e event) failure {
+	t, message, unit := e.of, "a receipt has changed", offer.UnitOf(e.of.Asset)
+	if e.change.New() {
+		message = "a receipt is new"
+	}
+	c.Journal.InfoContext(ctx, message,
+		"change", e.change.Told(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.data["amountUsdDecimal"], "refunded", unit.Format(t.Refunded),
+		"before", string(t.From), "status", string(t.To), "evidence", string(t.EvidenceLevel), "counted", e.counted,
+		"own", t.Own, "testnet", t.Testnet, "reference", t.ExternalID, "number", t.ReceiptID, "version", t.Version,
+		"cause", t.Cause, "cursor", t.Bookmark().String(), "id", e.id,
+		"page", fmt.Sprintf("caddy pay-offer received --receipts --before %d --offer %s", t.ReceiptID+1, t.Offer))
+	return failure{}
 }

@@ -16,14 +16,14 @@ import (
 // Only money that is new, or that arrives now, reads as received, and every other
 // change says from what to what and why, wherever it is told.
 func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
-	d, j := newDesk(t), new(journal)
-	require.NoError(t, d.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"}))
+	d, j := newFixture(t), new(journal)
+	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"}))
 	hook, topic, post := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t)
-	a := d.configured(Config{Journal: j.logger(), Sinks: []Sink{Webhook{URL: hook.URL()}, Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}}, Transport: hook.Transport()})
+	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: hook.URL()}, Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}}, Transport: hook.Transport()})
 	last := map[string]string{} // the line that names the last version of each payment
 	for _, c := range sightings.Changes() {
 		for _, s := range c.Life {
-			receipts, err := d.book.Record(t.Context(), nil, s)
+			receipts, err := d.outbox.Record(t.Context(), nil, s)
 			require.NoError(t, err, c.Name)
 			require.Len(t, receipts, 1)
 			last[c.Name] = fmt.Sprintf("Receipt %d of pay.example, version %d.\n", receipts[0].ID, receipts[0].Version)
@@ -32,8 +32,8 @@ func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
 	for range 2 { // there are more than one reading brings
 		a.rounds(t.Context())
 	}
-	for _, s := range a.Sinks() {
-		require.Equal(t, SinkHealth{Host: s.Host}, s)
+	for _, s := range a.Health() {
+		require.Equal(t, EndpointHealth{Host: s.Host}, s)
 	}
 
 	messages, letters, hooks, lines := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}

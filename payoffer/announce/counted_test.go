@@ -23,9 +23,9 @@ func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
 			"payment_confirmed usdc:eip155:84532:0xbb:0:1 confirmed refunded=0 counted=false",
 		},
 	} {
-		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 		a := d.configured(Config{
-			TestOffer: testOffer, Sinks: []Sink{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
+			TestOffer: testOffer, Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
 		})
 		for _, s := range []ledger.Sighting{
 			usdcSighting("0xaa", ledger.StatusConfirmed), cardSighting("pi_1", ledger.StatusConfirmed), usdcSighting("0xbb", ledger.StatusConfirmed),

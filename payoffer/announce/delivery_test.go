@@ -13,7 +13,7 @@ import (
 type reply = payoffertest.AnnouncedReply
 
 func TestEveryTransitionIsAnnouncedOnceAndInOrder(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	d.pay() // before anybody listened
 	a := d.announcer(receiver)
 	d.record(usdcSighting("0xaa", ledger.StatusSeen), cardSighting("pi_x", ledger.StatusSeen))
@@ -32,13 +32,13 @@ func TestEveryTransitionIsAnnouncedOnceAndInOrder(t *testing.T) {
 
 func TestMoreThanABatchIsAnnouncedWhole(t *testing.T) {
 	t.Parallel()
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	for range batch + 3 {
 		d.pay()
 	}
 	for _, want := range []time.Duration{0, pollEvery} { // the rest is due at once
-		pause, err := a.sinks[0].round(t.Context())
+		pause, err := a.subscribers[0].poll(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, pause)
 	}
@@ -46,9 +46,9 @@ func TestMoreThanABatchIsAnnouncedWhole(t *testing.T) {
 }
 
 func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
-	require.NoError(t, d.book.Register(t.Context(), ledger.Account{Offer: "other.example", ID: "plink_2", Rail: "card"}))
+	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: "other.example", ID: "plink_2", Rail: "card"}))
 	foreign := cardSighting("pi_other", ledger.StatusConfirmed)
 	foreign.Offer, foreign.Account = "other.example", "plink_2"
 	d.record(foreign)
@@ -76,7 +76,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 		"answer lost on return": {reply{Drop: true}, "unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+			d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 			a := d.announcer(receiver)
 			d.pay()
 			d.pay()
@@ -84,7 +84,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 			a.rounds(t.Context())
 			require.Len(t, receiver.Requests(), 1)
 			require.Empty(t, taken(t, receiver))
-			require.Equal(t, SinkHealth{Host: receiver.Host(), Behind: 2, LastError: test.code}, a.Sinks()[0])
+			require.Equal(t, EndpointHealth{Host: receiver.Host(), Behind: 2, LastError: test.code}, a.Health()[0])
 			a.rounds(t.Context())
 			require.Len(t, receiver.Requests(), 1, "not before the pause is over")
 
@@ -97,7 +97,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 			d.clock.pass(pauseFirst)
 			a.rounds(t.Context())
 			require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
-			require.Equal(t, SinkHealth{Host: receiver.Host()}, a.Sinks()[0])
+			require.Equal(t, EndpointHealth{Host: receiver.Host()}, a.Health()[0])
 			d.requireLogged(1, "level=WARN")
 			d.requireLogged(1, "level=INFO")
 			d.requireLogged(2, receiver.Host())
@@ -110,7 +110,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 }
 
 func TestAReceiverThatAsksForAPauseGetsIt(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	d.pay()
 	receiver.Script(reply{Status: 503, RetryAfter: "600"})
@@ -121,42 +121,4 @@ func TestAReceiverThatAsksForAPauseGetsIt(t *testing.T) {
 	d.clock.pass(time.Second)
 	a.rounds(t.Context())
 	require.Len(t, taken(t, receiver), 1)
-}
-
-func TestAReceiverThatFailsHoldsUpNoOther(t *testing.T) {
-	d, bad, good := newDesk(t), payoffertest.NewReceiver(t), payoffertest.NewReceiver(t)
-	events := []string{}
-	bad.Down()
-	a := d.configured(Config{
-		Emit: func(name string, data map[string]any) error {
-			events = append(events, name+" "+payoffertest.Untagged(t, data["id"].(string)))
-			return nil
-		},
-		Sinks: []Sink{Webhook{URL: bad.URL()}, Webhook{URL: good.URL()}}, Transport: good.Transport(),
-	})
-	d.pay()
-	d.pay()
-	a.rounds(t.Context())
-	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, good))
-	require.Equal(t, []string{"payment_confirmed card:pi_1:1", "payment_confirmed card:pi_2:1"}, events)
-	require.Equal(t, []string{"events", bad.Host(), good.Host()}, []string{a.Sinks()[0].Host, a.Sinks()[1].Host, a.Sinks()[2].Host})
-	require.Equal(t, "unreachable", a.Sinks()[1].LastError)
-
-	bad.Up()
-	d.clock.pass(pauseFirst)
-	a.rounds(t.Context())
-	require.Equal(t, taken(t, good), taken(t, bad))
-	require.Len(t, events, 2)
-}
-
-func TestPausesDoubleUpToFiveMinutes(t *testing.T) {
-	var got []time.Duration
-	for failures := 1; failures <= 9; failures++ {
-		got = append(got, pause(failures, failure{code: codeRefused}, 0)/time.Second)
-	}
-	require.Equal(t, []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300}, got)
-	require.Equal(t, pauseMost, pause(1_000_000, failure{code: codeRefused}, 0), "for good")
-	require.Equal(t, 4*time.Second, pause(1, failure{code: codeRefused}, 1), "spread over a fifth")
-	require.Equal(t, time.Minute, pause(1, failure{code: codeLimited, wait: time.Minute}, 1))
-	require.Equal(t, 10*time.Second, pause(2, failure{code: codeLimited, wait: time.Second}, 0))
 }

@@ -1,7 +1,6 @@
 package announce
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -16,115 +15,88 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail"
-	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Email is a mailbox, and the server that takes mail for it.
+// Email is a mailbox and the mail server that messages to it are sent through.
 type Email struct {
-	To     string // the mailbox, bare
+	To     string // the mailbox, without a name
 	Server string // host:port
-	From   string // the sender's mailbox, bare; that of To if empty
-	// User and Password log in; nobody does without a user.
+	From   string // the sender's mailbox; default To
+	// User and Password log in, unless User is empty.
 	User, Password string
-	// TLS is how the way to the server is encrypted: "starttls", "implicit", "off",
-	// which is for loopback alone, or empty for what ChooseTLS finds.
+	// TLS is "starttls", "implicit", "off" (for loopback only), or empty for the default
+	// of ChooseTLS.
 	TLS string
 }
 
-// ChooseTLS says how the way to a mail server is encrypted. Without a word for it
-// that is implicit at port 465 (RFC 8314), off on this machine, and starttls
-// everywhere else.
-func ChooseTLS(server, word string) (string, error) {
+// ChooseTLS returns how the connection to a mail server is encrypted. The default is
+// implicit on port 465 (RFC 8314), off on loopback, and starttls elsewhere.
+func ChooseTLS(server, option string) (string, error) {
 	host, port, err := net.SplitHostPort(server)
-	if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == '@' }) {
-		return "", errors.New("this is not a mail server; write host and port, as in mail.example.org:587")
+	if _, invalid := strconv.ParseUint(port, 10, 16); err != nil || invalid != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == '@' }) {
+		return "", errors.New("this is not a mail server; write host and port, for example mail.example.org:587")
 	}
 	local := offer.IsLoopback(host)
-	switch word {
-	case "starttls", "implicit":
-	case "off":
-		if !local {
-			return "", fmt.Errorf("the way to host %q would not be encrypted; leave out 'tls off', which is for a mail server on this machine", host)
-		}
-	case "":
-		switch {
-		case port == "465":
-			word = "implicit"
-		case local:
-			word = "off"
-		default:
-			word = "starttls"
-		}
-	default:
-		return "", fmt.Errorf("%q is none of: starttls, implicit, off", word)
+	switch {
+	case option == "off" && !local:
+		return "", fmt.Errorf("the connection to host %q would not be encrypted; remove 'tls off', which is for a mail server on this machine", host)
+	case option == "starttls", option == "implicit", option == "off":
+		return option, nil
+	case option != "":
+		return "", fmt.Errorf("%q is not supported; use starttls, implicit or off", option)
+	case port == "465":
+		return "implicit", nil
+	case local:
+		return "off", nil
 	}
-	return word, nil
+	return "starttls", nil
 }
 
 // mailer sends events to one mailbox.
 type mailer struct {
 	Email
-	host, helo string // the names of the server and of this one
+	host, helo string // the names of the server and of this machine
 	c          *Config
 }
 
-func (s Email) receiver(c *Config) (receiver, error) {
-	m := &mailer{Email: s, helo: heloName(c.BaseURL), c: c}
+func (s Email) receiver(c *Config) (_ receiver, err error) {
+	m := &mailer{Email: s, helo: offer.Hostname(c.BaseURL), c: c}
 	m.From = cmp.Or(s.From, s.To)
 	for _, mailbox := range []string{m.To, m.From} {
 		if _, err := offer.ParseMailbox(mailbox); err != nil {
 			return receiver{}, err
 		}
 	}
-	var err error
 	if m.TLS, err = ChooseTLS(s.Server, s.TLS); err != nil {
 		return receiver{}, err
 	}
 	m.host, _, _ = net.SplitHostPort(s.Server)
+	// An IP address has another form in HELO (RFC 5321 section 4.1.3).
+	if _, notIP := netip.ParseAddr(strings.Trim(m.helo, "[]")); notIP == nil || m.helo == "" {
+		m.helo = "localhost"
+	}
 	return receiver{"email", s.To, s.Server, m.deliver}, nil
 }
 
-// heloName is how this server greets: by the name of the offer's host, if it has one
-// (RFC 5321 section 4.1.3 has another form for addresses).
-func heloName(baseURL string) string {
-	name := offer.Hostname(baseURL)
-	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || name == "" {
-		return "localhost"
-	}
-	return name
-}
-
-// write makes the message. What is sent twice has the same Message-ID, by which a
-// mailbox knows it; and nobody's out-of-office answers it (RFC 3834).
-func (m *mailer) write(e event) ([]byte, error) {
-	letter := mail.NewMsg(mail.WithNoDefaultUserAgent())
-	if err := errors.Join(letter.From(m.From), letter.To(m.To)); err != nil {
-		return nil, err
-	}
-	letter.Subject(e.subject())
-	letter.SetMessageIDWithValue(e.sum() + "@" + m.helo)
-	letter.SetDateWithValue(m.c.Now().UTC())
-	letter.SetGenHeader("Auto-Submitted", "auto-generated")
-	letter.SetBodyString(mail.TypeTextPlain, e.headline()+".\n"+e.text())
-	var written bytes.Buffer
-	_, err := letter.WriteTo(&written)
-	return written.Bytes(), err
-}
-
-// deliver tries once.
-func (m *mailer) deliver(ctx context.Context, e event) failure {
-	letter, err := m.write(e)
+// deliver attempts one delivery.
+func (m *mailer) deliver(ctx context.Context, e event) (f failure) {
+	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+	defer cancel()
+	begin, status := time.Now(), 250
+	message, err := m.write(e)
 	if err != nil {
 		return failure{code: codeRefused}
 	}
-	ctx, cancel := lastly(ctx)
-	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, deliveryTimeout)
-	defer cancel()
-	begin := time.Now()
-	status, f := m.send(ctx, letter)
+	client, err := m.client(ctx)
+	if err == nil {
+		err = client.DialAndSendWithContext(ctx, message)
+	}
+	if !message.IsDelivered() { // QUIT may fail after the delivery
+		f = mailFailure(err)
+		status = f.status
+	}
 	if f.code == codeUnreachable && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		f.code = codeTimeout
 	}
@@ -134,100 +106,78 @@ func (m *mailer) deliver(ctx context.Context, e event) failure {
 	return f
 }
 
-// send talks to the server. The status is that of its last answer, as far as it
-// matters.
-func (m *mailer) send(ctx context.Context, letter []byte) (status int, f failure) {
-	conn, err := m.c.Dial(ctx, "tcp", m.Server)
-	if err != nil {
-		return 0, failure{code: codeUnreachable}
+// write makes the message. A repeated message has the same Message-ID. Auto-Submitted
+// prevents automatic replies (RFC 3834).
+func (m *mailer) write(e event) (*mail.Msg, error) {
+	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
+	if err := errors.Join(message.From(m.From), message.To(m.To)); err != nil {
+		return nil, err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	settings := &tls.Config{ServerName: m.host, MinVersion: tls.VersionTLS12}
-	if m.TLS == "implicit" {
-		conn = tls.Client(conn, settings)
-	}
-	client, err := smtp.NewClient(conn, m.host)
-	if err == nil {
-		err = client.Hello(m.helo)
-	}
-	if err != nil {
-		return replied(err, codeServerError)
-	}
+	message.Subject(e.subject())
+	message.SetMessageIDWithValue(e.sum() + "@" + m.helo)
+	message.SetDateWithValue(m.c.Now().UTC())
+	message.SetGenHeader("Auto-Submitted", "auto-generated")
+	message.SetBodyString(mail.TypeTextPlain, e.headline()+".\n"+e.text())
+	return message, nil
+}
+
+// client returns a client for one message. Its connection closes when ctx ends.
+func (m *mailer) client(ctx context.Context) (*mail.Client, error) {
+	config, policy := &tls.Config{ServerName: m.host, MinVersion: tls.VersionTLS12}, mail.NoTLS
 	if m.TLS == "starttls" {
-		if offered, _ := client.Extension("STARTTLS"); !offered {
-			return 0, failure{code: codeUnencrypted} // nothing was said yet
+		policy = mail.TLSMandatory
+	}
+	dial := func(dialing context.Context, network, _ string) (net.Conn, error) {
+		conn, err := m.c.Dial(dialing, network, m.Server)
+		if err != nil {
+			return nil, err
 		}
-		if err := client.StartTLS(settings); err != nil {
-			return replied(err, codeServerError)
+		context.AfterFunc(ctx, func() { conn.Close() })
+		if m.TLS == "implicit" {
+			conn = tls.Client(conn, config)
 		}
+		return conn, nil
+	}
+	options := []mail.Option{
+		mail.WithHELO(m.helo), mail.WithTLSConfig(config), mail.WithTLSPolicy(policy), mail.WithDialContextFunc(dial),
+		mail.WithTimeout(2 * deliveryTimeout), // ctx ends first
+		mail.WithoutNoop(), mail.WithoutRset(),
 	}
 	if m.User != "" {
-		login := m.login(client)
-		if login == nil {
-			return 0, failure{code: codeUnauthorized}
+		plain, login := mail.SMTPAuthPlain, mail.SMTPAuthLogin
+		if m.TLS == "off" { // on loopback
+			plain, login = mail.SMTPAuthPlainNoEnc, mail.SMTPAuthLoginNoEnc
 		}
-		if err := client.Auth(login); err != nil {
-			return replied(err, codeUnauthorized)
-		}
+		options = append(options, mail.WithUsername(m.User), mail.WithPassword(m.Password),
+			mail.WithOpportunisticSMTPAuth(plain, login, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthCramMD5))
 	}
-	if err := hand(client, m.From, m.To, letter); err != nil {
-		return replied(err, codeRefused)
-	}
-	_ = client.Quit() // it has taken the message
-	return 250, failure{}
+	return mail.NewClient(m.host, options...)
 }
 
-// hand gives the server a message, until it has said that it took it.
-func hand(client *smtp.Client, from, to string, letter []byte) error {
-	if err := client.Mail("<" + from + ">"); err != nil {
-		return err
-	}
-	if err := client.Rcpt("<" + to + ">"); err != nil {
-		return err
-	}
-	w, err := client.Data()
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(letter); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-// login is by the first mechanism of these that the server has; nil for none. The
-// way there is encrypted, or within this machine.
-func (m *mailer) login(client *smtp.Client) smtp.Auth {
-	_, list := client.Extension("AUTH")
-	offered, within := strings.Fields(list), m.TLS == "off"
-	switch {
-	case slices.Contains(offered, "PLAIN"):
-		return smtp.PlainAuth("", m.User, m.Password, m.host, within)
-	case slices.Contains(offered, "LOGIN"):
-		return smtp.LoginAuth(m.User, m.Password, m.host, within)
-	case slices.Contains(offered, "SCRAM-SHA-256"):
-		return smtp.ScramSHA256Auth(m.User, m.Password)
-	case slices.Contains(offered, "CRAM-MD5"):
-		return smtp.CRAMMD5Auth(m.User, m.Password)
-	}
-	return nil
-}
-
-// replied is why a server did not take a message, with the status of its answer; one
-// that is permanent has a code of its own at each step. An answer that asks for a
-// login is never the message's fault, at whatever step (RFC 4954 section 6).
-func replied(err error, permanent string) (status int, f failure) {
-	var reply *textproto.Error
-	if !errors.As(err, &reply) {
-		return 0, failure{code: codeUnreachable}
+// mailFailure classifies an error of go-mail. A reply that requires a login concerns the
+// account, also to MAIL and RCPT (RFC 4954 section 6).
+func mailFailure(err error) failure {
+	reply, rejected := (*textproto.Error)(nil), (*mail.SendError)(nil)
+	f := failure{code: codeUnreachable}
+	if errors.As(err, &rejected) {
+		f.status = rejected.ErrorCode()
+	} else if errors.As(err, &reply) {
+		f.status = reply.Code
 	}
 	switch {
-	case reply.Code >= 400 && reply.Code <= 499:
-		return reply.Code, failure{code: codeDeferred, status: reply.Code}
-	case slices.Contains([]int{530, 534, 535, 538}, reply.Code):
-		return reply.Code, failure{code: codeUnauthorized, status: reply.Code}
-	default:
-		return reply.Code, failure{code: permanent, status: reply.Code}
+	case f.status >= 400 && f.status <= 499:
+		f.code = codeDeferred
+	case slices.Contains([]int{530, 534, 535, 538}, f.status):
+		f.code = codeUnauthorized
+	case f.status != 0 && rejected != nil:
+		f.code = codeRefused
+	case f.status != 0:
+		f.code = codeServerError
+	// go-mail has no error values for the next two.
+	case strings.HasSuffix(err.Error(), "does not support STARTTLS"):
+		f.code = codeUnencrypted
+	case strings.HasSuffix(err.Error(), "does not support SMTP AUTH"), errors.Is(err, mail.ErrNoSupportedAuthDiscovered):
+		f.code = codeUnauthorized
 	}
+	return f
 }

@@ -39,13 +39,13 @@ func read(t *testing.T, letter string) sent {
 }
 
 // handing makes an announcer with one mailbox, and a payment for it.
-func handing(t *testing.T, s *payoffertest.MailServer, e Email) (*desk, *Announcer) {
-	d := newDesk(t)
+func handing(t *testing.T, s *payoffertest.MailServer, e Email) (*fixture, *Announcer) {
+	d := newFixture(t)
 	e.Server = s.Host()
 	if e.To == "" {
 		e.To = "operator@example.com"
 	}
-	a := d.configured(Config{BaseURL: "https://pay.example:8443", Sinks: []Sink{e}})
+	a := d.configured(Config{BaseURL: "https://pay.example:8443", Endpoints: []Endpoint{e}})
 	d.pay()
 	a.rounds(t.Context())
 	return d, a
@@ -81,18 +81,12 @@ Receipt 1 of pay.example, version 1.
 	require.NotContains(t, got[1].Letter, "note")
 }
 
-func TestTheSenderIsTheReceiverUnlessSaidOtherwise(t *testing.T) {
-	s := payoffertest.NewMailServer(t)
-	handing(t, s, Email{})
-	require.Equal(t, "operator@example.com", s.Connections()[0].From)
-}
-
 // What a provider or a payer wrote is part of a line at most.
 func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
 	const bad = "US\r\nBcc: victim@example.com\r\n\r\n.\r\nMAIL FROM:<x@y.example>\r\n"
 	s := payoffertest.NewMailServer(t)
-	d := newDesk(t)
-	a := d.configured(Config{Sinks: []Sink{Email{To: "operator@example.com", Server: s.Host()}}})
+	d := newFixture(t)
+	a := d.configured(Config{Endpoints: []Endpoint{Email{To: "operator@example.com", Server: s.Host()}}})
 	sighting := cardSighting(bad, ledger.StatusConfirmed)
 	sighting.Asset, sighting.USDCents = bad, nil
 	d.record(sighting)
@@ -106,7 +100,7 @@ func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
 	require.Len(t, letter.Header, 9, "%v", letter.Header)
 
 	n := payoffertest.NewNtfy(t)
-	a = d.configured(Config{Sinks: []Sink{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
+	a = d.configured(Config{Endpoints: []Endpoint{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
 	sighting.ExternalID = "pi_2"
 	d.record(sighting)
 	a.rounds(t.Context())
@@ -121,17 +115,17 @@ func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
 func TestWhatAMailServerAnswersSaysWhoseTroubleItIs(t *testing.T) {
 	type answer = payoffertest.MailReply
 	for name, test := range map[string]struct {
-		answer   answer
-		reason   string
-		ofEvent  bool
-		password string
+		answer        answer
+		reason        string
+		concernsEvent bool
+		password      string
 	}{
 		"no service":           {answer{At: "connect", Code: 554}, "server_error 554", false, "hunter2"},
 		"busy":                 {answer{At: "connect", Code: 421}, "deferred 421", false, "hunter2"},
 		"greeting refused":     {answer{At: "EHLO", Code: 550}, "server_error 550", false, "hunter2"},
 		"another password":     {answer{}, "unauthorized 535", false, "hunter3"},
 		"login not now":        {answer{At: "AUTH", Code: 454}, "deferred 454", false, "hunter2"},
-		"login refused":        {answer{At: "AUTH", Code: 504}, "unauthorized 504", false, "hunter2"},
+		"login refused":        {answer{At: "AUTH", Code: 504}, "server_error 504", false, "hunter2"},
 		"sender needs a login": {answer{At: "MAIL", Code: 530}, "unauthorized 530", false, "hunter2"},
 		"sender refused":       {answer{At: "MAIL", Code: 553}, "refused 553", true, "hunter2"},
 		"no such mailbox":      {answer{At: "RCPT", Code: 550}, "refused 550", true, "hunter2"},
@@ -152,7 +146,7 @@ func TestWhatAMailServerAnswersSaysWhoseTroubleItIs(t *testing.T) {
 			require.NoError(t, err)
 			f := r.deliver(t.Context(), newEvent(&c, transition(), false))
 			require.Equal(t, test.reason, strings.TrimSuffix(fmt.Sprint(f.code, " ", f.status), " 0"))
-			require.Equal(t, test.ofEvent, f.ofEvent())
+			require.Equal(t, test.concernsEvent, f.concernsEvent())
 			require.Equal(t, []int{f.status}, told)
 		})
 	}
@@ -175,7 +169,7 @@ func TestAPasswordIsToldToNobodyWhoMayNotHaveIt(t *testing.T) {
 			test.email.User, test.email.Password = "pay", "hunter2"
 			_, a := handing(t, s, test.email)
 			asked, _, _ := strings.Cut(test.reason, " ")
-			require.Equal(t, asked, a.Sinks()[0].LastError)
+			require.Equal(t, asked, a.Health()[0].LastError)
 			s.Down() // every talk has ended
 			require.Empty(t, s.Connections()[0].Login)
 			require.Empty(t, s.Connections()[0].From)
@@ -205,37 +199,26 @@ func TestTheWayToAMailServerIsEncryptedUnlessItStaysHere(t *testing.T) {
 func TestAMailboxMustBeOneAndStandOnce(t *testing.T) {
 	const server = "mail.example:587"
 	for name, test := range map[string]struct {
-		sinks []Sink
-		says  string
+		endpoints []Endpoint
+		says      string
 	}{
-		"no mailbox":    {[]Sink{Email{To: "operator", Server: server}}, "is not an e-mail address"},
-		"two in one":    {[]Sink{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
-		"a header":      {[]Sink{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
-		"bad sender":    {[]Sink{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
-		"in the clear":  {[]Sink{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
-		"the same":      {[]Sink{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
-		"no topic":      {[]Sink{Ntfy{URL: "https://ntfy.example/"}}, "does not end in a topic"},
-		"a long topic":  {[]Sink{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "does not end in a topic"},
-		"a query":       {[]Sink{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "no query"},
-		"the host":      {[]Sink{Ntfy{URL: "https://topic"}}, "no query"},
-		"ntfy in clear": {[]Sink{Ntfy{URL: "http://ntfy.example/topic"}}, "plain http"},
+		"no mailbox":    {[]Endpoint{Email{To: "operator", Server: server}}, "is not an e-mail address"},
+		"two in one":    {[]Endpoint{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
+		"a header":      {[]Endpoint{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
+		"bad sender":    {[]Endpoint{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
+		"in the clear":  {[]Endpoint{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
+		"the same":      {[]Endpoint{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
+		"no topic":      {[]Endpoint{Ntfy{URL: "https://ntfy.example/"}}, "not the URL of a topic"},
+		"a long topic":  {[]Endpoint{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "not the URL of a topic"},
+		"a query":       {[]Endpoint{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "not the URL of a topic"},
+		"the host":      {[]Endpoint{Ntfy{URL: "https://topic"}}, "not the URL of a topic"},
+		"ntfy in clear": {[]Endpoint{Ntfy{URL: "http://ntfy.example/topic"}}, "plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(Config{Sinks: test.sinks})
+			_, err := New(Config{Endpoints: test.endpoints})
 			require.ErrorContains(t, err, test.says)
 		})
 	}
-}
-
-// The positions are found again by these names, also by later versions; that of a
-// mailbox stays when its server changes.
-func TestReceiversOfEveryFormKeepTheirNames(t *testing.T) {
-	a, err := New(Config{Sinks: []Sink{
-		Ntfy{URL: "https://ntfy.example/topic"}, Email{To: "a@example.com", Server: "mail.example:587"},
-	}})
-	require.NoError(t, err)
-	require.Equal(t, "ntfy:0c46fb23dd7ac442303b63f953a148fb", a.sinks[0].name)
-	require.Equal(t, "email:08168cd80dfd534ab0f10af10f1303fe", a.sinks[1].name)
 }
 
 // A mail server that says nothing is left when a receiver of webhooks is, whatever
@@ -244,10 +227,10 @@ func TestAMailServerThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 	for name, step := range map[string]time.Duration{"silent": time.Hour, "slow at every step": 4 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := deskAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), new(clock))
+				d := fixtureAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), new(clock))
 				a, err := New(Config{
-					OfferID: testOffer, Ledger: d.book, Owner: "simulated", Random: func() float64 { return 0 },
-					Sinks: []Sink{Email{To: "a@example.com", Server: "localhost:25"}},
+					OfferID: testOffer, Ledger: d.outbox, Owner: "simulated", Random: func() float64 { return 0 },
+					Endpoints: []Endpoint{Email{To: "a@example.com", Server: "localhost:25"}},
 					Dial: func(context.Context, string, string) (net.Conn, error) {
 						client, server := net.Pipe()
 						go func() {
@@ -271,80 +254,13 @@ func TestAMailServerThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 				a.Notify()
 				time.Sleep(15*time.Second - time.Nanosecond) // simulated
 				synctest.Wait()
-				require.Empty(t, a.Sinks()[0].LastError)
+				require.Empty(t, a.Health()[0].LastError)
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				require.Equal(t, "timeout", a.Sinks()[0].LastError)
+				require.Equal(t, "timeout", a.Health()[0].LastError)
 				stop()
 				time.Sleep(2 * time.Hour) // until the server has ended
 			})
 		})
-	}
-}
-
-// The apps of ntfy show what is sent twice once, and every word arrives as it was
-// written.
-func TestAMessageToATopicIsWhatNtfyTakes(t *testing.T) {
-	d, n := newDesk(t), payoffertest.NewNtfy(t)
-	a := d.configured(Config{Sinks: []Sink{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
-	d.record(usdcSighting("0xaa", ledger.StatusSeen))
-	back := cardSighting("pi_x", ledger.StatusConfirmed)
-	back.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1050, Gone: true, At: 10}}
-	d.record(back)
-	gone := cardSighting("pi_y", ledger.StatusConfirmed)
-	gone.USDCents, gone.Asset = nil, "EUR"
-	gone.Returns = []ledger.Return{{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}}
-	d.record(gone, usdcSighting("0xaa", ledger.StatusDropped))
-	a.rounds(t.Context())
-	var got []string
-	for _, m := range n.Messages() {
-		got = append(got, m.Title+"\n"+m.Message)
-	}
-	require.Equal(t, []string{
-		`pay.example: 42 USDC on its way by usdc
-Recorded because it was read from the chain.
-The payment is of 42.00 USD.
-Status seen, evidence chain.
-It does not count as received.
-It is money of a test network.
-Receipt 1 of pay.example, version 1.
-`, `pay.example: 42 USD received by card
-Recorded because the provider told of it.
-Status confirmed, evidence signed.
-It counts as received.
-Receipt 2 of pay.example, version 1.
-`, `pay.example: 10.50 USD refunded of 42 USD by card
-Changed: refunded from 0 USD to 10.50 USD.
-Recorded because the provider told of it.
-Status confirmed, evidence signed.
-It counts as received, less what was refunded.
-Receipt 2 of pay.example, version 2.
-`, `pay.example: 42 EUR received by card
-Recorded because the provider told of it.
-What the payment is worth in US dollars is not known.
-Status confirmed, evidence signed.
-It counts as received.
-Receipt 3 of pay.example, version 1.
-`, `pay.example: 42 EUR taken back by card
-Changed: status from confirmed to reversed.
-Recorded because the provider told of it.
-What the payment is worth in US dollars is not known.
-Status reversed, evidence signed.
-It does not count as received.
-Receipt 3 of pay.example, version 2.
-`, `pay.example: 42 USDC did not arrive by usdc
-Changed: status from seen to dropped.
-Recorded because it was read from the chain.
-The payment is of 42.00 USD.
-Status dropped, evidence chain.
-It does not count as received.
-It is money of a test network.
-Receipt 1 of pay.example, version 2.
-`,
-	}, got)
-	for _, arrived := range n.Requests() {
-		for _, of := range []string{"0xaa", "pi_", "payer"} {
-			require.NotContains(t, string(arrived.Body), of)
-		}
 	}
 }

@@ -124,8 +124,6 @@ func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 		require.True(t, json.Valid(body))
 		tr.ExternalID = other
 		require.Equal(t, one == other, e.id == newEvent(&Config{}, tr, false).id, "two movements, two ids")
-		tr.ExternalID, tr.Tag = one, 0
-		require.Equal(t, e.id, newEvent(&Config{}, tr, false).id+":00000000000000ff", "one from before tags keeps its id")
 	})
 }
 

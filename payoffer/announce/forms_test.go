@@ -26,7 +26,7 @@ const (
 
 // form is a receiver of one of the forms.
 type form struct {
-	sink      Sink
+	endpoint  Endpoint
 	transport http.RoundTripper
 	host      string
 	down, up  func()
@@ -46,7 +46,7 @@ var forms = map[string]func(*testing.T) *form{"webhook": newWebhookForm, "ntfy":
 func newWebhookForm(t *testing.T) *form {
 	r := payoffertest.NewReceiver(t)
 	f := overHTTP(r)
-	f.sink = Webhook{URL: r.URL(), Secrets: []string{testSecret}}
+	f.endpoint = Webhook{URL: r.URL(), Secrets: []string{testSecret}}
 	f.key = func(e event) string { return e.id }
 	f.taken = func() (all []string) {
 		for _, a := range r.Requests() {
@@ -63,7 +63,7 @@ func newNtfyForm(t *testing.T) *form {
 	n := payoffertest.NewNtfy(t)
 	n.Token = "tk_example"
 	f := overHTTP(n.Receiver)
-	f.sink = Ntfy{URL: n.URL(), Token: n.Token}
+	f.endpoint = Ntfy{URL: n.URL(), Token: n.Token}
 	f.key = event.sum
 	f.taken = func() (all []string) {
 		for _, m := range n.Messages() {
@@ -92,8 +92,8 @@ func newEmailForm(t *testing.T) *form {
 	s := payoffertest.NewMailServer(t)
 	s.Login = "pay:hunter2"
 	return &form{
-		sink: Email{To: "operator@example.com", Server: s.Host(), From: "offer@example.com", User: "pay", Password: "hunter2"},
-		host: s.Host(), down: s.Down, up: s.Up, await: s.Await, later: "deferred", key: event.sum,
+		endpoint: Email{To: "operator@example.com", Server: s.Host(), From: "offer@example.com", User: "pay", Password: "hunter2"},
+		host:     s.Host(), down: s.Down, up: s.Up, await: s.Await, later: "deferred", key: event.sum,
 		script: func(outcomes ...outcome) {
 			var replies []payoffertest.MailReply
 			for _, o := range outcomes {
@@ -126,14 +126,14 @@ func messageKey(t *testing.T, m payoffertest.Mailed) string {
 
 // announcer makes one that tells a receiver of a form, as a process that has just
 // started does.
-func (f *form) announcer(d *desk) *Announcer {
-	return d.configured(Config{Sinks: []Sink{f.sink}, Transport: f.transport})
+func (f *form) announcer(d *fixture) *Announcer {
+	return d.configured(Config{Endpoints: []Endpoint{f.endpoint}, Transport: f.transport})
 }
 
 // history are the names of all announcements of the ledger, in their order.
-func (f *form) history(d *desk) (all []string) {
+func (f *form) history(d *fixture) (all []string) {
 	d.Helper()
-	transitions, err := d.book.Ledger.Transitions(d.Context(), testOffer, 0, 1000)
+	transitions, err := d.outbox.Ledger.Transitions(d.Context(), testOffer, 0, 1000)
 	require.NoError(d, err)
 	for _, t := range transitions {
 		all = append(all, f.key(newEvent(&Config{}, t, false)))
@@ -142,18 +142,18 @@ func (f *form) history(d *desk) (all []string) {
 }
 
 // overForms runs a test for a receiver of each form.
-func overForms(t *testing.T, test func(t *testing.T, d *desk, f *form)) {
+func overForms(t *testing.T, test func(t *testing.T, d *fixture, f *form)) {
 	for name, make := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newDesk(t), make(t))
+			test(t, newFixture(t), make(t))
 		})
 	}
 }
 
 func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 	t.Parallel()
-	overForms(t, func(t *testing.T, d *desk, f *form) {
+	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		a := f.announcer(d)
 		d.pay()
 		a.rounds(t.Context())
@@ -164,7 +164,7 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 			a.rounds(t.Context())
 			d.clock.pass(pauseMost)
 		}
-		require.Equal(t, SinkHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.Sinks()[0])
+		require.Equal(t, EndpointHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.Health()[0])
 		d.clock.pass(10 * threeDays)
 		a.rounds(t.Context())
 		require.Len(t, f.taken(), 1)
@@ -173,36 +173,16 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 		d.clock.pass(pauseMost)
 		a.rounds(t.Context())
 		require.Equal(t, f.history(d), f.taken())
-		require.Equal(t, SinkHealth{Host: f.host}, a.Sinks()[0])
+		require.Equal(t, EndpointHealth{Host: f.host}, a.Health()[0])
 		d.requireLogged(1, "level=WARN")
 		d.requireLogged(0, "secret-path")
 		d.requireLogged(0, "hunter2")
 	})
 }
 
-func TestAnAnnouncementThatIsDeferredComesBeforeTheNext(t *testing.T) {
-	t.Parallel()
-	overForms(t, func(t *testing.T, d *desk, f *form) {
-		a := f.announcer(d)
-		d.pay()
-		d.pay()
-		f.script(defers, defers)
-		a.rounds(t.Context())
-		a.rounds(t.Context()) // not before the pause is over
-		require.Empty(t, f.taken())
-		require.Equal(t, SinkHealth{Host: f.host, Behind: 2, LastError: f.later}, a.Sinks()[0])
-		d.clock.pass(pauseFirst)
-		a.rounds(t.Context())
-		require.Empty(t, f.taken())
-		d.clock.pass(10 * threeDays) // trouble of the receiver holds the line, however long
-		a.rounds(t.Context())
-		require.Equal(t, f.history(d), f.taken())
-	})
-}
-
 func TestAnAnnouncementThatIsRefusedForGoodIsSkipped(t *testing.T) {
 	t.Parallel()
-	overForms(t, func(t *testing.T, d *desk, f *form) {
+	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		a := f.announcer(d)
 		d.pay()
 		d.pay()
@@ -220,7 +200,7 @@ func TestAnAnnouncementThatIsRefusedForGoodIsSkipped(t *testing.T) {
 
 func TestARestartGoesOnWhereTheReceiverWas(t *testing.T) {
 	t.Parallel()
-	overForms(t, func(t *testing.T, d *desk, f *form) {
+	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		before := f.announcer(d)
 		d.pay()
 		before.rounds(t.Context())
@@ -238,12 +218,12 @@ func TestARestartGoesOnWhereTheReceiverWas(t *testing.T) {
 // The receiver recognizes it: it has the name of before.
 func TestOnlyWhatWasTakenUnheardIsSentTwiceAndHasTheSameName(t *testing.T) {
 	t.Parallel()
-	overForms(t, func(t *testing.T, d *desk, f *form) {
+	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		crashed := f.announcer(d)
-		d.book.unwritable.Store(true)
+		d.outbox.unwritable.Store(true)
 		d.pay()
 		crashed.rounds(t.Context()) // taken, and the process ends before that is known
-		d.book.unwritable.Store(false)
+		d.outbox.unwritable.Store(false)
 		d.clock.pass((leaseFor + 1) * time.Second)
 		f.script(drops)
 		after := f.announcer(d) // and its answer is lost
@@ -261,7 +241,7 @@ func TestASlowReceiverHoldsUpNoOther(t *testing.T) {
 	for name := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, release := newDesk(t), make(chan struct{})
+			d, release := newFixture(t), make(chan struct{})
 			var all, quick []*form
 			c := Config{Transport: http.DefaultTransport}
 			for other, make := range forms {
@@ -272,14 +252,14 @@ func TestASlowReceiverHoldsUpNoOther(t *testing.T) {
 					quick = append(quick, f)
 				}
 				all = append(all, f)
-				c.Sinks = append(c.Sinks, f.sink)
+				c.Endpoints = append(c.Endpoints, f.endpoint)
 			}
 			a := d.configured(c)
 			d.pay()
 			d.pay()
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
-			running.Go(func() { a.Run(ctx) })
+			running.Go(func() { a.run(ctx) })
 			for _, f := range quick {
 				f.await(2)
 			}

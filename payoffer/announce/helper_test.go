@@ -26,47 +26,46 @@ const (
 	testSecret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
-// desk is what announcers of a test share: a ledger, a clock and a log.
-type desk struct {
+// fixture is what announcers of a test share: a ledger, a clock and a log.
+type fixture struct {
 	*testing.T
-	book  *outbox
-	clock *clock
-	log   bytes.Buffer
-	seen  int
+	outbox *outbox
+	clock  *clock
+	log    bytes.Buffer
+	seen   int
 }
 
-// newDesk opens a ledger of its own.
-func newDesk(t *testing.T) *desk {
+// newFixture opens a ledger of its own.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
-	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), c.now)
-	return deskAt(t, book, c)
+	l := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), c.now)
+	return fixtureAt(t, l, c)
 }
 
-func deskAt(t *testing.T, book *ledger.Ledger, c *clock) *desk {
+func fixtureAt(t *testing.T, l *ledger.Ledger, c *clock) *fixture {
 	t.Helper()
-	require.NoError(t, book.Open(t.Context()))
-	t.Cleanup(func() { require.NoError(t, book.Close()) })
-	require.NoError(t, book.Register(t.Context(),
+	require.NoError(t, l.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	require.NoError(t, l.Register(t.Context(),
 		ledger.Account{Offer: testOffer, ID: cardAccount, Rail: "card"},
 		ledger.Account{Offer: testOffer, ID: usdcAccount, Rail: "usdc", Testnet: true}))
-	return &desk{T: t, book: &outbox{Ledger: book}, clock: c}
+	return &fixture{T: t, outbox: &outbox{Ledger: l}, clock: c}
 }
 
 var owners atomic.Int64
 
 // announcer makes one that sends webhooks to a receiver, as a process that has
 // just started does.
-func (d *desk) announcer(r *payoffertest.Receiver) *Announcer {
+func (d *fixture) announcer(r *payoffertest.Receiver) *Announcer {
 	d.Helper()
-	return d.configured(Config{Sinks: []Sink{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
+	return d.configured(Config{Endpoints: []Endpoint{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
 }
 
-// configured makes one that has begun: what is recorded from now on is
-// announced.
-func (d *desk) configured(c Config) *Announcer {
+// configured makes an announcer that delivers what is recorded from now on.
+func (d *fixture) configured(c Config) *Announcer {
 	d.Helper()
-	c.OfferID, c.Ledger, c.Owner = testOffer, d.book, fmt.Sprint("owner-", owners.Add(1))
+	c.OfferID, c.Ledger, c.Owner = testOffer, d.outbox, fmt.Sprint("owner-", owners.Add(1))
 	if c.Now == nil {
 		c.Now = d.clock.now
 	}
@@ -80,20 +79,27 @@ func (d *desk) configured(c Config) *Announcer {
 
 // rounds lets every receiver have one round after the other.
 func (a *Announcer) rounds(ctx context.Context) {
-	for _, s := range a.sinks {
+	for _, s := range a.subscribers {
 		_, _ = s.loop.Once(ctx)
 	}
 }
 
-// leave does what Run does at its end.
+// run delivers until ctx ends.
+func (a *Announcer) run(ctx context.Context) {
+	ended := make(chan struct{})
+	a.Begin(ctx, func() { close(ended) })
+	<-ended
+}
+
+// leave releases the leases, as Begin does at its end.
 func (a *Announcer) leave(ctx context.Context) {
-	for _, s := range a.sinks {
+	for _, s := range a.subscribers {
 		s.release(ctx)
 	}
 }
 
 // pay records one transition: a card payment that nobody has seen before.
-func (d *desk) pay() ledger.Sighting {
+func (d *fixture) pay() ledger.Sighting {
 	d.Helper()
 	d.seen++
 	s := cardSighting(fmt.Sprint("pi_", d.seen), ledger.StatusConfirmed)
@@ -101,9 +107,9 @@ func (d *desk) pay() ledger.Sighting {
 	return s
 }
 
-func (d *desk) record(sightings ...ledger.Sighting) {
+func (d *fixture) record(sightings ...ledger.Sighting) {
 	d.Helper()
-	_, err := d.book.Ledger.Record(d.Context(), nil, sightings...)
+	_, err := d.outbox.Ledger.Record(d.Context(), nil, sightings...)
 	require.NoError(d, err)
 }
 
@@ -125,7 +131,7 @@ func usdcSighting(tx string, state ledger.Status) ledger.Sighting {
 }
 
 // requireLogged requires that often a line with the words.
-func (d *desk) requireLogged(times int, words string) {
+func (d *fixture) requireLogged(times int, words string) {
 	d.Helper()
 	require.Equal(d, times, bytes.Count(d.log.Bytes(), []byte(words)), "%q in\n%s", words, &d.log)
 }

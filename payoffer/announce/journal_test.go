@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,26 +32,6 @@ func (j *journal) lines(t *testing.T) (all []string) {
 	return all
 }
 
-func TestEveryChangeOfAReceiptIsALineOfTheLog(t *testing.T) {
-	d, j := newDesk(t), new(journal)
-	d.pay() // before anybody listened
-	a := d.configured(Config{Journal: j.logger()})
-	d.record(usdcSighting("0xaa", ledger.StatusSeen), usdcSighting("0xbb", ledger.StatusMoved))
-	d.record(usdcSighting("0xaa", ledger.StatusConfirmed))
-	a.rounds(t.Context())
-	back := cardSighting("pi_1", ledger.StatusConfirmed)
-	back.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1050, Gone: true, At: 10}}
-	d.record(back)
-	a.rounds(t.Context())
-	require.Equal(t, []string{
-		"INFO a receipt is new: eip155:84532:0xaa:0 1 >seen",
-		"INFO a receipt is new: eip155:84532:0xbb:0 1 >moved",
-		"INFO a receipt has changed: eip155:84532:0xaa:0 2 seen>confirmed",
-		"INFO a receipt has changed: pi_1 2 confirmed>confirmed",
-	}, j.lines(t))
-	require.Equal(t, SinkHealth{Host: "log"}, a.Sinks()[0])
-}
-
 // The line holds what a payment is looked up by, and not what its payer alone knows.
 func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 	j := new(journal)
@@ -70,51 +49,14 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 	require.NotContains(t, j.String(), "/receipt/")
 }
 
-// It is a receiver like any other: what was recorded while nothing ran is written
-// after the start, and one of two instances writes it.
-func TestTheLogGoesOnWhereItWas(t *testing.T) {
-	d, first, second := newDesk(t), new(journal), new(journal)
-	a := d.configured(Config{Journal: first.logger()})
-	b := d.configured(Config{Journal: second.logger()})
-	d.pay()
-	a.rounds(t.Context())
-	b.rounds(t.Context())
-	d.pay()
-	b.rounds(t.Context())
-	a.rounds(t.Context())
-	a.leave(t.Context())
-	b.leave(t.Context())
-	d.pay() // while nothing runs
-	third := new(journal)
-	d.configured(Config{Journal: third.logger()})
-	require.Equal(t, []string{"INFO a receipt is new: pi_1 1 >confirmed"}, first.lines(t))
-	require.Equal(t, []string{"INFO a receipt is new: pi_2 1 >confirmed"}, second.lines(t))
-	require.Equal(t, []string{"INFO a receipt is new: pi_3 1 >confirmed"}, third.lines(t))
-}
-
-func TestTheLogWaitsForNoReceiverAndForNoHandler(t *testing.T) {
-	d, j := newDesk(t), new(journal)
-	a := d.configured(Config{
-		Journal: j.logger(), Emit: func(string, map[string]any) error { return errOutbox },
-		Sinks: []Sink{Webhook{URL: "http://127.0.0.1:1/hook"}},
-	})
-	for range 3 {
-		d.pay()
-		a.rounds(t.Context())
-		d.clock.pass(time.Second)
-	}
-	require.Len(t, j.lines(t), 3)
-	require.Equal(t, []string{"events", "log", "127.0.0.1:1"}, []string{a.Sinks()[0].Host, a.Sinks()[1].Host, a.Sinks()[2].Host})
-}
-
 // What was redacted is told of by its new name alone.
 func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
-	d, j := newDesk(t), new(journal)
+	d, j := newFixture(t), new(journal)
 	entered := cardSighting("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "of Jane Doe"
 	d.record(entered)
-	a := d.configured(Config{Journal: j.logger(), Sinks: []Sink{Webhook{URL: payoffertest.NewReceiver(t).URL()}}})
-	_, err := d.book.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
+	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: payoffertest.NewReceiver(t).URL()}}})
+	_, err := d.outbox.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
 	require.NoError(t, err)
 	a.rounds(t.Context())
 	require.Len(t, j.lines(t), 1)

@@ -14,7 +14,7 @@ import (
 // A disputed payment comes back: the receiver hears of it again, under a higher
 // version.
 func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	d.record(cardSighting("pi_1", ledger.StatusSeen))
 	d.record(cardSighting("pi_1", ledger.StatusConfirmed))
@@ -43,7 +43,7 @@ func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 }
 
 func TestWhatOnlyTheOperatorKnowsStaysWithTheOperator(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	manual := cardSighting("INV-1", ledger.StatusConfirmed)
 	manual.EvidenceLevel, manual.Note = ledger.LevelManual, "paid by Jane Roe"
@@ -78,100 +78,4 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 			payload.Type, payoffertest.Untagged(t, payload.Data.ID), payload.Data.Status, payload.Data.RefundedAtomic, payload.Data.Counted))
 	}
 	return all
-}
-
-// Nobody can take back what was never announced, on whatever rail.
-func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
-	for _, rail := range []struct {
-		name, asset string
-		level       ledger.EvidenceLevel
-		amount      int64
-	}{
-		{"usdc", "USDC", ledger.LevelChain, 42_000_000},
-		{"bitcoin", "BTC", ledger.LevelChain, 60_000},
-		{"card", "USD", ledger.LevelProvider, 4_200},
-		{"tip-jar", "USD", ledger.LevelProvider, 4_200},
-		{"transfer", "USD", ledger.LevelManual, 4_200},
-	} {
-		for name, back := range map[string]struct {
-			ledger.Return
-			kind string
-		}{
-			"part":     {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount / 4, Gone: true, At: 10}, "payment_refunded"},
-			"whole":    {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount, Gone: true, At: 10}, "payment_refunded"},
-			"reversal": {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}, "payment_reversed"},
-		} {
-			for _, before := range []bool{false, true} {
-				t.Run(fmt.Sprint(rail.name, " ", name, " told before: ", before), func(t *testing.T) {
-					d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-					account := "account of " + rail.name
-					require.NoError(t, d.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: account, Rail: rail.name}))
-					a := d.announcer(receiver)
-					told := ledger.Sighting{
-						Offer: testOffer, Account: account, Rail: rail.name, ExternalID: "p", Asset: rail.asset, Amount: rail.amount,
-						State: ledger.StatusConfirmed, EvidenceLevel: rail.level, OccurredAt: 1_799_999_000, Cause: "poll",
-						Returns: []ledger.Return{back.Return},
-					}
-					if before { // the word on the return comes first, by itself
-						word := told
-						word.Addendum, word.EvidenceLevel = true, ledger.LevelManual
-						d.record(word)
-						told.Returns = nil
-					}
-					d.record(told)
-					a.rounds(t.Context())
-					got := lines(t, receiver)
-					require.Len(t, got, 2)
-					require.Equal(t, "payment_confirmed "+rail.name+":p:1 confirmed refunded=0 counted=true", got[0])
-					require.Contains(t, got[1], back.kind+" "+rail.name+":p:2 ")
-				})
-			}
-		}
-	}
-}
-
-func TestMoneyThatMovedWithinTheAccountHoldsUpAndTellsNobody(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
-	d.record(usdcSighting("0xaa", ledger.StatusMoved))
-	d.pay()
-	a.rounds(t.Context())
-	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))
-	require.Zero(t, a.Sinks()[0].Behind)
-}
-
-// A receiver that keeps what each payment amounts to by rail and number holds what
-// the ledger does, whatever name a payment has by now.
-func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
-	entered := cardSighting("Jane Doe", ledger.StatusConfirmed)
-	entered.EvidenceLevel = ledger.LevelManual
-	d.record(entered)
-	a.rounds(t.Context())
-	_, err := d.book.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
-	require.NoError(t, err)
-	refunded := entered
-	refunded.ExternalID = "redacted-1"
-	refunded.Returns = []ledger.Return{{ID: "r", Kind: ledger.ReturnRefund, Amount: 1000, Gone: true, At: 10}}
-	d.record(refunded)
-	d.pay()
-	a.rounds(t.Context())
-
-	type payment struct {
-		Rail   string
-		Number int64
-	}
-	held := map[payment]int64{}
-	for _, got := range receiver.Requests() {
-		var body struct {
-			Data struct {
-				payment
-				AmountAtomic, RefundedAtomic int64 `json:",string"`
-			}
-		}
-		require.NoError(t, json.Unmarshal(got.Body, &body))
-		held[body.Data.payment] = body.Data.AmountAtomic - body.Data.RefundedAtomic
-	}
-	require.Equal(t, map[payment]int64{{"card", 1}: 3200, {"card", 2}: 4200}, held)
 }

@@ -30,9 +30,9 @@ func randomReply(random *rand.Rand) reply {
 // requireWholeHistory compares what was taken with the ledger's transitions:
 // all of them, in their order, with nothing repeated but the last one before a
 // crash.
-func requireWholeHistory(t *testing.T, d *desk, receiver *payoffertest.Receiver, crashes int) {
+func requireWholeHistory(t *testing.T, d *fixture, receiver *payoffertest.Receiver, crashes int) {
 	t.Helper()
-	transitions, err := d.book.Ledger.Transitions(t.Context(), testOffer, 0, 1000)
+	transitions, err := d.outbox.Ledger.Transitions(t.Context(), testOffer, 0, 1000)
 	require.NoError(t, err)
 	require.NotEmpty(t, transitions)
 	want := []string{}

@@ -11,45 +11,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-func TestWhatWaitedForAReceiverSurvivesARestart(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	before := d.announcer(receiver)
-	d.pay()
-	before.rounds(t.Context())
-	receiver.Down()
-	d.pay()
-	before.rounds(t.Context())
-	before.leave(t.Context())
-
-	d.pay() // while nothing runs
-	receiver.Up()
-	after := d.announcer(receiver)
-	after.rounds(t.Context())
-	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
-}
-
-func TestOnlyACrashBeforeThePositionMovedAnnouncesTwice(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	crashed := d.announcer(receiver)
-	d.book.unwritable.Store(true)
-	d.pay()
-	crashed.rounds(t.Context()) // taken, and the process ends before that is known
-	d.book.unwritable.Store(false)
-
-	d.clock.pass((leaseFor + 1) * time.Second)
-	after := d.announcer(receiver)
-	after.rounds(t.Context())
-	got := receiver.Requests()
-	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1"}, ids(t, got))
-	require.Equal(t, got[0].Header.Get("webhook-id"), got[1].Header.Get("webhook-id"))
-	require.Equal(t, string(got[0].Body), string(got[1].Body))
-	require.NotEqual(t, got[0].Header.Get("webhook-timestamp"), got[1].Header.Get("webhook-timestamp"))
-}
-
 func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
-	d.book.unwritable.Store(true)
+	d.outbox.unwritable.Store(true)
 	d.pay()
 	d.pay()
 	for range 3 {
@@ -57,17 +22,17 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 		d.clock.pass(pollEvery)
 	}
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver), "the next one waits for the position")
-	require.Equal(t, "ledger_unavailable", a.Sinks()[0].LastError)
-	d.requireLogged(1, "the ledger cannot be used")
+	require.Equal(t, "ledger_unavailable", a.Health()[0].LastError)
+	d.requireLogged(1, "ledger failed")
 
-	d.book.unreadable.Store(true)
+	d.outbox.unreadable.Store(true)
 	a.rounds(t.Context())
-	d.book.unwritable.Store(false)
-	d.book.unreadable.Store(false)
+	d.outbox.unwritable.Store(false)
+	d.outbox.unreadable.Store(false)
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
-	require.Empty(t, a.Sinks()[0].LastError)
-	d.requireLogged(1, "the ledger can be used again")
+	require.Empty(t, a.Health()[0].LastError)
+	d.requireLogged(1, "ledger works again")
 }
 
 // The reference is the ledger's own history.
@@ -75,7 +40,7 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+			d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 			random := newRandom(seed)
 			a := d.announcer(receiver)
 			crashes := 0
@@ -83,9 +48,9 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 				d.seen++
 				d.record(randomSighting(random))
 				receiver.Script(randomReply(random))
-				d.book.unwritable.Store(random.IntN(4) == 0)
+				d.outbox.unwritable.Store(random.IntN(4) == 0)
 				a.rounds(t.Context())
-				d.book.unwritable.Store(false)
+				d.outbox.unwritable.Store(false)
 				d.clock.pass(time.Duration(random.IntN(400)) * time.Second)
 				if random.IntN(6) == 0 {
 					crashes++
@@ -104,11 +69,11 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 // What is recorded between the start and the first round is not taken for what
 // a new receiver has missed.
 func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	d.pay() // before anybody was told of payments
 	config := Config{
-		OfferID: testOffer, Ledger: d.book, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
-		Sinks: []Sink{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
+		OfferID: testOffer, Ledger: d.outbox, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
+		Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
 	}
 	first, err := New(config)
 	require.NoError(t, err)
@@ -128,14 +93,14 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 
 // A server may have a thousand offers.
 func TestAStartWritesOnceForAllReceivers(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	a, err := New(Config{
-		OfferID: testOffer, Ledger: d.book, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
+		OfferID: testOffer, Ledger: d.outbox, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
 	})
 	require.NoError(t, err)
 	require.NoError(t, Load(t.Context(), a))
 	a.rounds(t.Context())
-	require.EqualValues(t, 1, d.book.leased.Load())
+	require.EqualValues(t, 1, d.outbox.leased.Load())
 }
 
 // A receiver that recognizes duplicates by their ids takes what is entered anew
@@ -143,7 +108,7 @@ func TestAStartWritesOnceForAllReceivers(t *testing.T) {
 func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
 	var told []string
 	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
-		d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 		a := d.announcer(receiver)
 		entered := cardSighting("INV-2", ledger.StatusConfirmed)
 		entered.Amount = amount

@@ -23,14 +23,14 @@ func answer(status int) (*http.Response, error) {
 }
 
 // simulate runs a test with one receiver in simulated time.
-func simulate(t *testing.T, receive roundTrip, test func(t *testing.T, d *desk, a *Announcer)) {
+func simulate(t *testing.T, receive roundTrip, test func(t *testing.T, d *fixture, a *Announcer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := new(clock)
-		d := deskAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), c)
+		d := fixtureAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), c)
 		a, err := New(Config{
-			OfferID: testOffer, Ledger: d.book, Owner: "simulated", Transport: receive, Random: func() float64 { return 0 },
-			Sinks: []Sink{Webhook{URL: "https://receiver.example/hook"}},
+			OfferID: testOffer, Ledger: d.outbox, Owner: "simulated", Transport: receive, Random: func() float64 { return 0 },
+			Endpoints: []Endpoint{Webhook{URL: "https://receiver.example/hook"}},
 		})
 		require.NoError(t, err)
 		test(t, d, a)
@@ -43,7 +43,7 @@ func TestATransitionIsFoundWithinSecondsAndAtOnceWhenTold(t *testing.T) {
 		delivered = time.Now()
 		return answer(http.StatusOK)
 	}
-	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
+	simulate(t, receive, func(t *testing.T, d *fixture, a *Announcer) {
 		stop := start(t, a)
 		start := time.Now()
 		d.pay()
@@ -60,26 +60,6 @@ func TestATransitionIsFoundWithinSecondsAndAtOnceWhenTold(t *testing.T) {
 	})
 }
 
-func TestWhoIsToldOfAllPollsSeldom(t *testing.T) {
-	delivered := 0
-	receive := func(*http.Request) (*http.Response, error) {
-		delivered++
-		return answer(http.StatusOK)
-	}
-	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
-		a.config.PollEvery = time.Hour
-		stop := start(t, a)
-		d.pay()
-		time.Sleep(time.Hour - time.Second) // simulated
-		synctest.Wait()
-		require.Zero(t, delivered)
-		a.Notify()
-		synctest.Wait()
-		require.Equal(t, 1, delivered)
-		stop()
-	})
-}
-
 func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 	tries := []time.Time{}
 	receive := func(r *http.Request) (*http.Response, error) {
@@ -90,16 +70,16 @@ func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
+	simulate(t, receive, func(t *testing.T, d *fixture, a *Announcer) {
 		stop := start(t, a)
 		d.pay()
 		a.Notify()
 		time.Sleep(15*time.Second - time.Nanosecond) // simulated
 		synctest.Wait()
-		require.Empty(t, a.Sinks()[0].LastError)
+		require.Empty(t, a.Health()[0].LastError)
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		require.Equal(t, "timeout", a.Sinks()[0].LastError)
+		require.Equal(t, "timeout", a.Health()[0].LastError)
 		time.Sleep(pauseFirst)
 		synctest.Wait()
 		require.Len(t, tries, 2)
@@ -115,7 +95,7 @@ func TestWhatIsBeingSentAtTheEndIsGivenAMoment(t *testing.T) {
 		time.Sleep(stopTimeout - time.Second) // simulated
 		return answer(http.StatusOK)
 	}
-	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
+	simulate(t, receive, func(t *testing.T, d *fixture, a *Announcer) {
 		stop := start(t, a)
 		d.pay()
 		d.pay()
@@ -127,27 +107,8 @@ func TestWhatIsBeingSentAtTheEndIsGivenAMoment(t *testing.T) {
 		require.Equal(t, 1, tries, "no other is begun")
 
 		time.Sleep(leaseFor * time.Second) // simulated
-		d.configured(*a.sinks[0].config)
+		d.configured(*a.subscribers[0].config)
 		require.Equal(t, 2, tries, "only the other waits for the next start")
-	})
-}
-
-func TestAnAnnouncerThatEndsLeavesItsReceiverToTheNextAtOnce(t *testing.T) {
-	tries := 0
-	receive := func(*http.Request) (*http.Response, error) {
-		if tries++; tries == 1 {
-			return answer(http.StatusServiceUnavailable)
-		}
-		return answer(http.StatusOK)
-	}
-	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
-		stop := start(t, a)
-		d.pay()
-		a.Notify()
-		synctest.Wait()
-		stop()
-		d.configured(*a.sinks[0].config)
-		require.Equal(t, 2, tries)
 	})
 }
 
@@ -156,7 +117,7 @@ func TestAReceiverThatHangsHoldsUpNoStop(t *testing.T) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	simulate(t, receive, func(t *testing.T, d *desk, a *Announcer) {
+	simulate(t, receive, func(t *testing.T, d *fixture, a *Announcer) {
 		stop := start(t, a)
 		d.pay()
 		a.Notify()
@@ -164,7 +125,7 @@ func TestAReceiverThatHangsHoldsUpNoStop(t *testing.T) {
 		begin := time.Now()
 		stop()
 		require.Equal(t, stopTimeout, time.Since(begin))
-		require.Empty(t, a.Sinks()[0].LastError, "a stop is no failure of the receiver")
+		require.Empty(t, a.Health()[0].LastError, "a stop is no failure of the receiver")
 	})
 }
 
@@ -175,7 +136,7 @@ func start(t *testing.T, a *Announcer) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		a.Run(ctx)
+		a.run(ctx)
 	}()
 	synctest.Wait()
 	return func() {

@@ -2,7 +2,6 @@ package announce
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -21,34 +20,6 @@ func always(r reply) (script []reply) {
 	return script
 }
 
-// What a receiver refuses for three days holds up the rest no longer, whatever
-// the status: a filter in front of it may say 403 to one reference.
-func TestAnEventThatIsRefusedForThreeDaysIsSkipped(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{400, 401, 403, 404, 409, 413, 422, 451} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-			a := d.announcer(receiver)
-			d.pay()
-			d.pay()
-			receiver.Script(reply{Status: status}, reply{Status: status})
-			a.rounds(t.Context())
-			d.clock.pass(threeDays - time.Second)
-			a.rounds(t.Context())
-			require.Empty(t, taken(t, receiver), "not a second early")
-			require.Len(t, receiver.Requests(), 2)
-
-			receiver.Script(reply{Status: status})
-			d.clock.pass(time.Hour)
-			a.rounds(t.Context())
-			require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver), "the later ones go on")
-			require.Equal(t, SinkHealth{Host: receiver.Host()}, a.Sinks()[0])
-			d.requireLogged(1, "skipped after three days")
-		})
-	}
-}
-
 // What fails by no fault of the event is retried until the receiver answers.
 func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 	t.Parallel()
@@ -58,7 +29,7 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+			d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 			a := d.announcer(receiver)
 			d.pay()
 			d.pay()
@@ -76,7 +47,7 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 }
 
 func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	receiver.Script(reply{Status: 422}, reply{Status: 422}, reply{Status: 422}, reply{Status: 422})
 	a := d.announcer(receiver)
 	d.pay()
@@ -91,7 +62,7 @@ func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
 }
 
 func TestAHandlerThatAlwaysFailsIsTriedWithPausesAndSkippedAsAReceiverIs(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	var raised []string
 	a := d.configured(Config{Emit: func(_ string, data map[string]any) error {
 		raised = append(raised, payoffertest.Untagged(t, data["id"].(string)))
@@ -105,7 +76,7 @@ func TestAHandlerThatAlwaysFailsIsTriedWithPausesAndSkippedAsAReceiverIs(t *test
 	a.rounds(t.Context())
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1"}, raised, "in order, and not before the pause is over")
-	require.Equal(t, SinkHealth{Host: "events", Behind: 2, LastError: "handler_failed"}, a.Sinks()[0])
+	require.Equal(t, EndpointHealth{Host: "events", Behind: 2, LastError: "handler_failed"}, a.Health()[0])
 	d.clock.pass(pauseFirst)
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1"}, raised)
@@ -115,37 +86,20 @@ func TestAHandlerThatAlwaysFailsIsTriedWithPausesAndSkippedAsAReceiverIs(t *test
 	d.requireLogged(0, "Jane")
 }
 
-func TestAHandlerThatFailedOnceIsRaisedAgain(t *testing.T) {
-	d := newDesk(t)
-	var raised []string
-	a := d.configured(Config{Emit: func(_ string, data map[string]any) error {
-		if raised = append(raised, payoffertest.Untagged(t, data["id"].(string))); len(raised) == 1 {
-			return errors.New("not now")
-		}
-		return nil
-	}})
-	d.pay()
-	d.pay()
-	a.rounds(t.Context())
-	d.clock.pass(pauseFirst)
-	a.rounds(t.Context())
-	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1", "card:pi_2:1"}, raised)
-}
-
 // The ledger keeps the place of a receiver whose event it could not skip.
 func TestALedgerThatCannotBeWrittenSkipsNothing(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	d.pay()
 	d.pay()
 	receiver.Script(always(reply{Status: 400})...)
 	a.rounds(t.Context())
-	d.book.unwritable.Store(true)
+	d.outbox.unwritable.Store(true)
 	d.clock.pass(threeDays)
 	a.rounds(t.Context())
-	require.Equal(t, "ledger_unavailable", a.Sinks()[0].LastError)
+	require.Equal(t, "ledger_unavailable", a.Health()[0].LastError)
 	d.requireLogged(0, "skipped after three days")
-	d.book.unwritable.Store(false)
+	d.outbox.unwritable.Store(false)
 	d.clock.pass(time.Hour)
 	receiver.Script(reply{Status: 400})
 	a.rounds(t.Context())

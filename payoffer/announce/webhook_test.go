@@ -16,7 +16,7 @@ import (
 )
 
 func TestAWebhookHasTheHeadersOfTheSpecification(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	d.pay()
 	a.rounds(t.Context())
@@ -29,8 +29,8 @@ func TestAWebhookHasTheHeadersOfTheSpecification(t *testing.T) {
 }
 
 func TestWithoutASecretNothingIsSigned(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
-	a := d.configured(Config{Sinks: []Sink{Webhook{URL: receiver.URL()}}, Transport: receiver.Transport()})
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	a := d.configured(Config{Endpoints: []Endpoint{Webhook{URL: receiver.URL()}}, Transport: receiver.Transport()})
 	d.pay()
 	a.rounds(t.Context())
 	require.Len(t, taken(t, receiver), 1)
@@ -43,15 +43,15 @@ func TestAReceiverMustBeAnAddressOfItsOwn(t *testing.T) {
 		urls []string
 		says string
 	}{
-		"not absolute":  {[]string{"/hook"}, "receiver 1 of announcements: this is not an absolute URL"},
-		"plain http":    {[]string{"https://a.example/x", "http://b.example/x"}, `receiver 2 of announcements: the URL for host "b.example" is plain http`},
+		"not absolute":  {[]string{"/hook"}, "announce: endpoint 1: this is not an absolute URL"},
+		"plain http":    {[]string{"https://a.example/x", "http://b.example/x"}, `announce: endpoint 2: the URL for host "b.example" is plain http`},
 		"another kind":  {[]string{"ftp://a.example/x"}, "not an absolute URL"},
-		"the same once": {[]string{"https://a.example/x", "https://a.example/y", "https://a.example/x"}, `receivers 1 and 3 of announcements have the same address (host "a.example")`},
+		"the same once": {[]string{"https://a.example/x", "https://a.example/y", "https://a.example/x"}, `announce: endpoints 1 and 3 have the same address (host "a.example")`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c Config
 			for _, url := range test.urls {
-				c.Sinks = append(c.Sinks, Webhook{URL: url})
+				c.Endpoints = append(c.Endpoints, Webhook{URL: url})
 			}
 			_, err := New(c)
 			require.ErrorContains(t, err, test.says)
@@ -81,9 +81,9 @@ func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
 // The position in the ledger is found again by this name, also by later
 // versions: sha256sum of the URL, its first half.
 func TestAReceiverKeepsItsNameAndHidesItsURL(t *testing.T) {
-	a, err := New(Config{Sinks: []Sink{Webhook{URL: "https://a.example/hook?key=1"}}})
+	a, err := New(Config{Endpoints: []Endpoint{Webhook{URL: "https://a.example/hook?key=1"}}})
 	require.NoError(t, err)
-	require.Equal(t, "webhook:43ad9b168a74a19bd49f52ed7b236572", a.sinks[0].name)
+	require.Equal(t, "webhook:43ad9b168a74a19bd49f52ed7b236572", a.subscribers[0].name)
 }
 
 // The vector of the Standard Webhooks project's own tests.
@@ -117,11 +117,11 @@ func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
 		"of URLs":         {"whsec_" + strings.Repeat("_-__", 10), "not padded standard base64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(Config{Sinks: []Sink{
+			_, err := New(Config{Endpoints: []Endpoint{
 				Webhook{URL: "https://a.example/hook"}, Webhook{URL: "https://b.example/key-in-path", Secrets: []string{test.secret}},
 			}})
 			require.ErrorContains(t, err, test.says)
-			require.ErrorContains(t, err, `receiver 2 of announcements: host "b.example"`)
+			require.ErrorContains(t, err, `announce: endpoint 2: host "b.example"`)
 			require.ErrorContains(t, err, "openssl rand -base64 32", "what to do")
 			require.NotContains(t, err.Error(), "key-in-path")
 			if secret := strings.TrimPrefix(test.secret, "whsec_"); secret != "" {
@@ -149,9 +149,9 @@ func FuzzASecretIsAKeyOrAnError(f *testing.F) {
 // A receiver that knows either secret finds its signature among those of the
 // header, which are apart by a space (Standard Webhooks 1.0.0).
 func TestTwoSecretsSignAtOnce(t *testing.T) {
-	d, receiver := newDesk(t), payoffertest.NewReceiver(t)
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	const next = "correct horse battery staple"
-	a := d.configured(Config{Sinks: []Sink{Webhook{URL: receiver.URL(), Secrets: []string{testSecret, next}}}, Transport: receiver.Transport()})
+	a := d.configured(Config{Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret, next}}}, Transport: receiver.Transport()})
 	d.pay()
 	a.rounds(t.Context())
 	got := receiver.Requests()[0]
@@ -174,7 +174,7 @@ func TestASecretWithoutAValueLeavesTheOther(t *testing.T) {
 }
 
 func TestTheSecondSecretIsCheckedAsTheFirst(t *testing.T) {
-	_, err := New(Config{Sinks: []Sink{Webhook{URL: "https://a.example/hook", Secrets: []string{testSecret, "hunter2"}}}})
+	_, err := New(Config{Endpoints: []Endpoint{Webhook{URL: "https://a.example/hook", Secrets: []string{testSecret, "hunter2"}}}})
 	require.ErrorContains(t, err, "7 characters")
 	require.NotContains(t, err.Error(), "hunter2")
 }

@@ -1,11 +1,10 @@
-// Package buyer pays what others sell by x402 version 2: scheme "exact", an
-// EIP-3009 authorization for USDC on a known network.
+// Package buyer pays sellers by x402 version 2: scheme "exact", an EIP-3009
+// authorization for USDC on a known network.
 //
-// Whoever has a signed authorization can spend it until it expires. So it is
-// stored on disk before it is sent, the same bytes are sent until the answer is
-// final, and no second one is signed for the same purchase while the first may
-// still be spent. What a seller says about the token and the amount is compared
-// with the table of networks and with the payer's limit.
+// Anyone who has a signed authorization can spend it until it expires. It is therefore
+// stored on disk before it is sent, the same bytes are sent until the answer is final,
+// and no second one is signed for the same purchase while the first can be spent. The
+// token and the amount are checked against the table of networks and the payer's limit.
 package buyer
 
 import (
@@ -15,7 +14,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -24,21 +26,20 @@ import (
 
 // Buyer is a client of sellers. It is not safe for concurrent use.
 type Buyer struct {
-	// Transport carries all calls; nil means a bounded one.
+	// Transport sends the requests; nil means a transport that limits the header size.
 	Transport http.RoundTripper
 	// Max is the most to pay at once, in atomic units of USDC (1e-6 USDC).
 	Max int64
-	// Network is the network to pay on, by its name or CAIP-2 id; empty means the
-	// first known one of the quote.
+	// Network is the network to pay on, by name or CAIP-2 id; empty means the first known
+	// network of the quote.
 	Network string
 	// Wait is how long a payment without a final answer is sent again.
 	Wait time.Duration
-	// Progress receives one sentence for each attempt without a final answer; nil
-	// means none.
+	// Progress receives one sentence for each attempt without a final answer; may be nil.
 	Progress func(sentence string)
 }
 
-// Target is what is bought: a method and a URL.
+// Target is a payable resource: a method and a URL.
 type Target struct {
 	Method string
 	url    *url.URL
@@ -53,14 +54,13 @@ func NewTarget(method, address string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	u.Fragment = ""
 	return Target{method, u}, nil
 }
 
 // Origin is the scheme, host and port of the URL.
 func (t Target) Origin() string { return offer.Origin(t.url) }
 
-// URL is the normalized address.
+// URL is the normalized address, without the fragment.
 func (t Target) URL() string { return t.Origin() + t.url.RequestURI() }
 
 const (
@@ -68,13 +68,16 @@ const (
 	// payTimeout is longer because facilitators take up to a minute to settle.
 	payTimeout = 90 * time.Second
 
-	// The most that is read, in bytes.
+	// Size limits of a response, in bytes.
 	maxHeader = 64 << 10
 	maxQuote  = 256 << 10
 	maxAnswer = 16 << 20
+
+	// maxText limits a seller's text, in characters.
+	maxText = 300
 )
 
-var boundedTransport = func() http.RoundTripper {
+var limitedTransport = func() http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxHeader
 	return transport
@@ -85,12 +88,12 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// cut says why the body is not complete; nil if it is.
-	cut error
+	// incomplete says why the body is not complete; nil if it is.
+	incomplete error
 }
 
-// send sends one request, with a payment unless that is empty. The error means
-// that there was no status, and does not repeat the URL.
+// send sends one request, with a payment unless it is empty. An error means that there
+// was no response, and does not repeat the URL.
 func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time.Duration, limit int64) (*answer, error) {
 	request, err := http.NewRequestWithContext(ctx, t.Method, t.URL(), nil)
 	if err != nil {
@@ -103,7 +106,7 @@ func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time
 	}
 	client := http.Client{Transport: b.Transport, Timeout: timeout, CheckRedirect: source.NoRedirect}
 	if b.Transport == nil {
-		client.Transport = boundedTransport
+		client.Transport = limitedTransport
 	}
 	response, err := client.Do(request)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
@@ -117,9 +120,28 @@ func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time
 	a.body, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case err != nil:
-		a.cut = errors.New("the connection broke")
+		a.incomplete = errors.New("the connection broke")
 	case int64(len(a.body)) > limit:
-		a.body, a.cut = a.body[:limit], fmt.Errorf("it is longer than %d bytes", limit)
+		a.body, a.incomplete = a.body[:limit], fmt.Errorf("it is longer than %d bytes", limit)
 	}
 	return a, nil
 }
+
+// Plain turns a seller's text into one line of limited length, without characters that
+// control a terminal or change the writing direction.
+func Plain(text string) string {
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), unicode.IsSpace), " ")
+	var line []rune
+	for _, r := range text {
+		if len(line) == maxText {
+			return string(line[:maxText-1]) + "…"
+		}
+		if unicode.IsPrint(r) {
+			line = append(line, r)
+		}
+	}
+	return string(line)
+}
+
+// quoted is a seller's text in quotation marks.
+func quoted(text string) string { return strconv.Quote(Plain(text)) }

@@ -28,7 +28,7 @@ const (
 
 type object = map[string]any
 
-// seller is a stand-in whose every answer is scripted.
+// seller is a fake with scripted answers.
 type seller struct {
 	t    *testing.T
 	base string

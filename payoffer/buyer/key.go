@@ -13,20 +13,15 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// Key is the private key of the account that pays. It prints as its address.
+// Key is the private key of the payer's account. It prints as the address.
 type Key struct {
 	private *ecdsa.PrivateKey
 }
 
-// maxKeyFile bounds a file with a key in bytes.
-const maxKeyFile = 1 << 10
-
-// ParseKey reads 64 hexadecimal digits, with or without 0x. The error repeats none
-// of them.
+// ParseKey reads 64 hexadecimal digits, with or without 0x. The error does not repeat
+// them.
 func ParseKey(text string) (Key, error) {
-	text = strings.TrimSpace(text)
-	digits, _ := strings.CutPrefix(text, "0x")
-	private, err := crypto.HexToECDSA(digits)
+	private, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(text), "0x"))
 	if err != nil {
 		return Key{}, errors.New("the private key must be 64 hexadecimal digits, with or without 0x, as wallets export it")
 	}
@@ -57,24 +52,16 @@ func ReadKey(name string) (Key, error) {
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		return Key{}, fmt.Errorf("other users can read the key file (mode %04o); run chmod 600 on it, and move the money to a new key if others had access", mode.Perm())
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
+	text, err := io.ReadAll(io.LimitReader(file, 1<<10))
 	if err != nil {
 		return Key{}, errors.New("the key file cannot be read")
 	}
 	return ParseKey(string(text))
 }
 
-// Address is the account's, in EIP-55 form.
+// Address is the account's address in EIP-55 form.
 func (k Key) Address() string { return crypto.PubkeyToAddress(k.private.PublicKey).Hex() }
 
-// String implements fmt.Stringer.
-func (k Key) String() string { return k.Address() }
-
-// GoString implements fmt.GoStringer.
+// String and GoString keep the private key out of all output.
+func (k Key) String() string   { return k.Address() }
 func (k Key) GoString() string { return k.Address() }
-
-// Interface guards.
-var (
-	_ fmt.Stringer   = Key{}
-	_ fmt.GoStringer = Key{}
-)

@@ -12,25 +12,27 @@ import (
 	"strings"
 	"time"
 
+	strict "github.com/go-json-experiment/json"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// ErrOpen means that a payment has no final answer: it may be charged, and is sent
-// again the next time.
+// ErrOpen means that a payment has no final answer: it may be charged, and the next run
+// sends it again.
 var ErrOpen = errors.New("the payment has no final answer")
 
 var transactionHash = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 
 const (
-	// retryEvery is the pause between attempts if the seller asks for none.
+	// retryEvery is the pause between attempts without Retry-After.
 	retryEvery = 5 * time.Second
-	// maxRetryAfter bounds the pause that a seller can ask for.
+	// maxRetryAfter limits the pause that a seller can ask for.
 	maxRetryAfter = time.Hour
 )
 
-// Sign signs a payment of the quote and stores it. It sends nothing, and refuses
-// while the last payment is undecided and can be spent.
+// Sign signs a payment of the quote and stores it. It sends nothing. It refuses while
+// the last payment is undecided and can be spent.
 func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
 	if p.Payment != nil && !p.State.Decided() && p.Spendable() {
 		return errors.New("not paid: the last payment of this purchase is undecided")
@@ -52,11 +54,11 @@ func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
 	return err
 }
 
-// payload is the value of PAYMENT-SIGNATURE. Everything but the signature is the
-// seller's own: the specification has clients echo the extensions.
+// payload is the value of PAYMENT-SIGNATURE. It repeats the seller's resource, terms and
+// extensions, as the specification requires.
 func (q *Quote) payload(authorized x402.Authorized) string {
-	if named := withPaymentID(q.extensions[extensionPaymentID]); named != nil {
-		q.extensions[extensionPaymentID] = named
+	if extension := withPaymentID(q.extensions[extensionPaymentID]); extension != nil {
+		q.extensions[extensionPaymentID] = extension
 	}
 	return x402.EncodeHeader(struct {
 		X402Version int                        `json:"x402Version"`
@@ -67,21 +69,21 @@ func (q *Quote) payload(authorized x402.Authorized) string {
 	}{2, q.resource, q.accepted, authorized, q.extensions})
 }
 
-// withPaymentID adds a random id of the purchase to the extension
-// payment-identifier; nil if the seller does not offer it.
+// withPaymentID adds a random id of the purchase to the extension payment-identifier. It
+// returns nil if the seller does not offer the extension.
 func withPaymentID(extension json.RawMessage) json.RawMessage {
 	var whole, info map[string]json.RawMessage
 	if json.Unmarshal(extension, &whole) != nil || json.Unmarshal(whole["info"], &info) != nil || info == nil {
 		return nil
 	}
 	info["id"] = json.RawMessage(strconv.Quote(rand.Text()))
-	whole["info"], _ = json.Marshal(info) // it came from JSON
-	named, _ := json.Marshal(whole)
-	return named
+	whole["info"], _ = json.Marshal(info) // parsed above
+	extension, _ = json.Marshal(whole)
+	return extension
 }
 
-// Settle sends an undecided payment, the same bytes each time, until it is paid,
-// the seller refuses it, or Wait is over. A nil error means paid. Error: ErrOpen.
+// Settle sends an undecided payment, the same bytes each time, until it is paid, the
+// seller refuses it, or Wait is over. A nil error means paid. Error: ErrOpen.
 func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 	for began := time.Now(); ; {
 		a, err := b.send(ctx, t, p.Header, payTimeout, maxAnswer)
@@ -92,17 +94,17 @@ func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 		}
 		switch state, reason := judge(a, err, p.Spendable()); {
 		case state == Paid:
-			return p.paid(a)
+			return p.markPaid(a)
 		case state == Refused:
-			return p.refused(reason)
+			return p.markRefused(reason)
 		case time.Since(began)+wait > b.Wait:
-			return p.open(reason)
+			return p.markOpen(reason)
 		case b.Progress != nil:
 			b.Progress(fmt.Sprintf("no final answer yet (%s); the same payment is sent again in %v", reason, wait))
 		}
 		select {
 		case <-ctx.Done():
-			return p.open(ctx.Err().Error())
+			return p.markOpen(ctx.Err().Error())
 		case <-time.After(wait):
 		}
 	}
@@ -119,14 +121,13 @@ func judge(a *answer, err error, spendable bool) (State, string) {
 	case a.status >= 500, a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly:
 		return Open, a.reason()
 	case spendable && settlement != nil && settlement.Transaction != "":
-		// A transaction was sent to the chain, and may still be mined.
-		return Open, a.reason()
+		return Open, a.reason() // the transaction may still be mined
 	default:
 		return Refused, a.reason()
 	}
 }
 
-// retryAfter is the pause that the seller asks for, in seconds.
+// retryAfter is the pause that the seller asks for.
 func (a *answer) retryAfter() time.Duration {
 	seconds, err := strconv.ParseUint(a.header.Get("Retry-After"), 10, 31)
 	if err != nil {
@@ -135,32 +136,24 @@ func (a *answer) retryAfter() time.Duration {
 	return min(max(time.Duration(seconds)*time.Second, time.Second), maxRetryAfter)
 }
 
-// parseSettlement reads PAYMENT-RESPONSE; nil if there is not exactly one that can
-// be read.
+// parseSettlement reads PAYMENT-RESPONSE; nil without a valid one.
 func parseSettlement(header http.Header) *x402.SettleResponse {
-	values := header.Values(x402.HeaderResponse)
-	if len(values) != 1 {
-		return nil
-	}
 	settlement := new(x402.SettleResponse)
-	if text, err := x402.DecodeHeader(values[0]); err != nil || decode(text, settlement) != nil {
+	text, err := x402.DecodeHeader(header.Get(x402.HeaderResponse))
+	if err != nil || strict.Unmarshal(text, settlement) != nil {
 		return nil
 	}
 	return settlement
 }
 
-// reason says why the payment is not taken: the status, and the seller's words.
+// reason is the status and the seller's words.
 func (a *answer) reason() string {
 	status := fmt.Sprintf("status %d", a.status)
 	if a.status >= 300 && a.status < 400 {
 		return status + ": it redirects, and a payment follows no redirect"
 	}
-	var problem struct {
-		Reason string `json:"reason"`
-		Detail string `json:"detail"`
-		Error  string `json:"error"`
-	}
-	_ = decode(a.body, &problem) // most bodies have none
+	var problem struct{ Reason, Detail, Error string }
+	_ = json.Unmarshal(a.body, &problem) // most bodies are not JSON
 	words := []string{problem.Reason, problem.Detail, problem.Error}
 	if s := parseSettlement(a.header); s != nil {
 		words = append(words, s.ErrorReason, s.ErrorMessage)
@@ -168,26 +161,30 @@ func (a *answer) reason() string {
 	if in, err := parseRequired(a.header, a.body); err == nil {
 		words = append(words, in.Error)
 	}
-	said := ""
+	text := ""
 	for _, word := range words {
-		if !strings.Contains(said, word) {
-			said = strings.TrimPrefix(said+": "+word, ": ")
+		if !strings.Contains(text, word) {
+			text = strings.TrimPrefix(text+": "+word, ": ")
 		}
 	}
-	if said == "" {
+	if text == "" {
 		return status
 	}
-	return status + ": " + quoted(said)
+	return status + ": " + quoted(text)
 }
 
-// paid stores the answer to a payment that was taken, and what was bought first.
-func (p *Purchase) paid(a *answer) error {
+// markPaid stores the answer to a successful payment, the body first.
+func (p *Purchase) markPaid(a *answer) error {
+	incomplete := a.incomplete
 	if len(a.body) > 0 {
-		a.cut = errors.Join(a.cut, p.storeAnswer(a.body))
+		p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
+		if err := writeDurably(p.Answer, a.body); err != nil {
+			incomplete = errors.Join(incomplete, fmt.Errorf("storing the answer: %w", err))
+		}
 	}
 	p.State, p.Reason, p.Header, p.Status = Paid, "", "", a.status
-	if a.cut != nil {
-		p.Reason = "the answer is not complete: " + a.cut.Error()
+	if incomplete != nil {
+		p.Reason = "the answer is not complete: " + incomplete.Error()
 	}
 	if settlement := parseSettlement(a.header); settlement != nil && transactionHash.MatchString(settlement.Transaction) {
 		p.Transaction = settlement.Transaction
@@ -195,7 +192,7 @@ func (p *Purchase) paid(a *answer) error {
 	var body struct {
 		ReceiptURL string `json:"receiptUrl"`
 	}
-	_ = json.Unmarshal(a.body, &body) // other sellers have none
+	_ = json.Unmarshal(a.body, &body) // other sellers send none
 	p.ReceiptURL = Plain(body.ReceiptURL)
 	failpoint.Hit(failpoint.BuyAnswered)
 	err := p.store()
@@ -203,15 +200,14 @@ func (p *Purchase) paid(a *answer) error {
 	return err
 }
 
-// open stores that there is no final answer.
-func (p *Purchase) open(reason string) error {
+// markOpen stores that there is no final answer.
+func (p *Purchase) markOpen(reason string) error {
 	p.State, p.Reason = Open, reason
 	return errors.Join(fmt.Errorf("%w: %s", ErrOpen, reason), p.store())
 }
 
-// refused stores a refusal. The seller can still spend the authorization until it
-// expires.
-func (p *Purchase) refused(reason string) error {
+// markRefused stores a refusal. The seller can spend the authorization until it expires.
+func (p *Purchase) markRefused(reason string) error {
 	p.State, p.Reason = Refused, reason
 	if !p.Spendable() {
 		p.State, p.Header = Void, ""

@@ -98,29 +98,6 @@ func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
 	})
 }
 
-// A server that never says yes or no is not asked for longer than was wanted.
-func TestThereIsAnEndToWaiting(t *testing.T) {
-	for wait, tries := range map[time.Duration]int{0: 1, 90 * time.Second: 1, 2 * time.Minute: 2, 5 * time.Minute: 4} {
-		s := openSeller(t)
-		s.paid = []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "100")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}}
-		c := newCustomer(t, s)
-		synctest.Test(t, func(t *testing.T) {
-			c.t, c.Transport, c.Wait = t, s, wait
-			p := c.open()
-			c.sign(p)
-			began := time.Now()
-			require.ErrorIs(t, c.Settle(t.Context(), c.target, p), ErrOpen)
-			require.LessOrEqual(t, time.Since(began), wait)
-			all, _ := s.sent()
-			require.Equal(t, tries, all, wait)
-			require.NoError(t, p.Close())
-		})
-	}
-}
-
 func TestAnOpenPaymentIsGoneOnWithByTheNextProcess(t *testing.T) {
 	s := openSeller(t)
 	s.paid = []http.HandlerFunc{breaks, says(503, ""), s.settles()}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/filelock"
 )
 
-// State is what is known of a payment.
+// State is the state of a payment.
 type State string
 
 const (
@@ -25,40 +26,38 @@ const (
 	// Refused: the seller refused it, and can still spend it. The same bytes are sent
 	// again.
 	Refused State = "refused"
-	// Void: refused, and expired. Only the chain shows whether it was spent before.
+	// Void: refused and expired. Only the chain shows whether it was spent before.
 	Void State = "void"
-	// Paid: the seller took it.
+	// Paid: the seller accepted it.
 	Paid State = "paid"
 )
 
 // Decided reports whether the payment is not sent again.
 func (s State) Decided() bool { return s == Paid || s == Void }
 
-// Payment is one signed authorization and what became of it.
+// Payment is one signed authorization and its outcome.
 type Payment struct {
 	State State `json:"state"`
-	// Reason is why it is not paid, or why the answer is not complete. It may quote
-	// the seller.
+	// Reason is why it is not paid, or why the answer is incomplete. It may quote the
+	// seller.
 	Reason string `json:"reason,omitempty"`
 	Method string `json:"method"`
 	URL    string `json:"url"`
 	Payer  string `json:"payer"`
 	PayTo  string `json:"payTo"`
-	// Network is a CAIP-2 id, Asset the token, and Atomic the amount in its atomic
-	// units.
-	Network string `json:"network"`
-	Asset   string `json:"asset"`
-	Atomic  int64  `json:"amountAtomic"`
-	Nonce   string `json:"nonce"`
-	// ValidBefore is when the authorization expires.
+	// Network is a CAIP-2 id, Asset the token, and Atomic the amount in atomic units.
+	Network     string    `json:"network"`
+	Asset       string    `json:"asset"`
+	Atomic      int64     `json:"amountAtomic"`
+	Nonce       string    `json:"nonce"`
 	ValidBefore time.Time `json:"validBefore"`
 	SignedAt    time.Time `json:"signedAt"`
-	// Header is the value of PAYMENT-SIGNATURE until the payment is decided. Whoever
-	// reads it can spend it.
+	// Header is the value of PAYMENT-SIGNATURE until the payment is decided. It is a
+	// secret: anyone who reads it can spend it.
 	Header string `json:"paymentSignature,omitempty"`
 
-	// What the seller answered when it was paid: the transaction and the receipt page
-	// that it names, the status, and the file with the body.
+	// The answer to a successful payment: the transaction and the receipt page that the
+	// seller names, the status, and the file with the body.
 	Transaction string `json:"transaction,omitempty"`
 	ReceiptURL  string `json:"receiptUrl,omitempty"`
 	Status      int    `json:"status,omitempty"`
@@ -69,11 +68,11 @@ type Payment struct {
 // machine's clock may be ahead of the chain's.
 const voidAfter = 10 * time.Minute
 
-// Spendable reports whether the authorization can perhaps still be spent.
+// Spendable reports whether the authorization may still be spent.
 func (p *Payment) Spendable() bool { return time.Now().Before(p.ValidBefore.Add(voidAfter)) }
 
-// Purchase is a folder with the payments of one payer for one target, a file each.
-// The last one counts. No other process opens the folder at the same time.
+// Purchase is a folder with the payments of one payer for one target, one file each.
+// The last payment counts. A lock keeps other processes out.
 type Purchase struct {
 	// Payment is the last one; nil if there is none.
 	*Payment
@@ -114,8 +113,8 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 // Close lets others open the purchase.
 func (p *Purchase) Close() error { return filelock.Close(p.lock) }
 
-// load finds the last payment. It fails if that cannot be read, because it may have
-// been charged.
+// load reads the last payment. It fails if the payment cannot be read, because it may
+// have been charged.
 func (p *Purchase) load() error {
 	entries, err := os.ReadDir(p.folder)
 	if err != nil {
@@ -131,17 +130,6 @@ func (p *Purchase) load() error {
 		return nil
 	}
 	p.Payment = new(Payment)
-	if err := p.read(); err != nil {
-		return fmt.Errorf("%s cannot be read (%w): it contains a signed payment that may have been charged; repair the file or move it away", p.file(), err)
-	}
-	return nil
-}
-
-// read reads the last payment, which must be complete.
-func (p *Purchase) read() error {
-	if info, err := os.Lstat(p.file()); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(err, errors.New("it is not a regular file"))
-	}
 	text, err := os.ReadFile(p.file())
 	if err == nil {
 		err = json.Unmarshal(text, p.Payment)
@@ -149,13 +137,14 @@ func (p *Purchase) read() error {
 	if err == nil && (p.State == "" || p.Nonce == "" || p.ValidBefore.IsZero() || p.Header == "" && !p.State.Decided()) {
 		err = errors.New("a member is missing")
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s cannot be read (%w): it contains a signed payment that may have been charged; repair the file or move it away", p.file(), err)
+	}
+	return nil
 }
 
 // file is the file of the last payment.
-func (p *Purchase) file() string {
-	return filepath.Join(p.folder, strconv.Itoa(p.number)+".json")
-}
+func (p *Purchase) file() string { return filepath.Join(p.folder, strconv.Itoa(p.number)+".json") }
 
 // store writes the last payment durably.
 func (p *Purchase) store() error {
@@ -169,16 +158,7 @@ func (p *Purchase) store() error {
 	return nil
 }
 
-// storeAnswer writes what was bought into a file next to its payment.
-func (p *Purchase) storeAnswer(body []byte) error {
-	p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
-	if err := writeDurably(p.Answer, body); err != nil {
-		return fmt.Errorf("storing the answer: %w", err)
-	}
-	return nil
-}
-
-// makeFolder makes a folder that only its owner can read. It survives a power
+// makeFolder makes a folder that only its owner can read and that survives a power
 // failure.
 func makeFolder(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -193,8 +173,7 @@ func makeFolder(name string) error {
 	return syncFolder(filepath.Dir(name))
 }
 
-// writeDurably replaces a file as a whole. When it returns, its content survives a
-// power failure.
+// writeDurably replaces a file atomically. Its content survives a power failure.
 func writeDurably(name string, content []byte) error {
 	next := name + ".next"
 	file, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -212,4 +191,16 @@ func writeDurably(name string, content []byte) error {
 		return err
 	}
 	return syncFolder(filepath.Dir(name))
+}
+
+// syncFolder writes the names in a folder to disk. Windows does that by itself.
+func syncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }

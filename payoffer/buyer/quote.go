@@ -13,40 +13,34 @@ import (
 	strict "github.com/go-json-experiment/json"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 const (
-	// decimals of USDC, on every known network.
+	// decimals of USDC on every known network.
 	decimals = 6
-	// maxValidity bounds how long a signed authorization can be spent.
+	// maxValidity limits how long a signed authorization can be spent.
 	maxValidity = 10 * time.Minute
-	// maxAccepts bounds the payment methods that are compared.
-	maxAccepts = 64
-	// maxEcho bounds what a payment repeats of the quote, in bytes.
-	maxEcho = 16 << 10
 
-	// The signed offers are long, and the seller does not need them back.
+	// extensionSigned has long signed offers that the seller does not need back.
 	extensionSigned    = "offer-receipt"
 	extensionPaymentID = "payment-identifier"
 )
 
-// Quote is what a seller asks: who gets how much of what, and where. Its texts are
-// a stranger's.
+// Quote is the price of a resource. Its texts are the seller's.
 type Quote struct {
 	Resource, Description string
-	// Demo says that the seller calls itself a demo of this plugin.
+	// Demo means that the seller is a demo of this plugin.
 	Demo    bool
 	Network offer.Network
-	// PayTo is the payee in EIP-55 form.
+	// PayTo is the payee's address in EIP-55 form.
 	PayTo string
 	// Atomic is the amount in atomic units of USDC.
 	Atomic int64
-	// Validity is how long the payment can be spent.
+	// Validity is how long the authorization can be spent.
 	Validity time.Duration
 
-	// These go back as they came, because a seller may compare them byte by byte.
+	// The payment repeats these bytes, because a seller may compare them.
 	resource, accepted json.RawMessage
 	extensions         map[string]json.RawMessage
 }
@@ -63,7 +57,7 @@ type required struct {
 	Extensions  map[string]json.RawMessage `json:"extensions"`
 }
 
-// Quote asks what the target costs. It sends no payment and needs no key.
+// Quote requests the price of a target. It sends no payment and needs no key.
 func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
 	a, err := b.send(ctx, t, "", quoteTimeout, maxQuote)
 	if err != nil {
@@ -83,28 +77,21 @@ func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
 	if len(in.Resource) > 0 && strict.Unmarshal(in.Resource, &resource) != nil {
 		return nil, errors.New("the resource of the quote has the wrong shape")
 	}
-	delete(in.Extensions, extensionSigned)
-	echo := len(in.Resource)
-	for name, extension := range in.Extensions {
-		echo += len(name) + len(extension)
-	}
-	if echo > maxEcho {
-		return nil, fmt.Errorf("the quote has more than %d bytes that a payment must repeat", maxEcho)
-	}
 	q, err := b.choose(in.Accepts)
 	if err != nil {
 		return nil, err
 	}
+	delete(in.Extensions, extensionSigned)
 	q.Resource, q.Description, q.Demo = resource.URL, resource.Description, a.header.Get(offer.HeaderDemo) != ""
 	q.resource, q.extensions = in.Resource, in.Extensions
 	return q, nil
 }
 
-// checkQuote says why an answer to a request without payment is not a quote.
+// checkQuote returns why the answer to a request without payment is not a quote.
 func (a *answer) checkQuote() error {
 	switch status := a.status; {
-	case status == http.StatusPaymentRequired && a.cut != nil:
-		return fmt.Errorf("the quote cannot be read: %w", a.cut)
+	case status == http.StatusPaymentRequired && a.incomplete != nil:
+		return fmt.Errorf("the quote cannot be read: %w", a.incomplete)
 	case status == http.StatusPaymentRequired:
 		return nil
 	case status >= 300 && status < 400:
@@ -117,24 +104,16 @@ func (a *answer) checkQuote() error {
 	}
 }
 
-// parseRequired decodes the version 2 quote of the header, or of the body of a
-// seller that uses no header.
+// parseRequired decodes the version 2 quote of the header, or of the body if there is
+// no header. Duplicate and differently spelled member names are errors.
 func parseRequired(header http.Header, body []byte) (in required, err error) {
-	switch values := header.Values(x402.HeaderRequired); {
-	case len(values) > 1:
-		return in, fmt.Errorf("the answer has two quotes (%s)", x402.HeaderRequired)
-	case len(values) == 1:
-		text, err := x402.DecodeHeader(values[0])
-		if err != nil {
+	if value := header.Get(x402.HeaderRequired); value != "" {
+		if body, err = x402.DecodeHeader(value); err != nil {
 			return in, fmt.Errorf("the quote cannot be read: %s is not base64", x402.HeaderRequired)
 		}
-		if err := decode(text, &in); err != nil {
-			return in, fmt.Errorf("the quote cannot be read: %s %w", x402.HeaderRequired, err)
-		}
-	default:
-		if decode(body, &in) != nil || in.X402Version == 0 {
-			return in, errors.New("the 402 has no x402 quote, neither in " + x402.HeaderRequired + " nor in the body")
-		}
+	}
+	if strict.Unmarshal(body, &in) != nil || in.X402Version == 0 {
+		return in, errors.New("the 402 has no x402 quote, neither in " + x402.HeaderRequired + " nor in the body")
 	}
 	if in.X402Version != 2 {
 		return in, fmt.Errorf("the quote is of x402 version %d, and this command pays version 2; ask the seller for version 2", in.X402Version)
@@ -142,24 +121,9 @@ func parseRequired(header http.Header, body []byte) (in required, err error) {
 	return in, nil
 }
 
-// decode reads JSON that every parser reads the same way, with exact member names.
-// The error is the end of a sentence.
-func decode(text []byte, into any) error {
-	if _, err := signature.Canonical(text); err != nil {
-		return errors.New("is not unambiguous JSON")
-	}
-	if strict.Unmarshal(text, into) != nil {
-		return errors.New("has a member of the wrong JSON type")
-	}
-	return nil
-}
-
-// choose takes the first payment method that this client can take. The error says
-// for each why not.
+// choose returns the first payment method that this client supports. The error says for
+// each method why it does not.
 func (b *Buyer) choose(accepts []json.RawMessage) (*Quote, error) {
-	if len(accepts) == 0 || len(accepts) > maxAccepts {
-		return nil, fmt.Errorf("the quote has %d payment methods; from 1 to %d can be compared", len(accepts), maxAccepts)
-	}
 	var reasons []string
 	for _, accepted := range accepts {
 		q, err := b.checkTerms(accepted)
@@ -167,6 +131,9 @@ func (b *Buyer) choose(accepts []json.RawMessage) (*Quote, error) {
 			return q, nil
 		}
 		reasons = append(reasons, err.Error())
+	}
+	if len(reasons) == 0 {
+		reasons = []string{"the quote has no payment methods"}
 	}
 	return nil, errors.New("not paid: " + strings.Join(reasons, "\n  "))
 }
@@ -186,53 +153,41 @@ type requirement struct {
 	} `json:"extra"`
 }
 
-// checkTerms compares one payment method with the table of networks and the limits
-// of the payer.
+// checkTerms checks one payment method against the table of networks and the payer's
+// limits.
 func (b *Buyer) checkTerms(accepted json.RawMessage) (*Quote, error) {
 	var in requirement
-	if strict.Unmarshal(accepted, &in) != nil || len(accepted) > maxEcho {
+	if strict.Unmarshal(accepted, &in) != nil {
 		return nil, errors.New("a payment method of the quote has the wrong shape")
 	}
 	known, err := offer.LookupNetwork(in.Network)
 	if err != nil || known.CAIP2() != in.Network {
 		return nil, fmt.Errorf("the network %s is unknown", quoted(in.Network))
 	}
-	if b.Network != "" && b.Network != known.Name && b.Network != known.CAIP2() {
-		return nil, fmt.Errorf("the seller is paid on %s, and --network is %s", known.Title, b.Network)
-	}
-	if err := in.checkToken(known); err != nil {
-		return nil, err
-	}
 	amount, err := strconv.ParseInt(in.Amount, 10, 64)
-	if err != nil || amount <= 0 || strconv.FormatInt(amount, 10) != in.Amount {
+	switch extra := in.Extra; {
+	case b.Network != "" && b.Network != known.Name && b.Network != known.CAIP2():
+		return nil, fmt.Errorf("the seller is paid on %s, and --network is %s", known.Title, b.Network)
+	case in.Scheme != "exact":
+		return nil, fmt.Errorf("the scheme %s is unknown", quoted(in.Scheme))
+	case !strings.EqualFold(in.Asset, known.USDC):
+		return nil, fmt.Errorf("the token %s on %s is not USDC (%s)", quoted(in.Asset), known.Title, known.USDC)
+	case extra.Name != known.TokenName || extra.Version != known.TokenVersion:
+		return nil, fmt.Errorf("the quote calls the token %s version %s, and USDC on %s is %q version %q; a signature for another name moves no money",
+			quoted(extra.Name), quoted(extra.Version), known.Title, known.TokenName, known.TokenVersion)
+	case extra.TransferMethod != "" && extra.TransferMethod != "eip3009":
+		return nil, fmt.Errorf("the transfer method is %s, and this command pays by eip3009 only", quoted(extra.TransferMethod))
+	case err != nil || amount <= 0 || strconv.FormatInt(amount, 10) != in.Amount:
 		return nil, fmt.Errorf("the amount %s is not a number of atomic units", quoted(in.Amount))
-	}
-	if amount > b.Max {
+	case amount > b.Max:
 		return nil, fmt.Errorf("it costs %s USD, which is more than --max %s", offer.FormatDecimal(amount, decimals), offer.FormatDecimal(b.Max, decimals))
-	}
-	if in.MaxTimeoutSeconds <= 0 {
+	case in.MaxTimeoutSeconds <= 0:
 		return nil, fmt.Errorf("maxTimeoutSeconds is %d; it must be positive", in.MaxTimeoutSeconds)
 	}
-	rail, err := offer.NewUSDC("", known, in.PayTo, 0) // refuses the contract of a token as payee, too
+	rail, err := offer.NewUSDC("", known, in.PayTo, 0) // also refuses the contract of a token
 	if err != nil {
 		return nil, fmt.Errorf("the payee %s cannot be paid: %s", quoted(in.PayTo), Plain(err.Error()))
 	}
-	validity := min(time.Duration(min(in.MaxTimeoutSeconds, int64(maxValidity/time.Second)))*time.Second, maxValidity)
+	validity := time.Duration(min(in.MaxTimeoutSeconds, int64(maxValidity/time.Second))) * time.Second
 	return &Quote{Network: known, PayTo: rail.PayTo, Atomic: amount, Validity: validity, accepted: accepted}, nil
-}
-
-// checkToken refuses every token but the network's USDC, and other names for it.
-func (in *requirement) checkToken(known offer.Network) error {
-	switch extra := in.Extra; {
-	case in.Scheme != "exact":
-		return fmt.Errorf("the scheme %s is unknown", quoted(in.Scheme))
-	case !strings.EqualFold(in.Asset, known.USDC):
-		return fmt.Errorf("the token %s on %s is not USDC (%s)", quoted(in.Asset), known.Title, known.USDC)
-	case extra.Name != known.TokenName || extra.Version != known.TokenVersion:
-		return fmt.Errorf("the quote calls the token %s version %s, and USDC on %s is %q version %q; a signature for another name moves no money",
-			quoted(extra.Name), quoted(extra.Version), known.Title, known.TokenName, known.TokenVersion)
-	case extra.TransferMethod != "" && extra.TransferMethod != "eip3009":
-		return fmt.Errorf("the transfer method is %s, and this command pays by eip3009 only", quoted(extra.TransferMethod))
-	}
-	return nil
 }

@@ -26,17 +26,15 @@ func TestWhatIsNotUnderstoodIsNotPaid(t *testing.T) {
 		"another token":        {object{"asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}, "is not USDC (" + usdc + ")"},
 		"no token":             {object{"asset": ""}, "is not USDC"},
 		"another name":         {object{"extra": object{"name": "USD Coin", "version": "2"}}, `the quote calls the token "USD Coin" version "2", and USDC on Base Sepolia`},
-		"no name":              {object{"extra": object{}}, `the quote calls the token ""`},
 		"another version":      {object{"extra": object{"name": "USDC", "version": "1"}}, `version "1"`},
 		"above the maximum":    {object{"amount": "50000001"}, "it costs 50.000001 USD, which is more than --max 50"},
 		"far above it":         {object{"amount": "99999999999999999999"}, "is not a number of atomic units"},
 		"nothing":              {object{"amount": "0"}, "is not a number of atomic units"},
 		"less than nothing":    {object{"amount": "-1"}, "is not a number of atomic units"},
-		"a fraction":           {object{"amount": "1.5"}, "is not a number of atomic units"},
 		"an amount of zeros":   {object{"amount": "042"}, "is not a number of atomic units"},
+		"a fraction":           {object{"amount": "1.5"}, "is not a number of atomic units"},
 		"a number":             {object{"amount": 42}, "has the wrong shape"},
 		"an unknown network":   {object{"network": "eip155:56"}, `the network "eip155:56" is unknown`},
-		"a name of version 1":  {object{"network": "base-sepolia"}, `the network "base-sepolia" is unknown`},
 		"another chain family": {object{"network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"}, "is unknown"},
 		"the token's address of another network": {object{"network": "eip155:8453", "extra": object{"name": "USD Coin", "version": "2"}},
 			"is not USDC (0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913)"},
@@ -101,20 +99,14 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 		"a redirect":          {307, func(w http.ResponseWriter) { w.Header().Set("Location", "https://evil.example/\u202ex") }, "", `redirects (status 307) to "https://evil.example/`},
 		"not there":           {404, nil, "", "answers with status 404 instead of 402"},
 		"version 1 alone":     {402, nil, v1, "the quote is of x402 version 1, and this command pays version 2"},
-		"version 3":           {402, nil, `{"x402Version":3}`, "the quote is of x402 version 3"},
 		"version 1 in header": {402, header(x402.EncodeHeader(json.RawMessage(v1))), "", "the quote is of x402 version 1"},
 		"no x402":             {402, nil, `{"error":"pay"}`, "has no x402 quote"},
 		"no JSON":             {402, nil, "<html>", "has no x402 quote"},
 		"no base64":           {402, header("!"), "", "is not base64"},
-		"no JSON in base64":   {402, header("AAAA"), "", "is not unambiguous JSON"},
-		"two names":           {402, header("eyJhIjoxLCJhIjoyfQ=="), "", "is not unambiguous JSON"},
-		"twice": {402, func(w http.ResponseWriter) {
-			w.Header()[http.CanonicalHeaderKey(x402.HeaderRequired)] = []string{"e30=", "e30="}
-		}, "", "has two quotes"},
-		"no way to pay":       {402, nil, `{"x402Version":2,"accepts":[]}`, "has 0 payment methods"},
-		"too many":            {402, nil, `{"x402Version":2,"accepts":[` + strings.Repeat("1,", maxAccepts) + `1]}`, "has 65 payment methods"},
+		"no JSON in base64":   {402, header("AAAA"), "", "has no x402 quote"},
+		"two names":           {402, header("eyJhIjoxLCJhIjoyfQ=="), "", "has no x402 quote"},
+		"no way to pay":       {402, nil, `{"x402Version":2,"accepts":[]}`, "the quote has no payment methods"},
 		"a wrong resource":    {402, nil, `{"x402Version":2,"resource":1,"accepts":[1]}`, "the resource of the quote has the wrong shape"},
-		"a long echo":         {402, nil, `{"x402Version":2,"accepts":[1],"extensions":{"a":"` + strings.Repeat("x", maxEcho) + `"}}`, "that a payment must repeat"},
 		"a huge body":         {402, nil, strings.Repeat(" ", maxQuote+1), "longer than"},
 		"a huge header":       {402, header(strings.Repeat("A", maxHeader+1)), "", "does not answer with a price"},
 		"a broken connection": {402, func(w http.ResponseWriter) { w.Header().Set("Content-Length", "10") }, "", "the connection broke"},
@@ -139,19 +131,10 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 	}
 }
 
-func TestAQuoteInTheBodyIsRead(t *testing.T) {
-	s := openSeller(t)
-	in, err := parseRequired(http.Header{}, encoded(t, s.quote))
-	require.NoError(t, err)
-	q, err := (&Buyer{Max: 50_000_000}).choose(in.Accepts)
-	require.NoError(t, err)
-	require.Equal(t, payee, q.PayTo)
-}
-
 func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://pay.example.org/x":             "use https",
-		"https://user:secret@pay.example.org/": "holds a user name or password",
+		"https://user:secret@pay.example.org/": "contains a user name or password",
 		"pay.example.org":                      "this is not an absolute URL",
 		"ftp://pay.example.org":                "this is not an absolute URL",
 		"0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d": "this is not an absolute URL",
@@ -168,6 +151,15 @@ func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
 	require.Equal(t, "https://pay.example.org/x?y=Z", target.URL())
 }
 
+func TestAQuoteInTheBodyIsRead(t *testing.T) {
+	s := openSeller(t)
+	in, err := parseRequired(http.Header{}, encoded(t, s.quote))
+	require.NoError(t, err)
+	q, err := (&Buyer{Max: 50_000_000}).choose(in.Accepts)
+	require.NoError(t, err)
+	require.Equal(t, payee, q.PayTo)
+}
+
 func FuzzAQuoteIsReadOrRefused(f *testing.F) {
 	accept := `{"scheme":"exact","network":"eip155:84532","asset":"` + usdc + `","payTo":"` + payee + `","amount":"42000000","maxTimeoutSeconds":300,"extra":{"name":"USDC","version":"2"}}`
 	f.Add(true, []byte(`{"x402Version":2,"resource":{"url":"https://a.example/"},"accepts":[`+accept+`],"extensions":{"payment-identifier":{"info":{"required":true}}}}`), []byte("{}"))
@@ -182,14 +174,10 @@ func FuzzAQuoteIsReadOrRefused(f *testing.F) {
 		}
 		in, err := parseRequired(header, body)
 		if err != nil {
-			requireOneLine(t, err.Error())
 			return
 		}
 		q, err := (&Buyer{Max: 50_000_000}).choose(in.Accepts)
 		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				requireOneLine(t, strings.TrimSuffix(line, "\n"))
-			}
 			return
 		}
 		// What is left can be paid: known money, an address, an amount within the limit.
@@ -208,14 +196,4 @@ func FuzzAQuoteIsReadOrRefused(f *testing.F) {
 		require.True(t, json.Valid(text))
 		require.True(t, bytes.Contains(text, []byte(authorized.Signature)))
 	})
-}
-
-func requireOneLine(t *testing.T, text string) {
-	t.Helper()
-	require.Equal(t, strings.TrimSpace(text), strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x202e {
-			return -1
-		}
-		return r
-	}, text)))
 }

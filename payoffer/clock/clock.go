@@ -1,36 +1,33 @@
-// Package clock says whether the clock of this machine is wrong, by what others
-// say of the time: the Date of their answers, and the blocks of chains.
+// Package clock finds out whether the clock of this machine is wrong, by the Date of
+// HTTP responses and by the time of blocks.
 package clock
 
 import (
 	"log/slog"
 	"math"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// tolerance is how far the clock may be off. Once it is wrong it is right
-	// again below rightBelow: between the two nothing changes, for the times of
-	// others are whole seconds, and those of blocks lag by as many as a chain
-	// takes to make one.
+	// tolerance is how far the clock may be off. A wrong clock counts as right again
+	// below rightBelow, because the times of hosts and blocks are inexact.
 	tolerance  = 60 * time.Second
 	rightBelow = 45 * time.Second
-	// alike is how far apart two hosts may be that say the same.
+	// alike is how far apart the offsets of two hosts may be that agree.
 	alike = 60 * time.Second
-	// fresh is how long a word of the time counts.
-	fresh = 10 * time.Minute
-	// stepped is how far the clock and the time that has passed may part after
-	// a word: beyond it the clock was set, or the machine slept.
+	// maxAge is how long a sample counts.
+	maxAge = 10 * time.Minute
+	// stepped is how far wall clock and monotonic clock may diverge after a sample.
+	// Beyond it the clock was set, or the machine slept.
 	stepped = 5 * time.Second
-	// enough is how many hosts must say the same.
-	enough = 2
-	// maxSources bounds the hosts, and the chains, that are remembered.
-	maxSources = 256
+	// quorum is how many hosts must agree.
+	quorum = 2
 )
 
-// Clock compares the clock of this machine with others. It is safe for
-// concurrent use.
+// Clock compares the clock of this machine with others. It is safe for concurrent use.
 type Clock struct {
 	now    func() time.Time
 	logger *slog.Logger
@@ -38,81 +35,119 @@ type Clock struct {
 	mu     sync.Mutex
 	hosts  map[string]sample
 	chains map[string]sample
-	// wrong is what was found last.
-	wrong bool
+	wrong  bool // the last result
 }
 
-// sample is what one source said: by how much our clock was ahead of it, and
-// when it said so.
+// sample is how far our clock was ahead of a source, and when.
 type sample struct {
 	ahead time.Duration
 	at    time.Time
 }
 
-// New makes a Clock that compares now, and tells the logger when the clock turns
-// wrong, and right again.
+// New makes a Clock that compares now, and logs when the clock becomes wrong or right.
 func New(now func() time.Time, logger *slog.Logger) *Clock {
 	return &Clock{now: now, logger: logger, hosts: make(map[string]sample), chains: make(map[string]sample)}
 }
 
-// Date is told the time of day that a host has put on an answer just now.
-func (c *Clock) Date(host string, date time.Time) { c.hear(c.hosts, host, date) }
+// Date adds the current time of a host.
+func (c *Clock) Date(host string, date time.Time) { c.add(c.hosts, host, date) }
 
-// Block is told the time of a block (Unix seconds) that the endpoints of a chain
-// agree on. It proves nothing but that our clock is behind: a chain may halt.
-func (c *Clock) Block(chain string, unix int64) { c.hear(c.chains, chain, time.Unix(unix, 0)) }
+// Block adds the time of a chain's newest block, in Unix seconds. It can only prove that
+// our clock is behind, because a chain may halt.
+func (c *Clock) Block(chain string, unix int64) { c.add(c.chains, chain, time.Unix(unix, 0)) }
 
-func (c *Clock) hear(sources map[string]sample, name string, theirs time.Time) {
+func (c *Clock) add(sources map[string]sample, name string, theirs time.Time) {
 	c.mu.Lock()
 	now := c.now()
-	if _, known := sources[name]; !known && len(sources) >= maxSources {
-		delete(sources, oldest(sources))
-	}
 	sources[name] = sample{now.Sub(theirs), now}
 	c.mu.Unlock()
 	c.Offset()
 }
 
-func oldest(sources map[string]sample) (name string) {
-	var at time.Time
-	for other, s := range sources {
-		if name == "" || s.at.Before(at) {
-			name, at = other, s.at
-		}
-	}
-	return name
-}
-
 // Wrong reports whether the clock is off by more than a minute.
 func (c *Clock) Wrong() bool { return c.Offset() != 0 }
 
-// Offset is by how much the clock is ahead of the time of day, negative where it
-// is behind; 0 while nothing proves that it is wrong. It does no I/O but for the
-// log when that changes.
+// Offset is how far the clock is ahead, negative if it is behind, and 0 while nothing
+// proves that it is wrong. It does no I/O except for the log.
 func (c *Clock) Offset() time.Duration {
 	c.mu.Lock()
 	now, limit := c.now(), tolerance
 	if c.wrong {
 		limit = rightBelow
 	}
-	hosts := said(c.hosts, now)
-	offset := agreed(hosts, limit)
-	if offset == 0 {
-		offset = behind(said(c.chains, now), limit)
+	offset := agreed(fresh(c.hosts, now), limit)
+	if chains := fresh(c.chains, now); offset == 0 && len(chains) > 0 && slices.Min(chains) < -limit {
+		offset = slices.Min(chains)
 	}
-	turned := c.wrong != (offset != 0)
+	changed := c.wrong != (offset != 0)
 	c.wrong = offset != 0
 	c.mu.Unlock()
 	switch {
-	case turned && offset != 0:
-		c.logger.Warn("the clock of this machine is wrong: while it is, payments that look expired are asked to come again; "+
-			"set it, and keep it right by NTP", "seconds_ahead", Seconds(offset))
-	case turned:
+	case changed && offset != 0:
+		c.logger.Warn("the clock of this machine is wrong", "seconds_ahead", Seconds(offset),
+			"hint", "payments that look expired are retried until it is right; set it and keep it right by NTP")
+	case changed:
 		c.logger.Info("the clock of this machine is right again")
 	}
 	return offset
 }
 
-// Seconds are the whole seconds of an offset: more than none for one that is not
-// 0.
+// fresh returns the offsets that still count: not too old, and the clock was not set since.
+func fresh(sources map[string]sample, now time.Time) (offsets []time.Duration) {
+	for _, s := range sources {
+		passed := now.Sub(s.at)
+		shown := now.Round(0).Sub(s.at.Round(0)) // without the monotonic reading
+		if passed >= 0 && passed <= maxAge && (shown-passed).Abs() <= stepped {
+			offsets = append(offsets, s.ahead)
+		}
+	}
+	return offsets
+}
+
+// agreed returns the middle of the largest group of hosts that agree that the clock is off
+// by more than limit, if it has a quorum and as many hosts as find the clock right; else 0.
+func agreed(offsets []time.Duration, limit time.Duration) (offset time.Duration) {
+	off := slices.DeleteFunc(slices.Clone(offsets), func(o time.Duration) bool { return o.Abs() <= limit })
+	slices.Sort(off)
+	most := max(quorum, len(offsets)-len(off))
+	for from, to := 0, 0; from < len(off); from++ {
+		for to < len(off) && off[to]-off[from] <= alike {
+			to++
+		}
+		if same := off[from:to]; len(same) >= most {
+			most, offset = len(same)+1, same[len(same)/2]
+		}
+	}
+	return offset
+}
+
+// Seconds rounds an offset to whole seconds.
 func Seconds(offset time.Duration) int64 { return int64(math.Round(offset.Seconds())) }
+
+// transport adds the Date of each response to a clock.
+type transport struct {
+	http.RoundTripper
+	clock *Clock
+}
+
+// Transport adds the Date of each response of next; nil means http.DefaultTransport.
+func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return transport{next, c}
+}
+
+// RoundTrip implements http.RoundTripper. The Date of a response from a cache, which has
+// an Age (RFC 9111 section 5.1), is not the current time.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	date, invalid := http.ParseTime(response.Header.Get("Date"))
+	if age := response.Header.Get("Age"); invalid == nil && (age == "" || age == "0") {
+		t.clock.Date(r.URL.Hostname(), date)
+	}
+	return response, nil
+}

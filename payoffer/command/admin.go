@@ -15,14 +15,18 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// ask asks the admin API of the running server, with a JSON body unless it is
-// nil. The error is the server's sentence.
-func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
+// ask sends a request to the admin API, with a JSON body unless it is nil. The error is
+// the server's message.
+func ask[T any](fl caddycmd.Flags, method, uri string, body any) (T, error) {
+	return askContext[T](context.Background(), fl, method, uri, body)
+}
+
+func askContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
 	address, err := adminAddress(fl)
 	if err != nil {
 		return answer, err
 	}
-	response, err := send(context.Background(), address, method, uri, body)
+	response, err := send(ctx, address, method, uri, body)
 	if err != nil {
 		return answer, err
 	}
@@ -40,7 +44,7 @@ func ask[T any](fl caddycmd.Flags, method, uri string, body any) (answer T, err 
 	return answer, nil
 }
 
-// refused returns the server's sentence where it refuses.
+// refused returns the server's message if the status is an error.
 func refused(response *http.Response) error {
 	if response.StatusCode < http.StatusBadRequest {
 		return nil
@@ -56,8 +60,7 @@ func refused(response *http.Response) error {
 	return errors.New(printable(refusal.Message))
 }
 
-// send asks as caddycmd.AdminAPIRequest does, which puts the status and the body
-// of a refusal into one string.
+// send is caddycmd.AdminAPIRequest with a context, and leaves the response to the caller.
 func send(ctx context.Context, address, method, uri string, body any) (*http.Response, error) {
 	var sent bytes.Buffer
 	if body != nil {
@@ -69,11 +72,11 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	if err != nil || listener.PortRangeSize() > 1 {
 		return nil, fmt.Errorf("invalid admin address %s: %v", address, err)
 	}
-	where := listener.JoinHostPort(0)
-	origin := "http://" + where
+	dial := listener.JoinHostPort(0)
+	origin := "http://" + dial
 	if listener.IsUnixNetwork() {
-		origin = "http://127.0.0.1"           // a socket has no host, but a request needs one
-		where, _, _ = strings.Cut(where, "|") // the rest is its permissions
+		origin = "http://127.0.0.1"         // a request needs a host
+		dial, _, _ = strings.Cut(dial, "|") // without the permissions
 	}
 	request, err := http.NewRequestWithContext(ctx, method, origin+uri, &sent)
 	if err != nil {
@@ -86,14 +89,14 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 		request.Header.Set("Content-Type", "application/json")
 	}
 	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, // nobody asks by it again
+		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, listener.Network, where)
+			return new(net.Dialer).DialContext(ctx, listener.Network, dial)
 		},
 	}}
 	response, err := client.Do(request)
 	if refused := (*net.OpError)(nil); errors.As(err, &refused) && refused.Op == "dial" {
-		return nil, fmt.Errorf("no server answers at the admin API %s (%v): start it with 'caddy run', or name the address of one that runs with --address", printable(where), refused.Err)
+		return nil, fmt.Errorf("no server answers at the admin API %s (%v): start it with 'caddy run', or name its address with --address", printable(dial), refused.Err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("performing request: %v", err)
@@ -101,8 +104,8 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	return response, nil
 }
 
-// adminAddress is where the admin API of the running server listens: as given,
-// or as the configuration says, which may be the Caddyfile in this folder.
+// adminAddress is the address of the admin API: --address, or that of the configuration,
+// by default the Caddyfile in this folder.
 func adminAddress(fl caddycmd.Flags) (string, error) {
 	if address := fl.String("address"); address != "" {
 		return address, nil
@@ -113,8 +116,8 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 	}
 	var config caddy.Config
 	if json.Unmarshal(raw, &config) == nil && config.Admin != nil && config.Admin.Disabled {
-		// At the default address another server may answer, with other books.
-		return "", fmt.Errorf("%s turns the admin API off, by which the running server is asked; set 'admin' there, or name an --address", file)
+		// Another server, with another ledger, may answer at the default address.
+		return "", fmt.Errorf("%s turns the admin API off, which this command needs; set 'admin' there, or give --address", file)
 	}
 	return caddycmd.DetermineAdminAPIAddress("", raw, file, fl.String("adapter"))
 }

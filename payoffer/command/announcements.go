@@ -15,10 +15,10 @@ import (
 func announcementsCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
 		Use:   "announcements [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Shows the receivers of announcements, and what waits for them",
+		Short: "Shows the notification endpoints and their pending deliveries",
 		Long: `
-Lists the receivers of announcements, how many changes wait for each, and its
-last error. A change that a receiver refuses for three days is logged and
+Lists the notification endpoints, the number of pending changes of each, and its
+last error. A change that an endpoint refuses for three days is logged and
 skipped; it stays in the feed.`,
 		Example: "  caddy pay-offer announcements",
 	}, announcements)

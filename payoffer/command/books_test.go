@@ -55,7 +55,7 @@ func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "--amount is what arrived and has no place beside --refund",
 		"--rail transfer --amount 42":                                  "name the receipt: --rail",
 		"--reference INV-7 --amount 42":                                "name the receipt: --rail",
-		"--rail transfer --reference INV-7 --amount 42 of the invoice": `"of" belongs to no flag`,
+		"--rail transfer --reference INV-7 --amount 42 of the invoice": `unexpected argument "of"`,
 	} {
 		_, err := api.run(recordCommand(), strings.Fields(args)...)
 		require.ErrorContains(t, err, want)
@@ -104,7 +104,7 @@ usdc (test)  blind     unknown    unknown  unknown  42.00 (1)  unknown   unknown
 btc          observed  ? (2)      -        unknown  unknown    1.00      unknown   -    -
 
 two:  USD received in 0 payments,  of it from others; the goal of 42.00 is not reached yet; `+`
-the clock of this machine is 3600 s behind that of others: payments cannot be judged by their time; set it, and keep it right by NTP
+the clock of this machine is off by -3600 s: payments cannot be judged by their time; set it and keep it right by NTP
 RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
 `, out)
 

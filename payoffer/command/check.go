@@ -59,27 +59,25 @@ environment (HTTPS_PROXY) are used: through one elsewhere it checks from there.`
 	return cmd
 }
 
-// plugin is what the commands ask of the plugin's app.
+// plugin is the app of this plugin, as the commands use it.
 type plugin interface {
-	// Offers are at least one.
+	// Offers returns at least one offer.
 	Offers() []*offer.Offer
 	// Checked are the offers for 'check --live'.
 	Checked() []diagnose.Offer
-	// NewLedger makes a handle, which is not open, to the ledger of words as in the
-	// configuration; to the configured one where there are none.
+	// NewLedger returns a handle, not open, to the ledger that words name as in the
+	// configuration; empty words name the configured ledger.
 	NewLedger(words string) (*ledger.Ledger, error)
 	caddy.CleanerUpper
 }
 
-// What provisioning logs in place of what the configuration says: nothing, or its
-// warnings as lines for people.
+// Logging during provisioning: none, or only warnings without time and level.
 const (
 	silence  = `{"default": {"writer": {"output": "discard"}}}`
 	warnings = `{"default": {"level": "WARN", "encoder": {"format": "console", "time_key": "", "level_key": "", "name_key": ""}}}`
 )
 
-// configuredApp provisions a configuration, as 'caddy validate' does, and
-// returns the app with its offers.
+// configuredApp provisions a configuration, as 'caddy validate' does.
 func configuredApp(fl caddycmd.Flags) (plugin, error) { return provisioned(fl, silence) }
 
 func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
@@ -113,18 +111,12 @@ func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 	return app, nil
 }
 
-// printClock says that the clock is wrong by so many seconds, and what to do;
-// nothing where it is not.
+// printClock prints how far the clock is wrong, and nothing if it is right.
 func printClock(w io.Writer, ahead int64) {
 	if ahead == 0 {
 		return
 	}
-	side := "ahead of"
-	if ahead < 0 {
-		ahead, side = -ahead, "behind"
-	}
-	fmt.Fprintf(w, "the clock of this machine is %d s %s that of others: payments cannot be judged by their time; set it, and keep it right by NTP\n",
-		ahead, side)
+	fmt.Fprintf(w, "the clock of this machine is off by %+d s: payments cannot be judged by their time; set it and keep it right by NTP\n", ahead)
 }
 
 func printOffer(w io.Writer, o *offer.Offer) {
@@ -135,8 +127,6 @@ func printOffer(w io.Writer, o *offer.Offer) {
 			link = "(its amount follows the rate while the server runs)"
 		}
 		fmt.Fprintf(w, "  %-12s %-10s %s\n", m.Rail, m.Scheme, link)
-	}
-	for _, m := range o.Methods(offer.Live{}) {
 		printBank(w, m)
 	}
 	b := o.Bitcoin()
@@ -146,13 +136,13 @@ func printOffer(w io.Writer, o *offer.Offer) {
 		fmt.Fprintf(w, "  the first addresses of the extended key are %s; compare them with the first two receiving addresses in its wallet: if they differ, it will not show what is paid\n",
 			strings.Join(b.FirstAddresses(), " and "))
 	default:
-		address, _ := b.Address(0) // of a single one there is no error
+		address, _ := b.Address(0) // a single address has no error
 		fmt.Fprintf(w, "  bitcoin goes to %s\n", address)
 	}
 }
 
-// printBank prints what a bank transfer's payers are told; nothing for other methods, and
-// where the account is told by e-mail.
+// printBank prints the account, amount and reference of a bank transfer; nothing for other
+// methods or if payers request the account by e-mail.
 func printBank(w io.Writer, m offer.Method) {
 	if m.Bank == nil {
 		return
@@ -167,7 +157,7 @@ func printBank(w io.Writer, m offer.Method) {
 func qrCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:     "qr <rail> [--config <path>] [--adapter <name>]",
-		Short:   "Draws the QR code of a rail, and prints what it says",
+		Short:   "Prints the QR code of a rail and its content",
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
 		Args:    cobra.ExactArgs(1),
 	}, func(fl caddycmd.Flags, out io.Writer) error {
@@ -179,7 +169,7 @@ func qrCommand() *cobra.Command {
 	})
 }
 
-// printQR prints the first offer's rail of that name. A rail that follows the
+// printQR prints the QR code of the first offer that has the rail. A rail that needs an
 // exchange rate has no URI without a running server.
 func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 	var names []string
@@ -212,7 +202,7 @@ func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 func siteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "site <dir>",
-		Short: "Writes the page for people below a folder",
+		Short: "Writes the payment page into a folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return site.Write(args[0])

@@ -17,14 +17,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
-// exitUnchecked is the exit status of a check that could check nothing.
+// exitUnchecked is the exit status if nothing could be checked.
 const exitUnchecked = 2
 
 // askTimeout bounds how long the admin API may take.
 const askTimeout = 15 * time.Second
 
-// checkLive checks what surrounds the server. The exit status is 0 without problems, 1 with
-// problems, and 2 if nothing could be checked.
+// checkLive runs the diagnostics and returns the exit status.
 func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 	app, err := configuredApp(fl)
 	if err != nil {
@@ -54,26 +53,18 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 	return caddy.ExitCodeSuccess, nil
 }
 
-// askDiagnostics asks the running server, which may hang.
+// askDiagnostics requests the running server's report.
 func askDiagnostics(ctx context.Context, fl caddycmd.Flags) ([]operator.Diagnostics, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	type reply struct {
+	type answer struct {
 		Offers []operator.Diagnostics `json:"offers"`
-		err    error
 	}
-	replies := make(chan reply, 1)
-	go func() {
-		r, err := ask[reply](fl, http.MethodGet, operator.PathDiagnostics, nil)
-		r.err = err
-		replies <- r
-	}()
-	select {
-	case r := <-replies:
-		return r.Offers, r.err
-	case <-ctx.Done():
-		return nil, errors.New("the admin API does not answer in time")
+	a, err := askContext[answer](ctx, fl, http.MethodGet, operator.PathDiagnostics, nil)
+	if ctx.Err() != nil {
+		err = errors.New("the admin API does not answer in time")
 	}
+	return a.Offers, err
 }
 
 // printIssues prints a report for people.

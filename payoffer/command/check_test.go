@@ -127,10 +127,3 @@ func TestCommandQRPrintsARailsURI(t *testing.T) {
 	_, err = qr("pack")
 	require.ErrorContains(t, err, "there are: card, btc")
 }
-
-func TestCommandSiteWritesThePage(t *testing.T) {
-	folder := t.TempDir()
-	_, err := execute(t, siteCommand(), folder)
-	require.NoError(t, err)
-	require.FileExists(t, filepath.Join(folder, "offer", "index.html"))
-}

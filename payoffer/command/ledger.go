@@ -18,13 +18,12 @@ import (
 func ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Backs up, restores or moves the ledger, or lets it forget keys",
+		Short: "Backs up, restores or moves the ledger, or forgets lost keys",
 		Long: `
-backup, restore and move copy a whole ledger as it is at one moment, on SQLite
-or PostgreSQL, and compare its sums and its history with its rows before
-anything is kept. Run each as the user of the server: a ledger's files are
-private. Each prints the ledger that it uses. None makes a new ledger, except
-restore and move with --create.`,
+backup, restore and move copy a consistent snapshot of the ledger (SQLite or
+PostgreSQL) and verify its sums and history. Run them as the user of the server,
+because a ledger's files are private. Each prints the ledger that it uses. Only
+restore and move with --create make a new ledger.`,
 	}, backupCommand(), restoreCommand(), moveCommand(), forgetKeysCommand())
 }
 
@@ -48,11 +47,11 @@ func restoreCommand() *cobra.Command {
 		Short: "Copies a backup into an empty ledger while no server runs",
 		Long: `
 Copies a backup into the ledger of the configuration, which must be empty and
-which no server may have open. With --create it makes that ledger if there is
-none: look at the path that it prints. A file of before is put away together
-with its -wal, where the newest payments of a server that was killed are. What
-is newer than the backup is read back from the sources that still tell it;
-readers of /v1/received that were ahead are told.`,
+not in use by a server. With --create it makes that ledger if there is none;
+check the path that it prints. Move an old file away together with its -wal,
+which has the newest payments of a killed server. Payments newer than the backup
+are read again from their sources, as far as those still have them. Readers of
+/v1/received with a newer cursor get an error.`,
 		Args: cobra.ExactArgs(1),
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		if err := openTarget(ctx, configured, fl); err != nil {
@@ -66,13 +65,13 @@ readers of /v1/received that were ahead are told.`,
 	})))
 }
 
-// creating adds the option without which a command makes no ledger.
+// creating adds the option that lets a command make a ledger.
 func creating(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().Bool("create", false, "Make the ledger that is copied into, if there is none")
+	cmd.Flags().Bool("create", false, "Make the target ledger if there is none")
 	return cmd
 }
 
-// openTarget opens the ledger that is copied into.
+// openTarget opens the ledger to copy into.
 func openTarget(ctx context.Context, target *ledger.Ledger, fl caddycmd.Flags) error {
 	if fl.Bool("create") {
 		return target.OpenAlone(ctx)
@@ -89,12 +88,11 @@ func moveCommand() *cobra.Command {
 		Use:   "move --to <ledger> [--create] [--config <path>] [--adapter <name>]",
 		Short: "Copies the ledger to another database while no server runs",
 		Long: `
-Copies the ledger of the configuration into an empty one, which is named as in
-the configuration, and which --create makes if there is none. A DSN is a secret
-and no argument: name its variable, or its file, as in {file./dev/stdin} for one
-that is piped in. No server may have either of the two open. The ledger of
-before takes nothing any more; the way back is to move the other one into an
-empty one.`,
+Copies the ledger of the configuration into an empty one. --create makes that
+ledger if there is none, and --to names it as the configuration does. A DSN is a
+secret: name its variable or file; {file./dev/stdin} reads it from a pipe. No
+server may use either ledger. The old ledger accepts no more payments; to go
+back, move the new one into an empty one.`,
 		Example: `  caddy pay-offer ledger move --create --to 'postgres {env.LEDGER_DSN}'
   caddy pay-offer ledger move --create --to 'sqlite /var/lib/caddy/pay_offer.db'`,
 		Args: cobra.NoArgs,
@@ -121,7 +119,7 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	}
 	if err == nil {
 		if err = configured.Retire(ctx); err != nil {
-			err = fmt.Errorf("all of it was copied, but the ledger of before still takes payments: %w; start no server with either, empty the other one and move it again", err)
+			err = fmt.Errorf("the copy is complete, but the old ledger still accepts payments: %w; start no server with either ledger, empty the new one and move again", err)
 		}
 	}
 	if err = errors.Join(err, other.Close(), configured.Close()); err != nil {
@@ -130,10 +128,10 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	if err := printCopy(out, other.Name(), rows); err != nil {
 		return err
 	}
-	line := strings.ReplaceAll(fl.String("to"), "{file./dev/stdin}", "{env.LEDGER_DSN}") // a server is not typed to
+	line := strings.ReplaceAll(fl.String("to"), "{file./dev/stdin}", "{env.LEDGER_DSN}")
 	_, err = fmt.Fprintf(out, `Write this into the global option pay_offer of the configuration, and start the server:
 	ledger %s
-The ledger of before keeps what it holds, and takes nothing any more.
+The old ledger keeps its data and accepts no more payments.
 `, printable(line))
 	return err
 }
@@ -141,17 +139,15 @@ The ledger of before keeps what it holds, and takes nothing any more.
 func forgetKeysCommand() *cobra.Command {
 	return configured(&cobra.Command{
 		Use:   "forget-keys [--config <path>] [--adapter <name>]",
-		Short: "Lets the ledger forget keys that are lost while no server runs",
+		Short: "Makes the ledger forget lost keys while no server runs",
 		Long: `
-A ledger remembers which keys its instances have in Caddy's storage, and one
-that has others does not start. Where that storage is shared with this one, or
-is brought back, nothing is to be done here.
+The ledger remembers the keys in Caddy's storage, and a server with other keys
+does not start. Share or restore that storage if you can.
 
-Where it is lost for good, this lets the ledger of the configuration forget the
-keys, and the next start makes new ones or takes those that it finds. Receipts
-that were signed with the lost keys cannot be verified any more, and addresses
-of QR images that were given out are not found. What was received stays as it
-is. No server may have the ledger open: one that still runs has the keys.`,
+If it is lost for good, this command makes the ledger forget the keys, and the
+next start makes new ones or uses those in the storage. Receipts signed with the
+lost keys can no longer be verified, and published URLs of QR images stop
+working. Payments stay. No server may use the ledger.`,
 		Args: cobra.NoArgs,
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
 		if err := configured.OpenAsItIs(ctx); err != nil {
@@ -165,14 +161,14 @@ is. No server may have the ledger open: one that still runs has the keys.`,
 			_, err = fmt.Fprintf(out, "%s remembers no keys; nothing was changed\n", printable(configured.Name()))
 			return err
 		}
-		_, err = fmt.Fprintf(out, "%s has forgotten the keys of %s: what was signed with keys that are lost cannot be verified any more\n",
+		_, err = fmt.Fprintf(out, "%s has forgotten the keys of %s: receipts signed with lost keys can no longer be verified\n",
 			printable(configured.Name()), printable(strings.Join(names, ", ")))
 		return err
 	}))
 }
 
-// withLedger makes run get the ledger of the configuration, which is not open.
-// An interrupt ends its context, so that nothing unfinished stays behind.
+// withLedger passes the ledger of the configuration, not open. An interrupt ends the
+// context, so that no partial copy remains.
 func withLedger(run func(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycmd.Flags, out io.Writer) error) func(caddycmd.Flags, io.Writer) error {
 	return func(fl caddycmd.Flags, out io.Writer) (err error) {
 		app, err := configuredApp(fl)

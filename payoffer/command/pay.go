@@ -30,23 +30,22 @@ const exitOpen = 75
 func payCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pay <url> [--dry-run] [--yes] [--max <usd>] [--method GET|POST] [--network <name>] [--key-file <file>] [--demo] [--wait <duration>] [--new] [--state <folder>] [--json]",
-		Short: "Pays what a URL asks for by x402",
+		Short: "Pays a URL by x402",
 		Long: `
-Pays what a URL asks for by x402 version 2, with USDC: an offer of this plugin,
-or of any other seller. It shows the price and asks before it signs.
+Pays a URL by x402 version 2 with USDC: an offer of this plugin, or of any other
+seller. It shows the price and asks before it signs.
 
-The private key of the payer is in the environment variable PAY_OFFER_KEY, or in
-a file (--key-file) that only its owner can read: 64 hexadecimal digits. The
+The payer's private key (64 hexadecimal digits) is in the environment variable
+PAY_OFFER_KEY, or in a file (--key-file) that only its owner can read. The
 account needs USDC on the network and no coin for gas. --dry-run needs no key.
 
---demo pays the demo that a server from a clone of this repository runs on this
-machine: with a new key that is thrown away, with worthless test money only, and
-without asking.
+--demo pays a demo server on this machine with worthless test money and a new
+key, without asking.
 
 A signed payment is stored on disk before it is sent, until its answer is final.
 After a crash or exit status 75, run the same command again: it sends the same
-payment and signs no other. What is paid is not paid twice: run again, it shows
-the receipt. --new buys again.
+payment and signs no other. A paid purchase is not paid twice: the command shows
+its receipt. --new buys again.
 
 A seller that refuses a payment can still charge it until it expires, in at most
 ten minutes. Until then the same payment is sent again. After that, --new signs
@@ -70,7 +69,7 @@ Exit status: 0 paid; 1 not paid; 75 not known yet.`,
 	flags.Duration("wait", 2*time.Minute, "How long to send a payment without a final answer again")
 	flags.Bool("new", false, "Buy again what was paid before")
 	flags.String("state", "", "The folder of the payments (default: below Caddy's data folder)")
-	flags.Bool("json", false, "Print one JSON object, and everything else to the standard error")
+	flags.Bool("json", false, "Print one JSON object to stdout, and the rest to stderr")
 	return exits(cmd, func(fl caddycmd.Flags) (int, error) {
 		p := payer{fl: fl, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
 		if fl.Bool("json") {
@@ -107,7 +106,7 @@ type payer struct {
 }
 
 func (p *payer) run(ctx context.Context) (err error) {
-	b := &buyer.Buyer{Network: p.fl.String("network"), Wait: p.fl.Duration("wait"), Progress: p.print}
+	b := &buyer.Buyer{Network: p.fl.String("network"), Wait: p.fl.Duration("wait"), Progress: func(sentence string) { p.printf("%s", sentence) }}
 	var ok bool
 	if b.Max, _, ok = offer.ParseDecimal(p.fl.String("max"), 6); !ok || b.Max == 0 {
 		return errors.New("--max is not an amount of US dollars; write for example 42 or 0.10")
@@ -141,8 +140,7 @@ func (p *payer) run(ctx context.Context) (err error) {
 		state = filepath.Join(caddy.AppDataDir(), "pay_offer", "payments")
 	}
 	if !filepath.IsAbs(state) {
-		// Without a home, Caddy's data folder is relative to the working directory, and
-		// another run would not find what this one signed.
+		// Another run would not find what this one signed.
 		return errors.New("not paid: the folder of the payments depends on the working directory; set HOME, or give --state an absolute path")
 	}
 	if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); err != nil {
@@ -152,8 +150,7 @@ func (p *payer) run(ctx context.Context) (err error) {
 	return p.pay(ctx, b, key)
 }
 
-// demoState checks the flags of --demo, and makes a folder for a payment that is
-// thrown away.
+// demoState checks the flags of --demo and makes a temporary folder.
 func (p *payer) demoState() (string, error) {
 	if !offer.IsLoopback(offer.Hostname(p.target.Origin())) {
 		return "", errors.New("not paid: --demo pays servers on this machine only, such as http://localhost:8402/v1/sponsor; leave it out to pay others")
@@ -181,22 +178,22 @@ func (p *payer) key() (buyer.Key, error) {
 	return buyer.ParseKey(text)
 }
 
-// pay finishes an undecided payment, or quotes, asks and signs a new one.
+// pay finishes an undecided payment, or requests the price, asks and signs.
 func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	again := p.fl.Bool("new")
 	if last := p.purchase.Payment; last != nil && !last.State.Decided() {
-		p.print("A payment of " + amount(last) + " to " + last.PayTo + ", signed " + date(last.SignedAt) +
-			", has no final answer. The same payment is sent again; no other is signed.")
+		p.printf("A payment of %s to %s, signed %s, has no final answer. The same payment is sent again; no other is signed.",
+			amount(last), last.PayTo, date(last.SignedAt))
 		err := p.settle(ctx, b)
 		if last.State == buyer.Paid || last.Spendable() || !again {
 			return err
 		}
-		p.print(err.Error())
+		p.printf("%v", err)
 	}
 	switch last := p.purchase.Payment; {
 	case last == nil || again:
 	case last.State == buyer.Paid:
-		p.print("This was paid before. Nothing is sent now; --new buys again.")
+		p.printf("This was paid before. Nothing is sent now; --new buys again.")
 		p.showReceipt()
 		return nil
 	default:
@@ -207,7 +204,7 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 		return err
 	}
 	p.showQuote(key.Address())
-	if err := p.agree(); err != nil {
+	if err := p.confirm(); err != nil {
 		return err
 	}
 	if err := p.purchase.Sign(p.target, p.quote, key); err != nil {
@@ -216,14 +213,15 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	return p.settle(ctx, b)
 }
 
-// agree asks whether to pay what was shown.
-func (p *payer) agree() error {
+// confirm asks whether to pay the price.
+func (p *payer) confirm() error {
+	demo := p.fl.Bool("demo")
 	switch {
-	case p.fl.Bool("demo") && !p.quote.Network.Test:
+	case demo && !p.quote.Network.Test:
 		return errors.New("not paid: the seller asks for real money, and --demo pays test money only; leave out --demo to pay")
-	case p.fl.Bool("demo") && !p.quote.Demo:
+	case demo && !p.quote.Demo:
 		return errors.New("not paid: this server is not a demo; a server from a clone is one until an address of yours is set (see demo.md). Leave out --demo to pay")
-	case p.fl.Bool("demo") || p.fl.Bool("yes"):
+	case demo || p.fl.Bool("yes"):
 		return nil
 	case !onTerminal(p.in):
 		return errNoTerminal
@@ -233,17 +231,15 @@ func (p *payer) agree() error {
 	if answer == "" && err != nil {
 		return errNoTerminal
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	default:
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("not paid: you did not answer yes")
 	}
+	return nil
 }
 
 var errNoTerminal = errors.New("not paid: there is no terminal to ask on; --yes pays without asking")
 
-// settle sends what is signed, and says how that ended.
+// settle sends the signed payment and reports the outcome.
 func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	err := b.Settle(ctx, p.target, p.purchase)
 	switch {
@@ -259,7 +255,7 @@ func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	}
 }
 
-// notPaid says how to go on after a refusal.
+// notPaid adds to a refusal what to do next.
 func (p *payer) notPaid(err error) error {
 	last, explorer := p.purchase.Payment, "the chain"
 	if network, unknown := offer.LookupNetwork(last.Network); unknown == nil {
@@ -275,7 +271,7 @@ func (p *payer) notPaid(err error) error {
 // amount is the amount of a payment, such as "42 USDC".
 func amount(p *buyer.Payment) string { return offer.FormatDecimal(p.Atomic, 6) + " USDC" }
 
-// showQuote prints what would be paid; payer is empty for a dry run.
+// showQuote prints the price; payer is empty for a dry run.
 func (p *payer) showQuote(payer string) {
 	q := p.quote
 	money := ", real money"
@@ -288,7 +284,7 @@ func (p *payer) showQuote(payer string) {
 	})
 }
 
-// quotedText is a stranger's text in quotation marks; empty for none.
+// quotedText is a seller's text in quotation marks; empty for none.
 func quotedText(text string) string {
 	if text = buyer.Plain(text); text == "" {
 		return ""
@@ -300,7 +296,7 @@ func quotedText(text string) string {
 func (p *payer) showReceipt() {
 	paid := p.purchase.Payment
 	if p.fl.Bool("demo") {
-		p.print("Paid " + offer.FormatDecimal(paid.Atomic, 6) + " pretend USDC to " + paid.PayTo + ": a demo has no chain, and there is no transaction.")
+		p.printf("Paid %s pretend USDC to %s: a demo has no chain, and there is no transaction.", offer.FormatDecimal(paid.Atomic, 6), paid.PayTo)
 		p.table([][2]string{{"receipt page", paid.ReceiptURL}})
 		return
 	}
@@ -309,10 +305,10 @@ func (p *payer) showReceipt() {
 		explorer = known.Explorer + paid.Transaction
 	}
 	if paid.Transaction != "" {
-		p.print("Paid " + amount(paid) + " to " + paid.PayTo + ", as the seller says. The transaction is the proof.")
+		p.printf("Paid %s to %s, as the seller says. The transaction is the proof.", amount(paid), paid.PayTo)
 	} else {
-		p.print(fmt.Sprintf("The seller answered (status %d) and names no transaction. Only the chain shows whether it charged %s to %s.",
-			paid.Status, amount(paid), paid.PayTo))
+		p.printf("The seller answered (status %d) and names no transaction. Only the chain shows whether it charged %s to %s.",
+			paid.Status, amount(paid), paid.PayTo)
 	}
 	p.table([][2]string{
 		{"transaction", paid.Transaction}, {"explorer", explorer}, {"network", network(paid.Network)}, {"payer", paid.Payer},
@@ -331,10 +327,12 @@ func (p *payer) table(rows [][2]string) {
 	_ = w.Flush() // output to a closed terminal is lost
 }
 
-// print writes a line, which may quote a stranger.
-func (p *payer) print(line string) { fmt.Fprintln(p.out, printable(line)) }
+// printf prints a line, which may quote the seller.
+func (p *payer) printf(format string, args ...any) {
+	fmt.Fprintln(p.out, printable(fmt.Sprintf(format, args...)))
+}
 
-// printJSON prints the result of the run. What is not known is left out.
+// printJSON prints the result of the run without unknown members.
 func (p *payer) printJSON(out io.Writer, err error) {
 	result := struct {
 		// Status is quoted, paid, refused, void, open or not_paid.
@@ -365,4 +363,18 @@ func (p *payer) printJSON(out io.Writer, err error) {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(result) // output to a closed pipe is lost
+}
+
+// onTerminal reports whether the input is a character device other than the null device.
+func onTerminal(in io.Reader) bool {
+	file, isFile := in.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }

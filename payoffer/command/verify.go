@@ -21,22 +21,22 @@ import (
 const (
 	// maxVerified bounds what is read of a file, in bytes.
 	maxVerified = 1 << 20
-	// clockSkew is how far a receipt's clock may be ahead of ours.
+	// clockSkew is how far the date of a receipt may be in the future.
 	clockSkew = 5 * time.Minute
 )
 
 func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify <receipt|offer|file|->",
-		Short: "Checks signed x402 receipts and offers by their domain alone",
+		Short: "Verifies signed x402 receipts and offers by their domain",
 		Long: `
-Checks signed receipts and offers of x402 (extension offer-receipt, format jws),
-of this server or of any other.
+Verifies signed receipts and offers of x402 (extension offer-receipt, format
+jws), of this server or any other.
 
-Give a JWS, a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that holds one,
-or a file with any of these; - reads the standard input. The key is taken from
-the DID document of the domain that the statement is about: one GET, and nothing
-else is asked. The exit status is 0 only if everything that was given is valid.`,
+The argument is a JWS, a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that
+contains one, or a file with any of these; - reads the standard input. The key
+comes from the DID document of the signing domain, which is the only request.
+The exit status is 0 only if everything is valid.`,
 		Example: "  caddy pay-offer verify receipt.json\n  curl -si https://pay.example.org/v1/quote | caddy pay-offer verify -",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -66,12 +66,12 @@ func readVerified(argument string, stdin io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxVerified {
-		return nil, fmt.Errorf("there is more than %d bytes to read, which no receipt has", maxVerified)
+		return nil, fmt.Errorf("the input is longer than %d bytes, and a receipt is not", maxVerified)
 	}
 	return text, nil
 }
 
-// verifier checks signed statements and says what they prove.
+// verifier verifies signed statements and prints what they prove.
 type verifier struct {
 	keys *signature.Resolver
 	now  time.Time
@@ -80,10 +80,10 @@ type verifier struct {
 
 func (v *verifier) verifyAll(ctx context.Context, signed []string) error {
 	if len(signed) == 0 {
-		return errors.New("there is no signed receipt or offer here: give a JWS, a PAYMENT-RESPONSE header, JSON that holds one, or the name of a file")
+		return errors.New("the input has no signed receipt or offer: give a JWS, a PAYMENT-RESPONSE header, JSON that holds one, or the name of a file")
 	}
 	if len(signed) > x402.MaxArtifacts {
-		return fmt.Errorf("there are more than %d signed receipts and offers here, of which none was checked; give fewer", x402.MaxArtifacts)
+		return fmt.Errorf("the input has more than %d signed receipts and offers, and none was verified; give fewer", x402.MaxArtifacts)
 	}
 	var errs []error
 	for n, jws := range signed {
@@ -121,9 +121,9 @@ func (v *verifier) receipt(host, keyID string, r *x402.ReceiptPayload) error {
 	v.print(fmt.Sprintf("VALID receipt: %s says that %s paid for %s on %s; issued %s", host, r.Payer, r.ResourceURL, network(r.Network), date(issued)))
 	v.print("  key: " + keyID + ", which " + host + " publishes")
 	if r.Transaction != "" {
-		v.print("  transaction, by the word of " + host + ": " + r.Transaction)
+		v.print("  transaction, as " + host + " reports: " + r.Transaction)
 	} else {
-		v.print("  It proves the word of " + host + ". It names no amount and no transaction: those stand on the chain.")
+		v.print("  It proves only that " + host + " says so. It has no amount and no transaction; look them up on the chain.")
 	}
 	return nil
 }
@@ -138,19 +138,18 @@ func (v *verifier) offer(host, keyID string, o *x402.OfferPayload) error {
 		}
 		end = "until " + date(until)
 	}
-	v.print(fmt.Sprintf("VALID offer: %s asks %s on %s for %s, to %s (%s); it holds %s", host, price(o), network(o.Network),
+	v.print(fmt.Sprintf("VALID offer: %s asks %s on %s for %s, to %s (%s); it is valid %s", host, price(o), network(o.Network),
 		o.ResourceURL, o.PayTo, o.Scheme, end))
 	v.print("  key: " + keyID + ", which " + host + " publishes")
 	return nil
 }
 
-// print writes a line. All of it may come from others.
+// print prints a line, which may contain text of others.
 func (v *verifier) print(line string) { fmt.Fprintln(v.out, printable(line)) }
 
 func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// price is an offer's amount in USDC, where its asset is that of a network known
-// here.
+// price is an offer's amount in USDC, or in atomic units of an unknown asset.
 func price(o *x402.OfferPayload) string {
 	known, err := offer.LookupNetwork(o.Network)
 	units, notNumber := strconv.ParseUint(o.Amount, 10, 63)
@@ -160,7 +159,7 @@ func price(o *x402.OfferPayload) string {
 	return offer.FormatDecimal(int64(units), 6) + " USDC"
 }
 
-// network is the name of a network with its CAIP-2 id, where it is known.
+// network is the name and the CAIP-2 id of a network, or the id of an unknown one.
 func network(caip2 string) string {
 	known, err := offer.LookupNetwork(caip2)
 	if err != nil || !strings.Contains(caip2, ":") {

@@ -88,14 +88,14 @@ func TestCommandVerifySaysWhatAStatementProves(t *testing.T) {
 	out, err := verify(t, signed)
 	require.NoError(t, err)
 	require.Contains(t, out, "VALID receipt: "+d.host+" says that 0x00aa paid for "+d.origin+"/v1/sponsor on base-sepolia (eip155:84532); issued 20")
-	require.Contains(t, out, "names no amount and no transaction")
+	require.Contains(t, out, "has no amount and no transaction")
 	require.Contains(t, out, "which "+d.host+" publishes")
 
 	withTransaction := d.receipt()
 	withTransaction.Transaction = "0x01"
 	out, err = verify(t, d.sign(withTransaction))
 	require.NoError(t, err)
-	require.Contains(t, out, "transaction, by the word of "+d.host+": 0x01")
+	require.Contains(t, out, "transaction, as "+d.host+" reports: 0x01")
 
 	out, err = verify(t, d.sign(x402.OfferPayload{
 		Version: 1, ResourceURL: d.origin + "/v1/quote", Scheme: "exact", Network: "eip155:84532",
@@ -103,27 +103,13 @@ func TestCommandVerifySaysWhatAStatementProves(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Contains(t, out, "VALID offer: "+d.host+" asks 42 USDC on base-sepolia (eip155:84532)")
-	require.Contains(t, out, "to 0x52 (exact); it holds without an end")
+	require.Contains(t, out, "to 0x52 (exact); it is valid without an end")
 
 	file := filepath.Join(t.TempDir(), "receipt.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"format":"jws","signature":"`+signed+`"}`), 0o600))
 	out, err = verify(t, file)
 	require.NoError(t, err)
 	require.Contains(t, out, "VALID receipt")
-}
-
-func TestCommandVerifyGuessesNoUnit(t *testing.T) {
-	const usdc = "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
-	for want, o := range map[string]x402.OfferPayload{
-		"0.5 USDC":                   {Network: "eip155:84532", Asset: usdc, Amount: "500000"},
-		"1000 USDC":                  {Network: "eip155:84532", Asset: usdc, Amount: "1000000000"},
-		"1 atomic units of 0x00":     {Network: "eip155:84532", Asset: "0x00", Amount: "1"},
-		"1 atomic units of " + usdc:  {Network: "eip155:8453", Asset: usdc, Amount: "1"},
-		"-1 atomic units of " + usdc: {Network: "eip155:84532", Asset: usdc, Amount: "-1"},
-		"1 atomic units of native":   {Network: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", Asset: "native", Amount: "1"},
-	} {
-		require.Equal(t, want, price(&o))
-	}
 }
 
 // many are so many artifacts.
@@ -149,7 +135,7 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 		return x402.ReceiptPayload{Version: 1, Network: "eip155:1", ResourceURL: origin + "/", Payer: "0x", IssuedAt: 1}
 	}
 	for name, c := range map[string]struct{ argument, want string }{
-		"nothing signed":      {"receipt.json", "there is no signed receipt or offer here"},
+		"nothing signed":      {"receipt.json", "the input has no signed receipt or offer"},
 		"tampered":            {tampered, "NOT VALID: the signature is not that of the key which 127.0.0.1:"},
 		"no Ed25519":          {"eyJhbGciOiJub25lIn0.e30.AAAA", "NOT VALID: it is not signed with EdDSA"},
 		"no statement":        {d.sign(map[string]int{"version": 1}), "NOT VALID: it is neither an offer nor a receipt"},

@@ -5,12 +5,11 @@ import (
 	"os"
 	"strings"
 	"time"
-	_ "time/tzdata" // for a machine that has no list of time zones
+	_ "time/tzdata" // for machines without time zones
 )
 
-// checkZone refuses a time zone that this machine does not know, for Go takes UTC
-// in its place and says nothing: days would be others than the operator's. A value
-// that is a path names a file of the zone's rules.
+// checkZone refuses a time zone that this machine does not know, because Go would silently
+// use UTC and count days differently. A path names a file with the rules of a zone.
 func checkZone() error {
 	name := strings.TrimPrefix(os.Getenv("TZ"), ":")
 	var err error

@@ -88,7 +88,7 @@ func selected(expression ast.Expr) string {
 	return selector.Sel.Name
 }
 
-func TestEveryPointStandsAtOnePlaceInTheCode(t *testing.T) {
+func TestEachPointIsHitAtOnePlaceInTheCode(t *testing.T) {
 	want := map[string]int{}
 	var declared []failpoint.Point
 	for name, point := range constants(t) {

@@ -2,5 +2,5 @@
 
 package failpoint
 
-// Hit says that a point was reached. It does nothing in this build.
+// Hit does nothing in this build.
 func Hit(Point) {}

@@ -12,38 +12,37 @@ import (
 	"sync/atomic"
 )
 
-// trap ends the process at a hit of one point.
-type trap struct {
+// armed is the point and the number of hits until the kill.
+type armed struct {
 	point Point
 	left  atomic.Int64
 }
 
-// armed reads Variable once. A value that no hit could match would make a test
-// that proves nothing, so it is a panic.
-var armed = sync.OnceValue(func() *trap {
-	t := new(trap)
+// read reads Variable once. It panics if no hit could match, because a test would then
+// prove nothing.
+var read = sync.OnceValue(func() *armed {
+	a := new(armed)
 	value := os.Getenv(Variable)
 	if value == "" {
-		return t
+		return a
 	}
 	name, count, counted := strings.Cut(value, ":")
-	t.point = Point(name)
 	n, err := int64(1), error(nil)
 	if counted {
 		n, err = strconv.ParseInt(count, 10, 64)
 	}
-	if err != nil || n < 1 || !slices.Contains(Points(), t.point) {
+	a.point = Point(name)
+	if err != nil || n < 1 || !slices.Contains(Points(), a.point) {
 		panic(fmt.Sprintf("failpoint: %s=%s: write <point> or <point>:<number from 1>", Variable, value))
 	}
-	t.left.Store(n)
-	return t
+	a.left.Store(n)
+	return a
 })
 
-// Hit kills the process, with nothing flushed and nothing deferred, if this is
-// the hit that Variable names.
+// Hit kills the process if Variable names this hit. Nothing is flushed or deferred.
 func Hit(p Point) {
-	t := armed()
-	if p != t.point || t.left.Add(-1) != 0 {
+	a := read()
+	if p != a.point || a.left.Add(-1) != 0 {
 		return
 	}
 	self, err := os.FindProcess(os.Getpid())
@@ -53,5 +52,5 @@ func Hit(p Point) {
 	if err != nil {
 		panic("failpoint: " + err.Error())
 	}
-	select {} // the caller must not get further
+	select {} // the caller must not continue
 }

@@ -1,10 +1,6 @@
-// Package failpoint names the moments at which a crash must not cost money, and
-// ends the process there when a test asks for it: built with the tag failpoints,
-// and with the name of a point in PAY_OFFER_FAILPOINT. In every other build Hit
-// is empty and leaves nothing behind.
-//
-// It stands at the bottom: it imports nothing of this module, and every package
-// below payoffer may import it.
+// Package failpoint names the moments at which a crash must not cost money. A build with
+// the tag failpoints kills the process at the point that PAY_OFFER_FAILPOINT names; in
+// other builds Hit is empty. Every package below payoffer may import it.
 package failpoint
 
 // Point is a moment between two statements of the write path.
@@ -23,12 +19,12 @@ const (
 	RecordBefore    Point = "record.before"
 	RecordAfter     Point = "record.after"
 
-	// Those at which a payment that was left open is resolved.
+	// The resolution of an open payment.
 	ResolveLeased      Point = "resolve.leased"
 	ResolveBeforeChain Point = "resolve.before-chain"
 	ResolveAfterChain  Point = "resolve.after-chain"
 
-	// Those of a ledger transaction, and between the statements in it.
+	// A ledger transaction.
 	TransactionBefore       Point = "transaction.before"
 	TransactionBegun        Point = "transaction.begun"
 	TransactionIntent       Point = "transaction.intent"
@@ -39,8 +35,7 @@ const (
 	TransactionBeforeCommit Point = "transaction.before-commit"
 	TransactionCommitted    Point = "transaction.committed"
 
-	// Those of a buyer, which no server passes: the payment is signed, kept, sent,
-	// answered, and the answer kept.
+	// A purchase of package buyer.
 	BuySigned   Point = "buy.signed"
 	BuyKept     Point = "buy.kept"
 	BuySent     Point = "buy.sent"
@@ -48,8 +43,7 @@ const (
 	BuyNoted    Point = "buy.noted"
 )
 
-// Variable is the environment variable that a build with the tag reads: the name
-// of a point, or name:N for its N-th hit.
+// Variable is the environment variable: the name of a point, or name:N for its N-th hit.
 const Variable = "PAY_OFFER_FAILPOINT"
 
 // Points lists every point.

@@ -10,29 +10,26 @@ import (
 	"syscall"
 )
 
-// ofdSetLock is the fcntl(2) command F_OFD_SETLK, which package syscall has no
-// name for. Unlike a lock of the process it does not end when the process closes
-// another descriptor of the file.
+// ofdSetLock is F_OFD_SETLK of fcntl(2), which package syscall does not name. The lock
+// belongs to the open file: closing another descriptor of the file does not end it.
 var ofdSetLock = map[string]int{"linux": 37, "darwin": 90}
 
-// Try locks a file until Close. Error: ErrLocked. It does nothing on a system without
-// locks of open files.
+// Try locks a file until Close. Error: ErrLocked. Systems without such locks lock nothing.
 func Try(file *os.File) error {
 	err := set(file, syscall.F_WRLCK)
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return ErrLocked
-	case errors.Is(err, syscall.EINVAL): // a kernel that does not know the command
+	case errors.Is(err, syscall.EINVAL): // the kernel does not know the command
 		return nil
-	default:
-		return err
 	}
+	return err
 }
 
-// Close ends the lock and closes the file. Closed alone, it would stay locked for as
-// long as a process that is being started has the descriptor, too (fork(2)).
+// Close ends the lock and closes the file. Without the unlock, a process that is being
+// started would keep the lock by its copy of the descriptor (fork(2)).
 func Close(file *os.File) error {
-	_ = set(file, syscall.F_UNLCK) // else the lock ends a moment later
+	_ = set(file, syscall.F_UNLCK)
 	return file.Close()
 }
 

@@ -4,30 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
 // Account is where the money of one rail of an offer arrives.
 type Account struct {
-	// Offer is the offer's id.
-	Offer string
-	// ID names the account on its rail in canonical form, as in
-	// "eip155:84532/erc20:0x036c…/0x…" (CAIP-19 asset and payee).
-	ID string
-	// Rail is the rail's name.
-	Rail string
-	// Testnet says that money here is worth nothing.
-	Testnet bool
-	// Since is when the account was first watched, in Unix seconds, by the clock
-	// of that machine and uncorrected; 0 where that was not kept.
-	Since int64
-	// Origin is the position on the rail at Since: earlier money is not counted.
-	// It is a block or a Unix second, in decimal digits; empty while unknown.
+	Offer   string // the offer's ID
+	ID      string // canonical, such as "eip155:84532/erc20:0x036c…/0x…" (CAIP-19 asset and payee)
+	Rail    string // the rail's name
+	Testnet bool   // money here is worth nothing
+	Since   int64  // when it was first watched, in Unix seconds of this machine; 0 if unknown
+	// Origin is the position on the rail at Since, before which no money is counted: a
+	// block or a Unix second in decimal digits, or empty if unknown.
 	Origin string
 }
 
-// errNotRegistered is returned for an offer and account that were not
-// registered together.
+// errNotRegistered is returned for an account that is not registered for the offer.
 var errNotRegistered = errors.New("the account is not registered for this offer")
 
 // SetOrigin stores the origin of an account unless one is stored already, and
@@ -46,9 +39,9 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 	return stored, err
 }
 
-// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, and
-// reports whether the stored one was later. It deletes the cursor, so that the account is read
-// again from there. Rows stay. An unknown origin is set. Error: errNotRegistered.
+// LowerOrigin moves the origin of an account to an earlier position, in decimal digits, or
+// sets it, and reports whether it was later before. It then deletes the cursor, so that the
+// account is read again from there; rows stay. Error: errNotRegistered.
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
@@ -84,8 +77,7 @@ func (l *Ledger) Account(ctx context.Context, offer, account string) (Account, e
 	return a, err
 }
 
-// Accounts lists all accounts that an offer ever had, those that were removed
-// from the configuration included.
+// Accounts returns all accounts that an offer ever had, removed ones too.
 func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) {
 	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
 }
@@ -100,7 +92,6 @@ func scanAccount(row scanner) (a Account, err error) {
 	return a, err
 }
 
-// accountOf reads a registered account.
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
 	a, found, err := first(ask(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
 	if err == nil && !found {
@@ -109,7 +100,7 @@ func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account,
 	return a, err
 }
 
-// Offers lists the ids of all offers that have receipts or x402 payments.
+// Offers returns the IDs of all offers that have receipts or x402 payments.
 func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 	return collect(ctx, l, scanValue[string],
 		`SELECT offer FROM totals WHERE count > 0 UNION SELECT offer FROM currency_totals WHERE count > 0 ORDER BY offer`)
@@ -118,15 +109,12 @@ func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 // Cursor says how far an account was read.
 type Cursor struct {
 	Offer, Account string
-	// Position is the last position covered, in the rail's own terms, and
-	// Anchor what must still be found there, such as a block's hash.
-	Position, Anchor string
-	// Upon is the Position, empty for none, that stood when the reading began: where
-	// another stands by now the cursor stays: the origin was lowered, or another instance
-	// moved it. nil is stored upon whatever stands.
+	Position       string // the last position that was read, in the terms of the rail
+	Anchor         string // identifies the position, such as a block's hash
+	// Upon is the Position before the reading, or empty. If another one is stored now, the
+	// cursor stays: the origin was lowered, or another instance moved it. nil means any.
 	Upon *string
-	// OKAt is when the source last answered, in Unix seconds; 0 for never.
-	OKAt int64
+	OKAt int64 // when the source last answered, in Unix seconds; 0 for never
 }
 
 // Cursor reads the cursor of an account.
@@ -158,3 +146,54 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
 	return err
 }
+
+// Standing is the reading state of an account.
+type Standing struct {
+	Account          string
+	Position, Anchor string // of its cursor, empty without one
+	Open             bool   // it has receipts that are not final
+}
+
+// Standings returns the reading states of the accounts whose IDs begin with a prefix,
+// except those that are at a position and have nothing else to read.
+func (l *Ledger) Standings(ctx context.Context, prefix, position string) ([]Standing, error) {
+	return collect(ctx, l, func(row scanner) (s Standing, err error) {
+		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Open)
+		return s, err
+	}, `SELECT account, position, anchor, open FROM (
+			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor,
+				EXISTS (SELECT 1 FROM receipts r WHERE r.offer = a.offer AND r.account = a.account AND NOT r.final) AS open
+			FROM accounts a LEFT JOIN cursors c ON c.account = a.account
+			WHERE substr(a.account, 1, length($1)) = $1) AS standing
+		WHERE position <> $2 OR open`, prefix, position)
+}
+
+// moveAtOnce is the number of cursors that one statement moves.
+const moveAtOnce = 100
+
+// MoveCursors moves the cursors of accounts in one transaction, like Record with each. It
+// does not use Offer and Account of the cursor. Upon must be set.
+func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		for part := range slices.Chunk(accounts, moveAtOnce) {
+			args := []any{to.Position, to.Anchor, to.OKAt, *to.Upon}
+			for n := range moveAtOnce {
+				args = append(args, part[min(n, len(part)-1)])
+			}
+			text := moveCursors
+			if *to.Upon == "" {
+				text = setCursors
+			}
+			if _, err := tx.exec(ctx, "moving cursors", text, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var (
+	moveCursors = `UPDATE cursors SET position = $1, anchor = $2, ok_at = $3 WHERE position = $4 AND account IN ` + placeholders(5, moveAtOnce)
+	setCursors  = `INSERT INTO cursors (account, offer, position, anchor, ok_at) SELECT account, offer, $1, $2, $3 FROM accounts
+		WHERE $4 = '' AND account IN ` + placeholders(5, moveAtOnce) + ` ON CONFLICT (account) DO NOTHING`
+)

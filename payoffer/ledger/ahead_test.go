@@ -51,42 +51,6 @@ func TestWhatAClockThatRanAheadHasStoredIsDue(t *testing.T) {
 	})
 }
 
-func TestAClaimThatAClockAheadHasPutOffIsDue(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
-		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
-		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceFacilitator))
-		take := func() int {
-			keys, err := l.TakeDueClaims(ctx, testOffer, testAccount, 10)
-			require.NoError(t, err)
-			return len(keys)
-		}
-		clock.unix += jump
-		require.Equal(t, 1, take())
-		clock.unix -= jump
-		found, err := l.allDue(ctx, clock.unix)
-		require.NoError(t, err)
-		require.True(t, found[0].intents)
-		require.Equal(t, 1, take())
-		require.Zero(t, take())
-	})
-}
-
-func TestASinkThatAClockAheadHasLeasedIsFree(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
-		lease := func(owner string, now int64) (held bool) {
-			_, held, err := l.LeaseSink(t.Context(), testOffer, "hook", owner, now, now+60)
-			require.NoError(t, err)
-			return held
-		}
-		require.True(t, lease("ahead", clock.unix+jump))
-		require.True(t, lease("next", clock.unix))
-		require.False(t, lease("other", clock.unix))
-	})
-}
-
 // A charge answers for its payer's next authorizations for two minutes, and not until the clock has come so far again.
 func TestAChargeThatWasToldByAClockAheadAnswersForNoOther(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {

@@ -11,13 +11,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// faults bounds how many faults an error of Check names.
-const faults = 10
+const faults = 10 // in the error of Check
 
-// Check compares what is kept in step with what a scan of the whole ledger
-// gives, at one moment: the sums of each place, the history of each receipt
-// without a gap, and each return with its receipt. The error says what does not
-// agree. It takes as long as reading every row.
+// Check reads all rows and compares them: the sums with the receipts and intents, each
+// receipt with its history, and each return with its receipt. The error says what differs.
 func (l *Ledger) Check(ctx context.Context) error {
 	return l.snapshot(ctx, func(tx *sql.Tx) error { return check(ctx, tx) })
 }
@@ -49,7 +46,7 @@ func check(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// sums reads sums by place; a place of nothing is none.
+// sums reads sums by place, without empty ones.
 func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error) {
 	all, err := query(ctx, tx, scanTotal, text)
 	if err != nil {
@@ -64,7 +61,7 @@ func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error)
 	return places, nil
 }
 
-// scannedTotals is what selectTotals must give.
+// scannedTotals must have the result of selectTotals.
 const scannedTotals = `
 	SELECT offer, account, rail, currency, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
 		CAST(sum(refunded) AS BIGINT), CAST(sum(coalesce(usd_cents, 0)) AS BIGINT),
@@ -82,7 +79,7 @@ const scannedTotals = `
 		FROM intents WHERE state = 'settled' AND evidence <> 'chain') AS entries
 	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 
-// brokenRows says which rows do not stand with each other, $1 at most.
+// brokenRows selects up to $1 inconsistent rows.
 const brokenRows = `
 	SELECT 'receipt ' || r.id || ' has a gap' FROM receipts r
 	WHERE r.version <> (SELECT count(*) FROM transitions t WHERE t.receipt_id = r.id)

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 // eachPair runs a test for both kinds of database to copy to each kind.
@@ -356,37 +355,6 @@ func TestBackupOfALedgerInUseHereLeavesItsLocks(t *testing.T) {
 	}
 }
 
-func TestRestoredLedgerTellsReadersThatWereAhead(t *testing.T) {
-	eachPair(t, func(t *testing.T, from, to testDialect) {
-		l := filled(t, from, 4)
-		path := filepath.Join(t.TempDir(), "backup.db")
-		_, err := l.Backup(t.Context(), path)
-		require.NoError(t, err)
-		before, err := l.Transitions(t.Context(), testOffer, 0, 1<<30)
-		require.NoError(t, err)
-		mustRecord(t, l, chainSighting("0xlost", StatusConfirmed))
-		lost, err := l.Transitions(t.Context(), testOffer, before[len(before)-1].Seq, 1)
-		require.NoError(t, err)
-
-		restored := to.empty(t)
-		_, err = restored.Restore(t.Context(), path)
-		require.NoError(t, err)
-		mustRecord(t, restored, chainSighting("0xother", StatusConfirmed))
-		next, err := restored.Feed(t.Context(), testOffer, before[len(before)-1].Bookmark(), 10)
-		require.NoError(t, err)
-		require.Len(t, next, 1)
-		require.Equal(t, lost[0].Seq, next[0].Seq, "numbers are used again")
-		lost[0].ExternalID = next[0].ExternalID
-		require.NotEqual(t, lost[0].EventID(), next[0].EventID(), "names are not")
-		_, err = restored.Feed(t.Context(), testOffer, lost[0].Bookmark(), 10)
-		require.ErrorIs(t, err, ErrBookmark)
-		taken, held, err := restored.LeaseSink(t.Context(), testOffer, "sink", "next", 1_000, 2_000)
-		require.NoError(t, err)
-		require.True(t, held, "the lease of the process before has ended")
-		require.Positive(t, taken)
-	})
-}
-
 func TestRestoreOfWhatIsNoIntactBackupIsRefused(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, target := filled(t, sqliteTests, 5), d.empty(t)
@@ -414,32 +382,4 @@ func TestRestoreOfWhatIsNoIntactBackupIsRefused(t *testing.T) {
 		_, err = target.Restore(t.Context(), whole)
 		require.NoError(t, err, "what was refused left nothing behind")
 	})
-}
-
-// TestCopyOfManyReceiptsGoesThroughEveryDatabase is for large ledgers under FULL=1.
-func TestCopyOfManyReceiptsGoesThroughEveryDatabase(t *testing.T) {
-	t.Parallel()
-	l, _ := sqliteTests.ledger(t)
-	_, err := l.db.write.Exec("PRAGMA synchronous = OFF")
-	require.NoError(t, err)
-	rng := rand.New(rand.NewPCG(7, 11))
-	for n, total := 0, cases.Of(500, 5_000, 1_000_000); n < total; n += 50 {
-		var batch []Sighting
-		for i := range 50 {
-			batch = append(batch, sightings.RandomHistory(rng, fmt.Sprint(n+i))...)
-		}
-		_, err := l.Record(t.Context(), nil, batch...)
-		require.NoError(t, err)
-	}
-	mid, back := postgresTests.empty(t), sqliteTests.empty(t)
-	for _, step := range []struct{ to, from *Ledger }{{mid, l}, {back, mid}} {
-		began := time.Now()
-		rows, err := Copy(t.Context(), step.to, step.from)
-		require.NoError(t, err)
-		t.Logf("%d receipts and %d transitions were copied in %s", rows["receipts"], rows["transitions"], time.Since(began).Round(time.Millisecond))
-	}
-	began := time.Now()
-	_, err = back.Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db"))
-	require.NoError(t, err)
-	t.Logf("backed up in %s", time.Since(began).Round(time.Millisecond))
 }

@@ -38,16 +38,6 @@ func TestDemosAndRealOffersHaveLedgersOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestACopyOfADemosLedgerIsOneToo(t *testing.T) {
-	eachPair(t, func(t *testing.T, from, to testDialect) {
-		demo, copied := from.empty(t), to.empty(t)
-		require.NoError(t, demo.Register(t.Context(), Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
-		_, err := Copy(t.Context(), copied, demo)
-		require.NoError(t, err)
-		require.ErrorIs(t, copied.Register(t.Context(), Account{Offer: "shop", ID: "stripe/plink_1", Rail: "card"}), errDemo)
-	})
-}
-
 func TestADemosLedgerIsRestoredIntoNone(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		demo, target := d.empty(t), d.empty(t)

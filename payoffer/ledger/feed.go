@@ -8,20 +8,18 @@ import (
 	"strings"
 )
 
-// ErrBookmark is returned for a place in the history that the ledger does not
-// have: it was read before an older copy of the ledger was put back, or from
-// another ledger.
-var ErrBookmark = errors.New("the ledger does not have this place in its history")
+// ErrBookmark is returned for a position that the history does not have, because an older
+// copy of the ledger was restored, or because it is of another ledger.
+var ErrBookmark = errors.New("the history of the ledger does not have this position")
 
-// Bookmark is a place in the history: after a transition, or before all of them
-// for the zero Bookmark. It is written "seq.tag", the tag in 16 hex digits. A
-// reader that kept the number alone has no Tag.
+// Bookmark is a position in the history: after a transition, or before all of them. Its
+// text is "seq.tag", with the tag in 16 hex digits. Readers may omit the tag.
 type Bookmark struct {
 	Seq int64
 	Tag *int64
 }
 
-// Bookmark is the place after the transition.
+// Bookmark returns the position after the transition.
 func (t Transition) Bookmark() Bookmark { return Bookmark{t.Seq, &t.Tag} }
 
 func (b Bookmark) String() string {
@@ -31,7 +29,7 @@ func (b Bookmark) String() string {
 	return fmt.Sprintf("%d.%016x", b.Seq, uint64(*b.Tag))
 }
 
-// ParseBookmark reads what String writes.
+// ParseBookmark parses the text of a Bookmark.
 func ParseBookmark(s string) (b Bookmark, ok bool) {
 	number, tag, tagged := strings.Cut(s, ".")
 	seq, err := strconv.ParseInt(number, 10, 64)
@@ -50,10 +48,9 @@ func ParseBookmark(s string) (b Bookmark, ok bool) {
 	return b, true
 }
 
-// Feed lists up to limit transitions of an offer's receipts after a place, in the
-// order of commits. A reader that keeps the last Bookmark with its own effect sees
-// each exactly once. Error: ErrBookmark. Of a number alone it is known only whether
-// the history has come so far.
+// Feed returns up to limit transitions of an offer after a position, in the order of
+// commits. A reader that stores the last Bookmark with its own effect sees each exactly
+// once. Error: ErrBookmark.
 func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit int) ([]Transition, error) {
 	l.order(ctx)
 	if after.Seq > 0 {
@@ -75,8 +72,7 @@ func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit i
 	return l.Transitions(ctx, offer, after.Seq, limit)
 }
 
-// Last is the place after the newest transition of an offer; the zero Bookmark
-// where there is none. It moves with every transition.
+// Last returns the position after the newest transition of an offer.
 func (l *Ledger) Last(ctx context.Context, offer string) (Bookmark, error) {
 	l.order(ctx)
 	last, _, err := first(collect(ctx, l, func(row scanner) (Bookmark, error) {

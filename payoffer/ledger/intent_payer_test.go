@@ -14,8 +14,8 @@ func next(nonce string, until int64, id string) Intent {
 	return i
 }
 
-// requireInTheWay asks both who only looks and who inserts; "" is for nothing.
-func requireInTheWay(t *testing.T, l *Ledger, nonce string, i Intent) {
+// requireConflict asks both who only looks and who inserts; "" is for nothing.
+func requireConflict(t *testing.T, l *Ledger, nonce string, i Intent) {
 	t.Helper()
 	other, found, err := l.ConflictingPayment(t.Context(), i)
 	require.NoError(t, err)
@@ -68,13 +68,13 @@ func TestLookKnowsAnAuthorization(t *testing.T) {
 	})
 }
 
-func TestAChargeProtectsAPayerInDoubt(t *testing.T) {
+func TestAnUnacknowledgedChargeProtectsItsPayer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-		tell := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
+		acknowledge := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
 			return func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.AcknowledgeIntent(ctx, key, atOnce)) }
 		}
-		doubt := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.UnacknowledgeIntent(ctx, key)) }
+		unacknowledge := func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.UnacknowledgeIntent(ctx, key)) }
 		pass := func(seconds int64) func(*testing.T, *Ledger, *testClock) {
 			return func(_ *testing.T, _ *Ledger, c *testClock) { c.unix += seconds }
 		}
@@ -83,17 +83,17 @@ func TestAChargeProtectsAPayerInDoubt(t *testing.T) {
 			steps     steps
 			protected bool
 		}{
-			"never told":                             {steps{pass(100_000)}, true},
-			"told at once":                           {steps{tell(true)}, false},
-			"told at once, then told again":          {steps{tell(true), tell(false)}, false},
-			"told late":                              {steps{tell(false)}, true},
-			"told late, less than two minutes ago":   {steps{tell(false), pass(119)}, true},
-			"told late, two minutes ago":             {steps{tell(false), pass(120)}, false},
-			"told late again later":                  {steps{tell(false), pass(119), tell(false), pass(1)}, false},
-			"in doubt, then told by the first":       {steps{doubt, tell(true), pass(119)}, true},
-			"in doubt, told two minutes ago":         {steps{doubt, tell(true), pass(120)}, false},
-			"told at once, then in doubt":            {steps{tell(true), pass(1_000), doubt, pass(1_000)}, true},
-			"told at once, then in doubt, then told": {steps{tell(true), doubt, tell(false), pass(120)}, false},
+			"never acknowledged":                                           {steps{pass(100_000)}, true},
+			"acknowledged at once":                                         {steps{acknowledge(true)}, false},
+			"acknowledged at once, then acknowledged again":                {steps{acknowledge(true), acknowledge(false)}, false},
+			"acknowledged late":                                            {steps{acknowledge(false)}, true},
+			"acknowledged late, less than two minutes ago":                 {steps{acknowledge(false), pass(119)}, true},
+			"acknowledged late, two minutes ago":                           {steps{acknowledge(false), pass(120)}, false},
+			"acknowledged late again later":                                {steps{acknowledge(false), pass(119), acknowledge(false), pass(1)}, false},
+			"unacknowledged, then acknowledged by the first":               {steps{unacknowledge, acknowledge(true), pass(119)}, true},
+			"unacknowledged, acknowledged two minutes ago":                 {steps{unacknowledge, acknowledge(true), pass(120)}, false},
+			"acknowledged at once, then unacknowledged":                    {steps{acknowledge(true), pass(1_000), unacknowledge, pass(1_000)}, true},
+			"acknowledged at once, then unacknowledged, then acknowledged": {steps{acknowledge(true), unacknowledge, acknowledge(false), pass(120)}, false},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, clock := d.ledger(t)
@@ -106,24 +106,24 @@ func TestAChargeProtectsAPayerInDoubt(t *testing.T) {
 				if c.protected {
 					want = "0x01"
 				}
-				requireInTheWay(t, l, want, next("0x02", 200_000, ""))
-				requireInTheWay(t, l, "", next("0x03", 200_000, "a-purchase-of-its-own"))
+				requireConflict(t, l, want, next("0x02", 200_000, ""))
+				requireConflict(t, l, "", next("0x03", 200_000, "a-purchase-of-its-own"))
 				other := next("0x02", 200_000, "")
 				other.From = "0xbb"
-				requireInTheWay(t, l, "", other)
+				requireConflict(t, l, "", other)
 				requireConsistent(t, l)
 			})
 		}
 	})
 }
 
-func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
+func TestARejectedPaymentGetsTheOutcomeOfTheFirst(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")))
-		requireInTheWay(t, l, "0x01", next("0x02", 1_400, ""))
-		requireInTheWay(t, l, "0x01", next("0x03", 1_400, "order-2"))
+		requireConflict(t, l, "0x01", next("0x02", 1_400, ""))
+		requireConflict(t, l, "0x01", next("0x03", 1_400, "order-2"))
 		for _, until := range []int64{1_400, 1_350} {
 			now, err := l.RecordRejection(ctx, key, until)
 			require.NoError(t, err)
@@ -133,10 +133,10 @@ func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
 		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 1_000_000
 
-		requireInTheWay(t, l, "0x01", next("0x02", 1_400, ""))
-		requireInTheWay(t, l, "0x01", next("0x02", 1_400, "order-1"))
-		requireInTheWay(t, l, "", next("0x02", 1_401, ""))
-		requireInTheWay(t, l, "", next("0x03", 1_400, "order-2"))
+		requireConflict(t, l, "0x01", next("0x02", 1_400, ""))
+		requireConflict(t, l, "0x01", next("0x02", 1_400, "order-1"))
+		requireConflict(t, l, "", next("0x02", 1_401, ""))
+		requireConflict(t, l, "", next("0x03", 1_400, "order-2"))
 
 		// Where the first was not charged, the others are payments of their own.
 		_, err := l.RecordRejection(ctx, testIntent("0xaa", "0x04").IntentKey, 1_400)
@@ -147,7 +147,7 @@ func TestWhatWasTurnedAwayGetsTheOutcomeOfTheFirst(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2_000_001, now.RejectedUntil)
 		require.NoError(t, l.RefuseIntent(ctx, refused.IntentKey, "expired"))
-		requireInTheWay(t, l, "", next("0x06", 2_000_001, ""))
+		requireConflict(t, l, "", next("0x06", 2_000_001, ""))
 		requireConsistent(t, l)
 	})
 }
@@ -160,9 +160,9 @@ func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
 		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 250
-		requireInTheWay(t, l, "0x01", next("0x02", 1_299, ""))
-		requireInTheWay(t, l, "", next("0x02", 1_299, "a-purchase-of-its-own"))
-		requireInTheWay(t, l, "", next("0x02", 1_300, ""))
+		requireConflict(t, l, "0x01", next("0x02", 1_299, ""))
+		requireConflict(t, l, "", next("0x02", 1_299, "a-purchase-of-its-own"))
+		requireConflict(t, l, "", next("0x02", 1_300, ""))
 		requireConsistent(t, l)
 	})
 }
@@ -176,8 +176,8 @@ func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_900, "")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
 		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
-		requireInTheWay(t, l, "0x01", next("0x02", 1_299, ""))
-		requireInTheWay(t, l, "", next("0x02", 1_300, ""))
+		requireConflict(t, l, "0x01", next("0x02", 1_299, ""))
+		requireConflict(t, l, "", next("0x02", 1_300, ""))
 	})
 }
 
@@ -196,22 +196,22 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 
 			besides := next("0x03", 1_300, "")
 			besides.Since = before.Since
-			requireInTheWay(t, l, nonce, besides)
+			requireConflict(t, l, nonce, besides)
 			besides.PaymentID = "a-purchase-of-its-own"
-			requireInTheWay(t, l, "", besides)
+			requireConflict(t, l, "", besides)
 			besides.PaymentID, besides.From = "", "0xbb"
-			requireInTheWay(t, l, "", besides)
+			requireConflict(t, l, "", besides)
 			after := next("0x03", 1_300, "")
 			now, err := l.LookUp(ctx, after)
 			require.NoError(t, err)
 			after.Since = now.Since
-			requireInTheWay(t, l, "", after)
+			requireConflict(t, l, "", after)
 		}
 		requireConsistent(t, l)
 	})
 }
 
-func TestWhoeverIsTurnedAwayIsInDoubt(t *testing.T) {
+func TestARejectionLeavesThePaymentUnacknowledged(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
@@ -222,17 +222,17 @@ func TestWhoeverIsTurnedAwayIsInDoubt(t *testing.T) {
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
 		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 119
-		requireInTheWay(t, l, "0x01", next("0x02", 200_000, ""))
+		requireConflict(t, l, "0x01", next("0x02", 200_000, ""))
 		now, err = l.RecordRejection(ctx, key, 1_401)
 		require.NoError(t, err)
 		clock.unix++
-		requireInTheWay(t, l, "", next("0x02", 200_000, ""))
+		requireConflict(t, l, "", next("0x02", 200_000, ""))
 		require.NotZero(t, now.AcknowledgedAt)
 		requireConsistent(t, l)
 	})
 }
 
-func TestAPaymentAnswersForWhatWasTurnedAwayBeforeIt(t *testing.T) {
+func TestAPaymentAnswersForPaymentsRejectedBeforeIt(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
 		ctx, refused := t.Context(), testIntent("0xaa", "0x01").IntentKey
@@ -246,11 +246,11 @@ func TestAPaymentAnswersForWhatWasTurnedAwayBeforeIt(t *testing.T) {
 		require.NoError(t, l.InsertIntent(ctx, first))
 		require.NoError(t, l.SettleIntent(ctx, first.IntentKey, "0x2", nil, EvidenceChain))
 		require.NoError(t, l.AcknowledgeIntent(ctx, first.IntentKey, true))
-		requireInTheWay(t, l, "0x02", next("0x03", 1_420, ""))
-		requireInTheWay(t, l, "", next("0x03", 1_420, "a-purchase-of-its-own"))
+		requireConflict(t, l, "0x02", next("0x03", 1_420, ""))
+		requireConflict(t, l, "", next("0x03", 1_420, "a-purchase-of-its-own"))
 		clock.set(1_240)
-		requireInTheWay(t, l, "0x02", next("0x04", 1_300, ""))
-		requireInTheWay(t, l, "", next("0x04", 1_301, ""))
+		requireConflict(t, l, "0x02", next("0x04", 1_300, ""))
+		requireConflict(t, l, "", next("0x04", 1_301, ""))
 
 		clock.set(1_301)
 		other := next("0x05", 1_600, "")
@@ -295,12 +295,12 @@ func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
 				require.NoError(t, l.AcknowledgeIntent(ctx, charged.IntentKey, true))
 				clock.unix += 200
 				if c.until == 0 {
-					requireInTheWay(t, l, "", withdrawn)
+					requireConflict(t, l, "", withdrawn)
 					return
 				}
-				requireInTheWay(t, l, "0x02", withdrawn)
-				requireInTheWay(t, l, "0x02", next("0x03", c.until, ""))
-				requireInTheWay(t, l, "", next("0x03", c.until+1, ""))
+				requireConflict(t, l, "0x02", withdrawn)
+				requireConflict(t, l, "0x02", next("0x03", c.until, ""))
+				requireConflict(t, l, "", next("0x03", c.until+1, ""))
 				requireConsistent(t, l)
 			})
 		}
@@ -346,16 +346,16 @@ func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestAnAdoptedPaymentIsSettledWithItsTransfer(t *testing.T) {
+func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		ctx := t.Context()
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")), "another one of the payer is open")
-		adopted := next("0x02", 1_300, "order-1")
+		imported := next("0x02", 1_300, "order-1")
 		transfer := chainSighting("0xa", StatusConfirmed)
 		transfer.Answer = []byte(`{"a":1}`)
-		require.NoError(t, l.ImportIntent(ctx, adopted, transfer))
-		got := mustIntent(t, l, adopted.IntentKey)
+		require.NoError(t, l.ImportIntent(ctx, imported, transfer))
+		got := mustIntent(t, l, imported.IntentKey)
 		require.Equal(t, IntentSettled, got.State)
 		require.Equal(t, EvidenceChain, got.Evidence)
 		require.Equal(t, transfer.Transaction, got.Transaction)
@@ -364,13 +364,13 @@ func TestAnAdoptedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, receipts, 1)
 		require.Equal(t, got.ID, *receipts[0].IntentID)
-		require.ErrorAs(t, l.ImportIntent(ctx, adopted, transfer), new(*IntentExistsError))
+		require.ErrorAs(t, l.ImportIntent(ctx, imported, transfer), new(*IntentExistsError))
 		requireConsistent(t, l)
 
 		// The transaction leaves the chain: unknown again, beside the other one.
 		transfer.State = StatusDropped
 		mustRecord(t, l, transfer)
-		require.Equal(t, IntentSettling, mustIntent(t, l, adopted.IntentKey).State)
+		require.Equal(t, IntentSettling, mustIntent(t, l, imported.IntentKey).State)
 		requireConsistent(t, l)
 	})
 }
@@ -400,6 +400,6 @@ func TestARejectedAuthorizationIsKnown(t *testing.T) {
 		require.ErrorAs(t, l.InsertIntent(t.Context(), rejected), &exists)
 		require.ErrorAs(t, l.RejectIntent(t.Context(), first), &exists)
 		require.NoError(t, l.RefuseIntent(t.Context(), first.IntentKey, "authorization_expired"))
-		requireInTheWay(t, l, "", next("0x03", 1_300, "pid"))
+		requireConflict(t, l, "", next("0x03", 1_300, "pid"))
 	})
 }

@@ -1,7 +1,6 @@
-// Package ledger keeps what was paid: one row per money movement with its
-// evidence, the x402 authorizations that were sent to a facilitator, and the
-// sums over both. Everything that belongs together is written in one durable
-// transaction; a method that returned nil has been committed to disk.
+// Package ledger stores receipts (one row for each money movement, with its evidence), the
+// x402 authorizations that were sent to a facilitator (intents), and the sums of both. A
+// method that returns nil has committed its changes to disk, in one transaction.
 package ledger
 
 import (
@@ -21,39 +20,28 @@ import (
 var (
 	// ErrNotOpen is returned by every method before Open and after Close.
 	ErrNotOpen = errors.New("the ledger is not open")
-	// ErrNone is returned by OpenAsItIs, and by Backup and Copy of an unopened ledger,
-	// for a database that is not there or has no ledger.
+	// ErrNone is returned by OpenAsItIs, Backup and Copy for a database without a ledger.
 	ErrNone = errors.New("there is no ledger; run this as the server's user and in its environment, or write the path of the server's ledger into the configuration, as in 'ledger sqlite /var/lib/caddy/pay_offer.db'")
-	// errInUse is returned by Open when another process or handle has the
-	// ledger open.
-	errInUse = errors.New("the ledger is in use by another process")
-	// errNewerSchema is returned by Open for a ledger that a later version of this
-	// program has migrated.
+	// errInUse is returned by Open if another process or handle has the ledger open.
+	errInUse       = errors.New("the ledger is in use by another process")
 	errNewerSchema = errors.New("the ledger was written by a newer version")
-	// errMoved is returned by Open, and on PostgreSQL by every new connection, for a
-	// ledger that Retire ended.
+	// errMoved is returned by Open, and by new connections, after Retire.
 	errMoved = errors.New("the ledger was moved to another database: name that one in the configuration, or move it back into an empty one")
 )
 
-// Ledger is a handle to one database. It is safe for concurrent use.
-//
-// A change that failed has not been stored, with one exception: where the
-// connection to PostgreSQL broke or the context ended during the commit, the
-// outcome is unknown. Every change may be repeated.
+// Ledger is a handle to one database. It is safe for concurrent use. A change that failed
+// is not stored, except that its outcome is unknown if the connection to PostgreSQL broke
+// or the context ended during the commit. Every change may be repeated.
 type Ledger struct {
-	// Logger logs that the file was lost; nil logs nothing.
-	Logger *slog.Logger
+	Logger *slog.Logger // logs that the file was lost; may be nil
 
 	dialect dialect
 	now     func() time.Time
-	// changes counts what Changes tells of.
 	changes atomic.Uint64
 
-	// opening serializes Open and Close; mu is held only for as long as an
-	// operation runs, so that nothing waits for a migration.
-	opening chan struct{}
-	mu      sync.RWMutex
-	db      *database
+	opening chan struct{} // held by Open and Close
+	mu      sync.RWMutex  // held for reading by each operation
+	db      *database     // nil unless it is open
 }
 
 func newLedger(d dialect, now func() time.Time) *Ledger {
@@ -62,30 +50,24 @@ func newLedger(d dialect, now func() time.Time) *Ledger {
 
 // database is what an open ledger holds.
 type database struct {
-	write, read *sql.DB
-	parts       []io.Closer // both, and before them what acquire gave
-	// writes and reads are the prepared statements of both.
-	writes, reads *prepared
+	write, read   *sql.DB
+	parts         []io.Closer // in the order of opening
+	writes, reads *prepared   // the prepared statements of both
 	present       presence
-	// writer makes the changes where there is no other; nil where there are.
-	writer *writer
-	// gatherer makes those that ask for nothing.
-	gatherer *writer
-	// sequencer puts them in order where several are made at once; else nil.
-	sequencer *sequencer
+	writer        *writer    // commits all changes; nil on a database with several writers
+	gatherer      *writer    // commits changes that read nothing
+	sequencer     *sequencer // nil on a database with one writer
 }
 
-// Open creates or migrates the database and checks that its commits are
-// durable. It is idempotent: an open ledger stays as it is. Leases of an
-// earlier process end where no other process can be at work, on SQLite.
-// Errors: errInUse, errNewerSchema, errMoved, or what the database says.
+// Open creates or migrates the database and checks that its commits are durable. An open
+// ledger stays as it is. On SQLite, leases of an earlier process end.
 func (l *Ledger) Open(ctx context.Context) error {
 	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
 		return migrate(ctx, l.dialect, write)
 	})
 }
 
-// open opens the database; schema makes its schema fit, or refuses it.
+// open opens the database. schema migrates its schema, or checks it.
 func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, write *sql.DB) error) error {
 	select {
 	case l.opening <- struct{}{}:
@@ -116,25 +98,21 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 	return nil
 }
 
-// Changes grows whenever this handle may have changed what a report of receipts
-// says: after each commit that touched a receipt or a sum, also one whose outcome
-// is unknown, and when the ledger opens. A reading that began after it was read
-// holds all of them. Changes by other processes do not show here.
+// Changes returns a counter that grows after each commit by this handle that may have
+// changed a receipt or a sum, and when the ledger opens.
 func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
 func (l *Ledger) logger() *slog.Logger {
 	return cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
 }
 
-// OpenAlone is Open, which also fails where another process has a ledger on
-// PostgreSQL open, and keeps others from opening it until Close.
+// OpenAlone is Open without other processes until Close, on PostgreSQL too.
 func (l *Ledger) OpenAlone(ctx context.Context) error {
 	l.dialect = l.dialect.alone()
 	return l.Open(ctx)
 }
 
-// OpenAsItIs is OpenAlone of a ledger that is there, with the schema of this
-// program: it makes none, and migrates none.
+// OpenAsItIs is OpenAlone of an existing ledger with the schema of this program.
 func (l *Ledger) OpenAsItIs(ctx context.Context) error {
 	read, err := l.dialect.peek()
 	if err != nil {
@@ -154,15 +132,14 @@ func (l *Ledger) IsOpen() bool {
 	return l.db != nil
 }
 
-// Name says which database it is, without secrets, as in "the ledger on PostgreSQL".
+// Name names the database without secrets, such as "the ledger on PostgreSQL".
 func (l *Ledger) Name() string { return "the ledger " + l.dialect.name() }
 
-// Where returns the path of the file, or the database and the host of PostgreSQL. It
-// contains no secret, and is for the operator alone.
+// Where returns the path of the file, or the database and its host, for the operator only.
 func (l *Ledger) Where() string { return l.dialect.where() }
 
-// Close waits for running operations and releases the database. It is
-// idempotent and does nothing for a nil or unopened ledger.
+// Close waits for running operations and closes the database. The ledger may be nil or
+// unopened.
 func (l *Ledger) Close() error {
 	if l == nil {
 		return nil
@@ -176,7 +153,7 @@ func (l *Ledger) Close() error {
 	if db == nil {
 		return nil
 	}
-	// A server is often restarted right after its file was deleted.
+	// A server is often stopped right after its file was deleted.
 	return errors.Join(l.requirePresent(db, 0), l.dialect.conceal(db.close()))
 }
 
@@ -201,10 +178,20 @@ func (db *database) open(ctx context.Context, d dialect, schema func(ctx context
 	return d.voidLeases(ctx, db.write)
 }
 
-// close releases the lock last: whoever takes it finds the database closed.
+// close releases the lock last.
 func (db *database) close() (err error) {
 	for _, part := range slices.Backward(db.parts) {
 		err = errors.Join(err, part.Close())
 	}
 	return err
+}
+
+// CheckWritable returns why a change could not be stored.
+func (l *Ledger) CheckWritable(ctx context.Context) error {
+	return l.opened(ctx, func(db *database) error {
+		return l.failedReading(inTransaction(ctx, db.write, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "SELECT max(seq) FROM transitions")
+			return err
+		}))
+	})
 }

@@ -75,20 +75,6 @@ func TestOpenIsIdempotentAndKeepsWhatIsStored(t *testing.T) {
 	})
 }
 
-func TestOpenEndsWithItsContext(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l := d.handle(t, d.create(t), time.Now)
-		l.opening <- struct{}{} // another Open is at work
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, l.Open(ctx), context.Canceled)
-		<-l.opening
-		require.ErrorIs(t, l.Open(ctx), context.Canceled)
-		require.NoError(t, l.Open(t.Context()))
-		require.NoError(t, l.Close())
-	})
-}
-
 // A commit that is broken off may be made or not: nobody would know what became of it.
 func TestAChangeIsFinishedThoughItsCallerLeaves(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {

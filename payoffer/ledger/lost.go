@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// compareEvery bounds how often the file at a ledger's path is compared with the open one.
+// compareEvery is the minimum time between two comparisons of the path with the open file.
 const compareEvery = time.Second
 
-// ErrLost is returned by every change after the file of an open ledger was deleted,
-// moved or replaced. It stays until the ledger is opened again, because the -wal file
-// with the newest payments may be gone even if the file is put back.
+// ErrLost is returned by every change after the file of an open ledger was deleted, moved
+// or replaced, until the ledger is opened again: the -wal file with the newest payments
+// may be gone even if the file is put back.
 var ErrLost = errors.New("was deleted or replaced while the ledger was open")
 
 // presence remembers whether the file of an open ledger is still at its path.
@@ -27,9 +27,9 @@ type presence struct {
 	lost     error
 }
 
-// requirePresent returns an error that wraps ErrLost if the file at the ledger's path is
-// not the open one. It compares them unless that was done less than within ago. The
-// first caller that finds a difference saves the open database in a new file.
+// requirePresent returns an error that wraps ErrLost if the file at the path is not the
+// open one. It compares them at most once within a time. The first caller that finds a
+// difference saves the open database in a new file.
 func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	p := &db.present
 	p.mu.Lock()
@@ -43,7 +43,7 @@ func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	if lost == nil {
 		return nil
 	}
-	// Other callers are refused meanwhile; they do not wait for the copy.
+	// Other callers get ErrLost meanwhile.
 	rescued := l.dialect.name() + ".rescued-" + time.Now().UTC().Format("20060102T150405Z")
 	if err := rescue(db, rescued); err != nil {
 		lost = fmt.Errorf("%w; its payments could not be saved: %w", lost, err)
@@ -58,8 +58,7 @@ func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	return lost
 }
 
-// rescue writes all that is committed into a new file, which appears whole or not at all.
-// It makes the folder again if that was moved or deleted, too.
+// rescue writes the open database into a new file, which appears complete or not at all.
 func rescue(db *database, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -68,7 +67,7 @@ func rescue(db *database, path string) error {
 	if err := createFile(unfinished); err != nil { // SQLite would give it another mode
 		return err
 	}
-	// The writer's connection has the file and its -wal open. A copy is not broken off.
+	// The writer's connection has the file and its -wal open.
 	_, err := db.write.ExecContext(context.Background(), "VACUUM INTO $1", unfinished)
 	if err == nil {
 		err = publish(unfinished, path)
@@ -79,8 +78,8 @@ func rescue(db *database, path string) error {
 	return err
 }
 
-// moved compares the file at the path with the one that is locked. Only a file that is
-// certainly another one counts: a folder that cannot be read says nothing.
+// moved compares the file at the path with the locked one. An unreadable folder is no
+// difference.
 func (d *sqliteDialect) moved() error {
 	if d.known == nil { // a file that was not locked
 		return nil
@@ -92,14 +91,12 @@ func (d *sqliteDialect) moved() error {
 	return nil
 }
 
-// presentConnector opens connections to the file that is locked. It refuses another
-// file at the same path.
+// presentConnector opens connections only to the locked file.
 type presentConnector struct {
 	driver.Connector
 	dialect *sqliteDialect
 }
 
-// Connect implements driver.Connector.
 func (c presentConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.dialect.moved(); err != nil {
 		return nil, err

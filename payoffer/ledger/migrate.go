@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// migrate applies the schema files that the database has not seen, in order of
-// their names, each in one transaction. File n brings version n.
+// migrate applies the missing schema files in the order of their names, each in one
+// transaction. File n brings version n.
 func migrate(ctx context.Context, d dialect, db *sql.DB) error {
 	files, err := fs.Glob(d.migrations(), "*.sql")
 	if err != nil {
@@ -26,8 +26,8 @@ func migrate(ctx context.Context, d dialect, db *sql.DB) error {
 	return nil
 }
 
-// migrateOne reads the version inside the transaction that raises it, so that
-// two processes cannot apply the same file.
+// migrateOne reads the version in the same transaction, so that no other process applies
+// the same file.
 func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (done bool, err error) {
 	version, err := d.version(ctx, tx)
 	switch {
@@ -51,8 +51,7 @@ func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (don
 	return false, d.setVersion(ctx, tx, version+1)
 }
 
-// requireCurrent refuses a database of which this program does not know every
-// table and column.
+// requireCurrent rejects a database with another schema than that of this program.
 func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
 	files, err := fs.Glob(d.migrations(), "*.sql")
 	if err != nil {
@@ -71,7 +70,6 @@ func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
 	return nil
 }
 
-// inTransaction runs apply in one transaction.
 func inTransaction(ctx context.Context, db *sql.DB, apply func(*sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

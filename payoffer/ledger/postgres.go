@@ -15,17 +15,15 @@ import (
 )
 
 const (
-	// poolSize bounds the connections of one instance that write, and those
-	// that read. More would wait for the same rows; 12 instances fit into the
-	// 100 connections of a server's default.
+	// poolSize is the maximum number of connections that write, and of those that read.
+	// 12 instances fit into the 100 connections of a server's default.
 	poolSize = 4
-	// poolIdle is when an unused connection that reads is closed. One that writes
-	// stays: by it others know that the ledger is in use.
+	// poolIdle is when an unused connection that reads is closed. One that writes stays,
+	// because its lock shows other processes that the ledger is in use.
 	poolIdle = 5 * time.Minute
-	// lockSpace is the first key of the advisory locks of this package.
-	lockSpace = "1885435247" // "payo"
-	// nameSpace is that of the locks by name.
-	nameSpace = "1885435248"
+
+	lockSpace = "1885435247" // the first key of advisory locks: "payo"
+	nameSpace = "1885435248" // the first key of locks by name
 )
 
 // SQLSTATE codes, https://www.postgresql.org/docs/current/errcodes-appendix.html.
@@ -37,16 +35,10 @@ const (
 	divisionByZero       = "22012"
 )
 
-// NewPostgres returns an unopened ledger in a PostgreSQL database that several
-// instances share. It does no I/O but to read the files that dsn names. dsn is
-// a URL or keywords as in libpq ("Connection Strings" in the PostgreSQL
-// manual), TLS included; it appears in no error. The tables have no prefix:
-// they live in one schema, which is the first of the DSN's search_path unless
-// a later one holds a ledger already. The server must be reached directly or
-// through a pooler that keeps sessions.
-//
-// now gives the time of changes and the comparison of leases, which instances
-// whose clocks differ judge differently by that difference.
+// NewPostgres returns an unopened ledger in a PostgreSQL database, which instances share.
+// dsn has the form of libpq ("Connection Strings" in the PostgreSQL manual) and appears in
+// no error. The tables are in the first schema of its search_path, unless a later one has
+// a ledger. A pooler must keep sessions. now gives the time of changes and leases.
 func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if file := new(fs.PathError); errors.As(err, &file) {
@@ -60,8 +52,7 @@ func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 
 type postgresDialect struct {
 	config *pgx.ConnConfig
-	// single says that no other process may have the ledger open.
-	single bool
+	single bool // no other process may have the ledger open
 }
 
 func (d *postgresDialect) alone() dialect {
@@ -76,7 +67,7 @@ func (d *postgresDialect) where() string {
 
 func (d *postgresDialect) moved() error { return nil }
 
-// acquire claims nothing: the connections do.
+// acquire does nothing: the connections have the locks.
 func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (d *postgresDialect) connect() (write, read *sql.DB) {
@@ -87,7 +78,6 @@ func (d *postgresDialect) connect() (write, read *sql.DB) {
 	}
 	write.SetMaxOpenConns(poolSize)
 	write.SetMaxIdleConns(poolSize)
-	// Readers have their own: they do not queue behind writers.
 	read, _ = d.peek()
 	return write, read
 }
@@ -100,7 +90,7 @@ func (d *postgresDialect) peek() (read *sql.DB, err error) {
 	return read, nil
 }
 
-// check connects; the connector looks at every connection.
+// check connects; prepareSession checks every connection.
 func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error {
 	if err := write.PingContext(ctx); err != nil {
 		return err
@@ -108,10 +98,9 @@ func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error 
 	return read.PingContext(ctx)
 }
 
-// prepares: pgx keeps the statements of each connection prepared itself.
 func (d *postgresDialect) prepares() bool { return false }
 
-// voidLeases ends none: other instances may be at work.
+// voidLeases does nothing, because other instances may be running.
 func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }
 
 func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
@@ -122,8 +111,6 @@ func (d *postgresDialect) rows() string { return "json_array_elements($1)" }
 
 func (d *postgresDialect) unnumbered() string { return "-nextval('transitions_waiting')" }
 
-// ordering: each statement sees what was committed before it. Of one receipt a later
-// transition is committed after the one before it.
 func (d *postgresDialect) ordering() []string {
 	return []string{
 		`SELECT pg_advisory_xact_lock(` + lockSpace + `, 'transitions'::regclass::oid::int)`,
@@ -148,14 +135,36 @@ func (d *postgresDialect) advanceNumbers() string {
 		SELECT setval(pg_get_serial_sequence('total_changes', 'id'), max(id)) FROM total_changes`
 }
 
-// undone: whatever fails undoes all, for there are no savepoints.
 func (d *postgresDialect) undone(error) bool { return true }
 
-// transient counts a unique violation in: another instance inserted the row
-// after this one had looked, and the next attempt finds it. So does a division by
-// zero, which is what a look at the end fails with.
+// transient includes a unique violation, because the next attempt finds the row that
+// another instance has inserted, and a division by zero, which is from require.
 func (d *postgresDialect) transient(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) &&
 		slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected, divisionByZero}, refused.Code)
+}
+
+func (d *postgresDialect) migrations() fs.FS { return schemaOf("postgres") }
+
+// version waits for other instances that migrate.
+func (d *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
+	if _, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, hashtext(current_schema()))`); err != nil {
+		return 0, err
+	}
+	// Not to_regclass, which may answer from a cache older than the lock.
+	var exists bool
+	err = tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'pay_offer_schema')`).
+		Scan(&exists)
+	if err != nil || !exists {
+		return 0, err
+	}
+	err = tx.QueryRowContext(ctx, `SELECT version FROM pay_offer_schema`).Scan(&version)
+	return version, err
+}
+
+func (d *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
+	_, err := tx.ExecContext(ctx, `UPDATE pay_offer_schema SET version = $1`, version)
+	return err
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,15 +17,13 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connector makes connections whose commits are durable, and whose errors
-// keep the DSN to themselves.
+// connector opens connections with durable commits. Its errors do not contain the DSN.
 type connector struct{ driver.Connector }
 
 func newConnector(d *postgresDialect) driver.Connector {
 	return connector{stdlib.GetConnector(*d.config, stdlib.OptionAfterConnect(d.prepareSession))}
 }
 
-// Connect implements driver.Connector.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	var unfit *sessionError
@@ -39,25 +36,24 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, unfit
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting: %w", ctx.Err())
-	case passes(err):
+	case isTemporary(err):
 		return nil, awayError("connecting: " + whyUnreachable(err))
 	default:
 		return nil, errors.New("connecting: " + whyUnreachable(err))
 	}
 }
 
-// awayError says why a database cannot be reached now, without secrets.
+// awayError says why a database is unreachable now, without secrets.
 type awayError string
 
 func (e awayError) Error() string { return string(e) }
 
-// Away reports whether an error says that the database cannot be reached now, or is
-// too slow: the same may succeed later. Any other needs somebody to mend something.
-func Away(err error) bool { return errors.Is(err, context.DeadlineExceeded) || passes(err) }
+// Away reports whether the database is unreachable now, or too slow, so that the same may
+// succeed later. The operator must fix other errors.
+func Away(err error) bool { return errors.Is(err, context.DeadlineExceeded) || isTemporary(err) }
 
-// passes reports whether what keeps a connection from being made, or ends it, may be
-// over by itself.
-func passes(err error) bool {
+// isTemporary reports whether a connection error may end without the operator.
+func isTemporary(err error) bool {
 	var (
 		away    awayError
 		refused *pgconn.PgError
@@ -69,28 +65,25 @@ func passes(err error) bool {
 	case errors.As(err, &cert):
 		return false
 	case errors.As(err, &refused):
-		return slices.ContainsFunc(passing, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+		// connection failures, insufficient resources, operator intervention
+		return strings.HasPrefix(refused.Code, "08") || strings.HasPrefix(refused.Code, "53") || strings.HasPrefix(refused.Code, "57P")
 	default:
 		return errors.As(err, &away) || errors.As(err, &network) || errors.As(err, &dns) ||
 			errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
 	}
 }
 
-// passing are how SQLSTATE codes begin of which more are: the connection failed, the
-// server has not enough of something, and an operator, or a start or stop, intervenes.
-var passing = []string{"08", "53", "57P"}
-
 // sessionError says why a connection must not be used.
 type sessionError struct{ problem string }
 
 func (e *sessionError) Error() string { return e.problem }
 
-// prepareSession looks at every new connection, for a role, a database or a
-// restarted server may bring other settings, and holds them for its life.
+// prepareSession checks and fixes the settings of every new connection, because they may
+// differ by role and database, and after a restart of the server.
 func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
 	defer func() {
 		if err != nil {
-			_ = conn.Close(ctx) // nobody else knows of it yet
+			_ = conn.Close(ctx)
 		}
 	}()
 	var commit, fsync, readOnly, schema string
@@ -110,9 +103,8 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	case schema == "":
 		return &sessionError{"no schema of the search_path exists; create one for the ledger"}
 	}
-	// Each statement counts on seeing what was committed before it, and an
-	// instance that hangs in a transaction must not hold up the others. Whoever
-	// copies a whole ledger does so alone.
+	// Each statement must see what was committed before it, and an instance that hangs in
+	// a transaction must not block the others. A ledger is copied without other instances.
 	lock, busy := "pg_try_advisory_lock_shared", errCopied
 	if d.single {
 		lock, busy = "pg_try_advisory_lock", errInstances
@@ -128,7 +120,7 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 		case err != nil:
 			return err
 		case free:
-			return requireNotMoved(ctx, conn)
+			return requireNotMoved(ctx, conn) // the lock prevents a move from now on
 		case time.Since(began) > sessionEnd:
 			return busy
 		}
@@ -141,21 +133,7 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	return err
 }
 
-// requireNotMoved refuses a ledger that was moved. The lock is held, so that nobody moves it now.
-func requireNotMoved(ctx context.Context, conn *pgx.Conn) error {
-	var moved bool
-	err := conn.QueryRow(ctx, `SELECT to_regclass('pay_offer_schema') IS NOT NULL`).Scan(&moved)
-	if err == nil && moved {
-		err = conn.QueryRow(ctx, `SELECT version = $1 FROM pay_offer_schema`, movedVersion).Scan(&moved)
-	}
-	if err == nil && moved {
-		err = errMoved
-	}
-	return err
-}
-
-// sessionEnd is how long a session of before is waited for, whose client has gone: the
-// server ends it a moment later.
+// sessionEnd is the time in which the server ends the session of a client that has gone.
 const sessionEnd = time.Second
 
 var (
@@ -163,8 +141,7 @@ var (
 	errInstances = &sessionError{errInUse.Error() + "; stop all instances first"}
 )
 
-// whyUnreachable says why a connection was not made, without the names of
-// hosts, accounts and databases that messages from below hold.
+// whyUnreachable says why a connection failed, without names of hosts and accounts.
 func whyUnreachable(err error) string {
 	var (
 		refused *pgconn.PgError
@@ -201,7 +178,6 @@ func refusal(code string) string {
 	}
 }
 
-// whyLost says the same of a network error.
 func whyLost(err *net.OpError) string {
 	var errno syscall.Errno
 	switch {
@@ -214,7 +190,7 @@ func whyLost(err *net.OpError) string {
 	}
 }
 
-// conceal takes the address out of what a broken connection says.
+// conceal removes the address from the error of a broken connection.
 func (d *postgresDialect) conceal(err error) error {
 	var network *net.OpError
 	var refused *pgconn.PgError
@@ -230,4 +206,16 @@ func (d *postgresDialect) conceal(err error) error {
 	default:
 		return err
 	}
+}
+
+func requireNotMoved(ctx context.Context, conn *pgx.Conn) error {
+	var moved bool
+	err := conn.QueryRow(ctx, `SELECT to_regclass('pay_offer_schema') IS NOT NULL`).Scan(&moved)
+	if err == nil && moved {
+		err = conn.QueryRow(ctx, `SELECT version = $1 FROM pay_offer_schema`, movedVersion).Scan(&moved)
+	}
+	if err == nil && moved {
+		err = errMoved
+	}
+	return err
 }

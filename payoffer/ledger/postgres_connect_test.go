@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"net"
 	"net/url"
 	"strings"
@@ -152,22 +151,6 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 	}
 }
 
-func TestPostgresLedgerIsFoundInALaterSchemaOfThePath(t *testing.T) {
-	t.Parallel()
-	server := postgres.Shared(t)
-	first := server.DSN(t)
-	l, _ := postgresTests.ledgerAt(t, first)
-	mustRecord(t, l, chainSighting("0xa", StatusSeen))
-	schema := func(dsn string) string {
-		u, err := url.Parse(dsn)
-		require.NoError(t, err)
-		return u.Query().Get("search_path")
-	}
-	both := withParameter(t, first, "search_path", schema(server.DSN(t))+","+schema(first))
-	again, _ := postgresTests.ledgerAt(t, both)
-	require.Len(t, statuses(t, again), 1)
-}
-
 func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := postgres.Shared(t)
@@ -177,20 +160,6 @@ func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 	server.Exec(t, "CREATE TABLE "+u.Query().Get("search_path")+".totals (mine INTEGER)")
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own")
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own", "nothing of the first attempt is left")
-}
-
-// TestPostgresSessionsHoldTheirSettings: a server that reads its configuration
-// again changes no open connection, and an instance that hangs is cut off.
-func TestPostgresSessionsHoldTheirSettings(t *testing.T) {
-	t.Parallel()
-	l, _ := postgresTests.ledger(t)
-	for _, pool := range []*sql.DB{l.db.write, l.db.read} {
-		for _, setting := range []string{"synchronous_commit", "search_path", "default_transaction_isolation", "idle_in_transaction_session_timeout"} {
-			var source string
-			require.NoError(t, pool.QueryRow("SELECT source FROM pg_settings WHERE name = $1", setting).Scan(&source))
-			require.Equal(t, "session", source, setting)
-		}
-	}
 }
 
 func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {

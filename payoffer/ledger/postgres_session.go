@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// postgresSession sends the statements of a transaction in batches: BEGIN goes with
-// the first, COMMIT with the last, and each batch is one way to the server and back. What
-// is one batch in all is a transaction without either (PostgreSQL, "Pipelining").
+// postgresSession sends the statements of a transaction in batches, each in one round
+// trip: BEGIN with the first, COMMIT with the last. A single batch is a transaction without
+// either (PostgreSQL, "Pipelining").
 type postgresSession struct {
 	conn  *sql.Conn
 	begun bool
@@ -27,16 +28,15 @@ func (d *postgresDialect) session(ctx context.Context, db *database) (session, e
 
 func (d *postgresDialect) oneWriter() bool { return false }
 
-// endTimeout bounds how long it may take to undo a transaction. A connection that
-// does not answer by then is closed, by which the server undoes it.
+// endTimeout is the maximum time of a rollback. Then the connection is closed, and the
+// server rolls back.
 const endTimeout = 5 * time.Second
 
 func (s *postgresSession) send(ctx context.Context, statements []*statement) error {
 	return s.batch(ctx, statements, false)
 }
 
-// commit: the server runs nothing behind a statement that failed, so that COMMIT may
-// stand behind all of them.
+// commit sends COMMIT with the last statements: the server skips it if one of them fails.
 func (s *postgresSession) commit(ctx context.Context, last []*statement) error {
 	if !s.begun && len(last) == 0 {
 		return nil
@@ -63,17 +63,8 @@ func (s *postgresSession) batch(ctx context.Context, statements []*statement, la
 		}
 		results := conn.SendBatch(ctx, &batch)
 		err := s.read(results, first, statements, last)
-		return errors.Join(err, closing(err, results.Close()))
+		return cmp.Or(err, results.Close()) // they are the same error if both fail
 	})
-}
-
-// closing is the error of closing the results where reading them gave none: it is the
-// same one otherwise.
-func closing(read, closed error) error {
-	if read != nil {
-		return nil
-	}
-	return closed
 }
 
 func (s *postgresSession) read(results pgx.BatchResults, first bool, statements []*statement, last bool) error {
@@ -97,7 +88,6 @@ func (s *postgresSession) read(results pgx.BatchResults, first bool, statements 
 	return nil
 }
 
-// read reads the answer to the statement.
 func (s *statement) read(results pgx.BatchResults) error {
 	if s.row == nil {
 		tag, err := results.Exec()
@@ -117,7 +107,6 @@ func (s *statement) read(results pgx.BatchResults) error {
 	return rows.Err()
 }
 
-// end undoes what was not committed.
 func (s *postgresSession) end() {
 	_ = s.raw(func(conn *pgx.Conn) error {
 		if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
@@ -138,12 +127,10 @@ func (s *postgresSession) raw(use func(*pgx.Conn) error) error {
 	return s.conn.Raw(func(driver any) error { return use(driver.(*stdlib.Conn).Conn()) })
 }
 
-// lockBuckets bounds the locks that one transaction holds by name. Two names share
-// one at times, and wait for each other then.
+// lockBuckets is the number of locks. Two names may share one.
 const lockBuckets = 1024
 
-// lock takes all locks with one statement, in an order that is the same for
-// everybody.
+// lock takes all locks with one statement, in the same order everywhere.
 func (d *postgresDialect) lock(tx *transaction, names ...string) {
 	var buckets []int32
 	for _, name := range names {
@@ -164,7 +151,7 @@ func (d *postgresDialect) hurry(tx *transaction) {
 	}
 }
 
-// require: see transient.
+// require fails by a division by zero, which is transient.
 func (d *postgresDialect) require(tx *transaction, condition string, args ...any) {
 	tx.put("looking again", `SELECT 1 / (`+condition+`)::int`, args...)
 }

@@ -1,12 +1,10 @@
 package ledger
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -188,65 +186,4 @@ func TestPostgresInstancesKeepRandomHistoriesConsistent(t *testing.T) {
 		requireJoined(t, all[0])
 		require.Greater(t, len(statuses(t, all[0])), 50)
 	}
-}
-
-// TestPostgresDeadlockIsResolved takes two accounts in opposite orders.
-func TestPostgresDeadlockIsResolved(t *testing.T) {
-	t.Parallel()
-	all := instances(t, 2)
-	accounts := []string{testAccount, cardAccount}
-	var met, group sync.WaitGroup
-	met.Add(2)
-	var runs atomic.Int64
-	for _, l := range all {
-		order := slices.Clone(accounts)
-		slices.Reverse(accounts)
-		group.Go(func() {
-			first := true
-			assert.NoError(t, l.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-				runs.Add(1)
-				for i, account := range order {
-					_, err := tx.exec(ctx, "", `UPDATE accounts SET origin = origin || 'x' WHERE account = $1`, account)
-					if err != nil {
-						return fmt.Errorf("locking: %w", err)
-					}
-					if i == 0 && first {
-						first = false
-						met.Done()
-						met.Wait()
-					}
-				}
-				return nil
-			}))
-		})
-	}
-	group.Wait()
-	require.GreaterOrEqual(t, runs.Load(), int64(3), "the loser runs again, and may lose again")
-	for _, account := range accounts {
-		origin, err := all[0].SetOrigin(t.Context(), testOffer, account, "")
-		require.NoError(t, err)
-		require.Equal(t, "xx", origin)
-	}
-}
-
-func TestPostgresRetriesAreBounded(t *testing.T) {
-	t.Parallel()
-	l, _ := postgresTests.ledger(t)
-	for _, code := range []string{serializationFailure, deadlockDetected, uniqueViolation} {
-		runs := 0
-		err := l.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-			runs++
-			_, err := tx.exec(ctx, "", `DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '`+code+`'; END $$`)
-			return err
-		})
-		require.ErrorContains(t, err, code)
-		require.Equal(t, attempts, runs)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	err := l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		_, err := tx.exec(ctx, "", `DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$`)
-		cancel()
-		return err
-	})
-	require.ErrorIs(t, err, context.Canceled)
 }

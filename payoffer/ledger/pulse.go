@@ -7,38 +7,35 @@ import (
 )
 
 const (
-	// pulseEvery is how often a ledger is asked what is due.
+	// pulseEvery is the interval of queries for work that became due since the last one.
 	pulseEvery = 2 * time.Second
-	// pulseWhole is how often it is asked for all that is due, and not only for what
-	// became so since it was asked last: others may die with what they began.
+	// pulseWhole is the interval of queries for all due work, because another process
+	// may end before it has done its work.
 	pulseWhole = 30 * time.Second
 )
 
-// Pulse asks a ledger what is due for all offers at once, and tells those who listen
-// for one: so an offer at rest asks nothing. What other processes record shows too.
+// Pulse polls a ledger for due work, of other processes too, and calls the listeners of
+// the offers concerned. An idle offer needs no queries of its own.
 type Pulse struct {
 	ledger *Ledger
 
 	mu    sync.Mutex
 	ears  map[string]map[*Ear]bool // by offer
-	whole bool                     // somebody has not heard what was due before
+	whole bool                     // the next query is for all due work
 
-	asked      time.Time // for all that is due
-	until, seq int64     // up to which it was asked, in Unix seconds and in transitions
+	asked      time.Time // the time of the last query for all due work
+	until, seq int64     // covered by the last query, in Unix seconds and transitions
 }
 
-// Ear is called for one offer. A call returns at once.
-type Ear struct {
-	// Intents is called when an open intent or a claim is to be looked at, and
-	// Transitions when there are some that a sink is not done with.
-	Intents, Transitions func()
-}
+// Ear has the callbacks of one offer, which must not block: Intents for open intents and
+// claims that are due, Transitions for some that a subscriber has not processed.
+type Ear struct{ Intents, Transitions func() }
 
-// NewPulse makes the pulse of a ledger, which may be unopened.
+// NewPulse returns the poller of a ledger, which may be unopened.
 func NewPulse(l *Ledger) *Pulse { return &Pulse{ledger: l, ears: make(map[string]map[*Ear]bool)} }
 
-// Listen has an ear hear of an offer, and first of all that is due already, until
-// stop is called.
+// Listen adds callbacks of an offer until stop is called. They are also called for work
+// that is already due.
 func (p *Pulse) Listen(offer string, e Ear) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +53,7 @@ func (p *Pulse) Listen(offer string, e Ear) (stop func()) {
 	}
 }
 
-// Run asks until ctx ends. It may be called again afterwards.
+// Run polls until ctx ends. It may be called again afterwards.
 func (p *Pulse) Run(ctx context.Context) {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
@@ -69,8 +66,8 @@ func (p *Pulse) Run(ctx context.Context) {
 	}
 }
 
-// Beat asks once, and tells. After an error of the ledger, which says so wherever it
-// is needed, the same is asked again. It is not for concurrent use.
+// Beat polls once. After an error of the ledger it polls for the same again. It is not
+// for concurrent use.
 func (p *Pulse) Beat(ctx context.Context) {
 	now := p.ledger.now()
 	p.mu.Lock()
@@ -81,7 +78,7 @@ func (p *Pulse) Beat(ctx context.Context) {
 		return
 	}
 	p.ledger.order(ctx)
-	var found []happening
+	var found []dueWork
 	var err error
 	if whole {
 		_ = p.ledger.ForgetPayloads(ctx) // or the next time
@@ -110,29 +107,26 @@ func (p *Pulse) Beat(ctx context.Context) {
 	}
 }
 
-// happening says that intents of an offer are due, or else that it has transitions
-// up to one.
-type happening struct {
+// dueWork says that intents of an offer are due, or that it has transitions up to seq.
+type dueWork struct {
 	offer   string
 	intents bool
 	seq     int64
 }
 
-func scanHappening(row scanner) (h happening, err error) {
-	err = row.Scan(&h.offer, &h.intents, &h.seq)
-	return h, err
+func scanDueWork(row scanner) (d dueWork, err error) {
+	err = row.Scan(&d.offer, &d.intents, &d.seq)
+	return d, err
 }
 
-// dueOpen are the offers with open intents that nobody works on; they are few.
+// dueOpen selects the offers with open intents that are due.
 var dueOpen = `SELECT DISTINCT offer, TRUE AS intents, CAST(0 AS BIGINT) AS seq FROM intents
 	WHERE ` + openDue("$1")
 
-// allDue are the offers for which anything is due at a time (Unix seconds), and
-// those with transitions that one of their sinks is not done with. The last row is
-// the newest transition of all, of no offer. Of an account one claim is looked for:
-// there may be many that nobody can prove.
-func (l *Ledger) allDue(ctx context.Context, now int64) ([]happening, error) {
-	return collect(ctx, l, scanHappening, dueOpen+`
+// allDue returns all due work at a Unix second. The last row is the newest transition,
+// without an offer. One claim of an account is enough, because there may be many.
+func (l *Ledger) allDue(ctx context.Context, now int64) ([]dueWork, error) {
+	return collect(ctx, l, scanDueWork, dueOpen+`
 		UNION ALL SELECT DISTINCT offer, TRUE, CAST(0 AS BIGINT) FROM accounts WHERE EXISTS (SELECT 1 FROM intents
 			WHERE intents.offer = accounts.offer AND intents.account = accounts.account
 				AND `+claimDue("$1")+`)
@@ -141,11 +135,30 @@ func (l *Ledger) allDue(ctx context.Context, now int64) ([]happening, error) {
 		UNION ALL SELECT '', FALSE, coalesce((SELECT max(seq) FROM transitions WHERE seq > 0), 0)`, now)
 }
 
-// newlyDue are the offers with open intents that are due, with claims that became so
-// after a time, and with transitions after one.
-func (l *Ledger) newlyDue(ctx context.Context, before, now, seq int64) ([]happening, error) {
-	return collect(ctx, l, scanHappening, dueOpen+`
+// newlyDue returns open intents that are due, claims that became due after a Unix second,
+// and transitions after one.
+func (l *Ledger) newlyDue(ctx context.Context, before, now, seq int64) ([]dueWork, error) {
+	return collect(ctx, l, scanDueWork, dueOpen+`
 		UNION ALL SELECT DISTINCT offer, TRUE, CAST(0 AS BIGINT) FROM intents
 			WHERE state = 'settled' AND evidence = 'facilitator' AND look_at > $2 AND look_at <= $1
 		UNION ALL SELECT offer, FALSE, max(seq) FROM transitions WHERE seq > $3 GROUP BY offer`, now, before, seq)
+}
+
+const (
+	// payloadMargin is how long payloads are kept after their authorizations have ended:
+	// longer than clocks are wrong, or a block takes to be final.
+	payloadMargin = 24 * time.Hour
+	payloadBatch  = 500 // the number that is deleted at once
+)
+
+// ForgetPayloads deletes the payloads of some decided intents whose authorizations have
+// ended, because they are never sent again. The answers stay.
+func (l *Ledger) ForgetPayloads(ctx context.Context) error {
+	return l.transact(ctx, func(_ context.Context, tx *transaction) error {
+		tx.put("forgetting payloads", `
+			UPDATE intents SET payload = $1, requirement = $1 WHERE id IN (
+				SELECT id FROM intents WHERE length(payload) > 0 AND valid_before < $2 AND state <> 'settling' ORDER BY valid_before LIMIT $3)`,
+			[]byte{}, l.now().Add(-payloadMargin).Unix(), payloadBatch)
+		return nil
+	})
 }

@@ -136,12 +136,3 @@ func TestAPulseGoesOnAfterAnErrorOfTheLedger(t *testing.T) {
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
 	})
 }
-
-func TestNobodyWhoStoppedListeningIsTold(t *testing.T) {
-	l, clock := sqliteTests.ledger(t)
-	h := newHeard(t, l)
-	h.listen(testOffer)()
-	mustRecord(t, l, chainSighting("0xa", StatusSeen))
-	clock.unix += int64(pulseWhole / time.Second)
-	require.Empty(t, h.beat())
-}

@@ -44,10 +44,3 @@ func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 		require.EqualValues(t, 4_301, quoted(46_667, 0, 9_000))
 	})
 }
-
-func TestUnusableQuotesAreRefused(t *testing.T) {
-	l, _ := sqliteTests.ledger(t)
-	require.Error(t, l.NoteQuote(t.Context(), "", 1, 1, 1))
-	require.Error(t, l.NoteQuote(t.Context(), testOffer, 0, 1, 1))
-	require.Error(t, l.NoteQuote(t.Context(), testOffer, 1, -1, 1))
-}

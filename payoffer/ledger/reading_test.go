@@ -51,25 +51,3 @@ func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
 		require.Equal(t, "0xb", got.Transaction, "the newest")
 	})
 }
-
-func TestANonceThatComesLaterIsToldToNobody(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
-		final := chainSighting("0xa", StatusConfirmed)
-		final.Final = true
-		before := mustRecord(t, l, final)
-		clock.set(2_000)
-		final.Nonce = sightings.Nonce(7)
-		want := before
-		want.Nonce, want.UpdatedAt = final.Nonce, 2_000
-		require.Equal(t, want, mustRecord(t, l, final))
-		clock.set(3_000)
-		require.Equal(t, want, mustRecord(t, l, chainSighting("0xa", StatusConfirmed)), "it stays")
-		stored, found, err := l.Receipt(t.Context(), testOffer, testAccount, final.ExternalID)
-		require.NoError(t, err)
-		require.True(t, found)
-		require.Equal(t, want, stored)
-		require.Equal(t, []string{final.ExternalID + " 1 >confirmed"}, statuses(t, l))
-		requireConsistent(t, l)
-	})
-}

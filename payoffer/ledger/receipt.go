@@ -32,15 +32,14 @@ func scanReceipt(row scanner) (r Receipt, err error) {
 	return r, err
 }
 
-// Receipt reads one receipt of an offer; false when there is none.
+// Receipt reads one receipt of an offer.
 func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string) (Receipt, bool, error) {
 	return first(collect(ctx, l, scanReceipt, selectReceipts+`
 		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
 }
 
-// AuthorizationReceipt reads the receipt of the Transfer that an EIP-3009
-// authorization made to an account; false when there is none, or when it was
-// dropped. After a reorganization it is the newest of several.
+// AuthorizationReceipt reads the receipt of the Transfer of an EIP-3009 authorization to an
+// account, unless it was dropped: the newest one after a reorganization.
 func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
 	r, found, err := l.LastAuthorizationReceipt(ctx, account, payer, nonce)
 	if err != nil || !found || r.Status == StatusDropped {
@@ -49,37 +48,34 @@ func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce
 	return r, true, nil
 }
 
-// LastAuthorizationReceipt is AuthorizationReceipt, or the newest dropped one where
-// there is no other.
+// LastAuthorizationReceipt is AuthorizationReceipt, or else the newest dropped one.
 func (l *Ledger) LastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
 	return first(collect(ctx, l, scanReceipt, selectReceipts+`
 		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
 
-// SessionReceipt reads the receipt of the payment that was made in a checkout of
-// the card processor, by the id of its session, which holds letters, digits and
-// "_" alone. It is one that the processor itself told of; false when there is none.
+// SessionReceipt reads the receipt of a checkout of the card processor by the ID of its
+// session (letters, digits and "_"). It must rest on the processor's own word.
 func (l *Ledger) SessionReceipt(ctx context.Context, offer, session string) (Receipt, bool, error) {
 	begins := `{"session":"` + session
 	return first(collect(ctx, l, scanReceipt, selectReceipts+ofSession(l.dialect), offer, begins+`"`, begins+`#`)) // # follows on "
 }
 
-// ofSession is the condition, in the words of the index receipts_session.
+// ofSession is the condition in the form of the index receipts_session.
 func ofSession(d dialect) string {
 	within := `substr(evidence, 1, 300)` + d.bytewise()
 	return `rail = 'card' AND offer = $1 AND ` + within + ` >= $2 AND ` + within + ` < $3 AND evidence_level IN ('signed', 'provider')`
 }
 
-// Receipts lists up to limit receipts of an offer, newest first: those with
-// an ID below before, or from the newest when before is 0.
+// Receipts returns up to limit receipts of an offer with an ID below before (0 for all),
+// newest first.
 func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit int) ([]Receipt, error) {
 	return collect(ctx, l, scanReceipt, selectNewest, offer, newestBelow(before), limit)
 }
 
 const selectNewest = selectReceipts + `offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
 
-// newestBelow is the ID below which a page begins that begins with the newest for 0.
 func newestBelow(before int64) int64 {
 	if before == 0 {
 		return math.MaxInt64
@@ -87,8 +83,8 @@ func newestBelow(before int64) int64 {
 	return before
 }
 
-// Unfinal lists up to limit receipts of an account that the chain may still
-// change, oldest first, but what is dropped last.
+// Unfinal returns up to limit receipts of an account that are not final, oldest first,
+// dropped ones last.
 func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) ([]Receipt, error) {
 	return collect(ctx, l, scanReceipt, selectReceipts+`
 		offer = $1 AND account = $2 AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
@@ -96,40 +92,31 @@ func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) 
 
 // Transition is one change of a receipt.
 type Transition struct {
-	// Seq grows in the order of commits, over all offers. Tag is random: a Seq
-	// that is used again, after an older copy of the ledger was put back, has
-	// another one. In the history of a receipt Seq is below 0 while the transition has no
-	// number yet.
+	// Seq grows in the order of commits, over all offers, and is below 0 until the
+	// transition has a number. Tag is random: it differs if a restored ledger uses Seq again.
 	Seq, Tag int64
-	// Offer, Account, Rail and ExternalID name the receipt, and Version is
-	// the one that it reached.
-	Offer, Account, Rail, ExternalID string
-	Version                          int64
-	// From is empty for the first transition.
-	From, To Status
-	// Amount and Refunded are those after the transition, in atomic units of Asset,
-	// and USDCents is what the amount was worth then; nil when that was unknown.
+
+	Offer, Account, Rail, ExternalID string // of the receipt
+	Version                          int64  // of the receipt after the transition
+	From, To                         Status // From is empty for the first transition
+
+	// The amounts after the transition, in atomic units of Asset, and the value, if known.
 	Asset            string
 	Amount, Refunded int64
 	USDCents         *int64
-	// Cause is the sighting's.
-	Cause string
-	// Note is the operator's reason, for nobody else.
-	Note string
-	// At is when it was recorded, in Unix seconds.
-	At int64
-	// ReturnID and ReturnKind are of the return that it tells of, or empty, and
-	// MovedAt is when the money of that moved, as the source dates it; 0 where
-	// that is not said.
+
+	Cause string // of the sighting
+	Note  string // the operator's reason, which is private
+	At    int64  // when it was recorded, in Unix seconds
+
+	// The return that it reports, if any, and when its money moved, if the source says so.
 	ReturnID   string
 	ReturnKind ReturnKind
 	MovedAt    int64
-	// Before and After are what was known of the receipt before it and after it;
-	// where that was not kept yet, what is known when it is read.
-	Before, After accounting.Facts
 
-	// ReceiptID, Via, EvidenceLevel, Own, Testnet and OccurredAt are
-	// those that the receipt has when it is read.
+	Before, After accounting.Facts // of the receipt
+
+	// What the receipt has now.
 	ReceiptID     int64
 	Via           string
 	EvidenceLevel EvidenceLevel
@@ -137,8 +124,7 @@ type Transition struct {
 	OccurredAt    int64
 }
 
-// transitionColumns are those of transitions t, receipts r and the transitions p
-// before t, which precedingTransitions joins.
+// transitionColumns are columns of transitions t, receipts r and preceding transitions p.
 const transitionColumns = `t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
 	t.amount, t.refunded, t.cause, t.note, t.at, t.return_id, t.return_kind, t.moved_at,
 	r.id, r.via, coalesce(t.asset, r.asset), t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at,
@@ -156,12 +142,10 @@ const selectTransitions = `
 	FROM transitions t JOIN receipts r ON r.id = t.receipt_id` + precedingTransitions + `
 	WHERE t.offer = $1 AND `
 
-// EventID names the transition for good: "rail:external id:version:tag", the tag
-// in 16 hex digits, for after an older copy of the ledger was put back the rest is
-// used again for other facts. One from before transitions had tags is named
-// without. Every byte of the external id but ASCII letters, digits, "-", "_" and
-// ":" is percent-encoded, for the id of a webhook is part of what is signed and
-// holds no full stop (Standard Webhooks 1.0.0).
+// EventID returns the permanent ID of the transition: "rail:external id:version:tag", with
+// the tag in 16 hex digits. Bytes of the external ID other than ASCII letters, digits, "-",
+// "_" and ":" are percent-encoded, because the ID of a webhook contains no full stop
+// (Standard Webhooks 1.0.0).
 func (t Transition) EventID() string {
 	var external strings.Builder
 	for _, b := range []byte(t.ExternalID) {
@@ -171,40 +155,34 @@ func (t Transition) EventID() string {
 			fmt.Fprintf(&external, "%%%02X", b)
 		}
 	}
-	id := fmt.Sprintf("%s:%s:%d", t.Rail, external.String(), t.Version)
-	if t.Tag != 0 {
-		id += fmt.Sprintf(":%016x", uint64(t.Tag))
-	}
-	return id
+	return fmt.Sprintf("%s:%s:%d:%016x", t.Rail, external.String(), t.Version, uint64(t.Tag))
 }
 
-// Standing is that of the receipt after the transition, on today's evidence.
+// Standing returns the classification after the transition, by today's evidence.
 func (t Transition) Standing() accounting.Standing {
 	return accounting.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
 }
 
-// Change is what the transition changed.
+// Change returns what the transition changed.
 func (t Transition) Change() accounting.Change {
 	return accounting.Change{Before: t.Before, After: t.After, Cause: t.Cause, ReturnKind: t.ReturnKind}
 }
 
-// Transitions lists up to limit transitions of an offer's receipts with a Seq
-// above after, in the order of commits. A reader that keeps the last Seq with
-// its own effect sees each exactly once.
+// Transitions returns up to limit transitions of an offer with a Seq above after, in the
+// order of commits.
 func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, limit int) ([]Transition, error) {
 	l.order(ctx)
 	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
 }
 
-// selectHistory finds the transitions by their receipts: SQLite would walk all of the
-// offer otherwise.
+// selectHistory begins with the receipts, or SQLite would read all transitions.
 const selectHistory = `
 	SELECT ` + transitionColumns + `
 	FROM receipts r JOIN transitions t ON t.receipt_id = r.id` + precedingTransitions + `
 	WHERE r.offer = $1 AND r.id BETWEEN $2 AND $3 ORDER BY r.id, t.version`
 
-// History lists all transitions of an offer's receipts with an ID from first to
-// last, receipt by receipt, each from its first version on.
+// History returns all transitions of an offer's receipts with IDs from first to last, by
+// receipt and version.
 func (l *Ledger) History(ctx context.Context, offer string, first, last int64) ([]Transition, error) {
 	return collect(ctx, l, scanTransition, selectHistory, offer, first, last)
 }
@@ -214,7 +192,7 @@ func scanTransition(row scanner) (t Transition, err error) {
 	return t, err
 }
 
-// columns are where transitionColumns are read to.
+// columns are the destinations of transitionColumns.
 func (t *Transition) columns() []any {
 	b, a := &t.Before, &t.After
 	return []any{
@@ -224,4 +202,24 @@ func (t *Transition) columns() []any {
 		&b.Status, &b.Amount, &b.Refunded, &b.USDCents, &b.Asset, &b.EvidenceLevel, &b.Own, &b.Testnet, &b.OccurredAt,
 		&a.Status, &a.Amount, &a.Refunded, &a.USDCents, &a.Asset, &a.EvidenceLevel, &a.Own, &a.Testnet, &a.OccurredAt,
 	}
+}
+
+// Returns returns the latest state of each return of one payment, by time.
+func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string) ([]Return, error) {
+	return collect(ctx, l, scanReturn, `
+		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
+		WHERE offer = $1 AND account = $2 AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
+}
+
+// RefundedBy returns the ID of a refund that is a transaction of the operator.
+func RefundedBy(transaction string) string { return "transaction:" + transaction }
+
+// Reading is the state of an authorization on its chain.
+type Reading struct {
+	Used  bool  // its nonce is spent: used or canceled (EIP-3009 authorizationState)
+	Funds int64 // of the payer, in atomic units, up to math.MaxInt64
+	// Block is at least the block of the reading: rows that cover it include the Transfer
+	// of a used authorization, if it made one.
+	Block uint64
+	Time  int64 // of the chain's head, in Unix seconds
 }

@@ -11,18 +11,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// Record commits what was seen, in one transaction: the rows, their returns
-// and transitions, the sums, the joined intents, and the cursor (nil for none)
-// that covers them. It returns the rows in the order of the sightings, and
-// none for an addendum whose row is not there yet, or for money that is Once in
-// another account. Recording the same again
-// changes nothing. Errors: ErrSighting, ErrChanged, errNotRegistered; nothing is
-// stored then.
+// Record commits sightings in one transaction: rows, returns, transitions, sums, joined
+// intents, and the cursor (or nil) that covers them. It returns the rows, without those of
+// addenda to unknown rows and of money that is Once in another account. Recording the same
+// again changes nothing. Errors: ErrSighting, ErrChanged, errNotRegistered.
 //
-// A sighting with an intent settles it by EvidenceChain, and one that says
-// dropped makes it unknown again. On a chain an authorization is used once:
-// when a second movement names the intent, the first has left the chain, and
-// the intent moves, unless the first is final.
+// A sighting with an intent settles it by EvidenceChain; a dropped one makes its outcome
+// unknown again. A chain uses an authorization once: if a second movement names the intent,
+// the first has left the chain, and the intent moves, unless the first is final.
 func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighting) ([]Receipt, error) {
 	for i := range sightings {
 		if err := sightings[i].Validate(); err != nil {
@@ -58,7 +54,6 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 	return receipts, nil
 }
 
-// externalIDs name what two records must not change at once.
 func externalIDs(sightings []Sighting) []string {
 	ids := make([]string, len(sightings))
 	for n, s := range sightings {
@@ -67,21 +62,19 @@ func externalIDs(sightings []Sighting) []string {
 	return ids
 }
 
-// ErrChanged is returned by Record where another version of a receipt stands than
-// the one that a sighting is Upon.
-var ErrChanged = errors.New("the receipt was changed since it was looked at")
+// ErrChanged is returned by Record if the version of a receipt is not the one that a
+// sighting is Upon.
+var ErrChanged = errors.New("the receipt has changed since it was read")
 
-// recorder is one Record.
+// recorder is one call of Record.
 type recorder struct {
-	tx    *transaction
-	now   int64
-	delta accounting.Sums
-	// stored are the sums before it, as far as they were read.
-	stored accounting.Sums
+	tx     *transaction
+	now    int64
+	delta  accounting.Sums
+	stored accounting.Sums // the sums before it, as far as they were read
 }
 
-// record stores one sighting and returns its row, or none for an addendum
-// whose row is not there yet.
+// record stores one sighting and returns its row, if there is one.
 func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	testnet, known, err := r.lookUp(ctx, s)
 	if err != nil {
@@ -129,9 +122,8 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	return next, r.storeReturns(ctx, s, &next.ID, known, told)
 }
 
-// taken reports whether another account of the offer has the money of a sighting.
-// Records of the same external id wait for each other, so that of two that come at
-// once the second finds the first.
+// taken reports whether another account of the offer has the money of a sighting. Two
+// records of one external ID wait for each other, so the second finds the first.
 func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
 	_, found, err := first(ask(ctx, r.tx, scanValue[int64], `
 		SELECT id FROM receipts WHERE external_id = $3
@@ -139,8 +131,7 @@ func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
 	return found, err
 }
 
-// lookUp reads whether the sighting's account is on a test network, and the
-// returns of its payment, of which most have none.
+// lookUp reads whether the account is on a test network, and the returns of the payment.
 func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known accounting.Words, err error) {
 	var returned bool
 	_, found, err := first(ask(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
@@ -171,7 +162,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 	}
 	movedAt := returned.At
 	if movedAt < next.OccurredAt || movedAt > r.now {
-		movedAt = 0 // money goes back after it came, and is not told of before
+		movedAt = 0 // a time that cannot be right
 	}
 	before := step{old.Status, old.Refunded}
 	for i, step := range steps {
@@ -179,20 +170,26 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 		if step.Refunded == before.Refunded && (step.Status == StatusReversed) == (before.Status == StatusReversed) {
 			told, at = Return{}, 0 // it moved no money here
 		}
-		r.tx.put("storing the transition", `
-			INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
-				return_id, return_kind, moved_at, asset, evidence_level, own, testnet, occurred_at)
-			VALUES (`+r.tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
-			next.ID, next.Offer, old.Version+int64(i)+1, before.Status, step.Status, next.Amount, step.Refunded, next.USDCents,
-			s.Cause, s.Note, r.now, int64(rand.Uint64()), told.ID, told.Kind, at,
-			next.Asset, next.EvidenceLevel, next.Own, next.Testnet, next.OccurredAt)
+		one := *next
+		one.Version, one.Status, one.Refunded = old.Version+int64(i)+1, step.Status, step.Refunded
+		putTransition(r.tx, one, before.Status, s.Cause, s.Note, told, at)
 		failpoint.Hit(failpoint.TransactionTransition)
 		before = step
 	}
 	return nil
 }
 
-// newest is the latest of the words that are not known; none is the zero Return.
+// putTransition stores the transition of a receipt from a status to its new state.
+func putTransition(tx *transaction, r Receipt, from Status, cause, note string, returned Return, movedAt int64) {
+	tx.put("storing the transition", `
+		INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
+			return_id, return_kind, moved_at, asset, evidence_level, own, testnet, occurred_at)
+		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
+		r.ID, r.Offer, r.Version, from, r.Status, r.Amount, r.Refunded, r.USDCents, cause, note, r.UpdatedAt, int64(rand.Uint64()),
+		returned.ID, returned.Kind, movedAt, r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)
+}
+
+// newest returns the latest of the new returns, or the zero Return.
 func newest(known, told accounting.Words) (last Return) {
 	for id, w := range told {
 		if w != known[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
@@ -202,15 +199,14 @@ func newest(known, told accounting.Words) (last Return) {
 	return last
 }
 
-// step is what a transition leads to.
+// step is the result of a transition.
 type step struct {
 	Status   Status
 	Refunded int64
 }
 
-// steps are the transitions from old to next. A payment that becomes known after
-// its refund is first told of as what it was, for nobody can take back what was
-// never announced.
+// steps returns the transitions from old to next. A payment that becomes known after its
+// refund gets two, because a refund follows a payment.
 func steps(old, next Receipt) []step {
 	last := step{next.Status, next.Refunded}
 	switch paid := (step{next.State, 0}); {
@@ -223,7 +219,6 @@ func steps(old, next Receipt) []step {
 	}
 }
 
-// store inserts or updates the row.
 func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 	r.tx.reported = true
 	var stated *int64
@@ -250,13 +245,11 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 	return err
 }
 
-// factColumns are the columns that change.
 const factColumns = `tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
 	final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, occurred_at, updated_at,
 	value_basis, stated_cents, stated_at`
 
-// join links the row to the intent that the sighting names, and makes the
-// intent say what the chain says.
+// join links the row to the intent of the sighting, and updates the intent.
 func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
 	if s.EvidenceLevel != LevelChain {
 		return nil
@@ -289,8 +282,8 @@ func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
 	return nil
 }
 
-// link takes the intent from a row that is not final. An authorization that
-// was not sent by this offer is no intent of ours.
+// link takes the intent from a row that is not final. It ignores authorizations that
+// this offer did not send.
 func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error {
 	intent, err := intentByKey(ctx, r.tx, key)
 	if errors.Is(err, ErrNoIntent) {
@@ -316,17 +309,15 @@ func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error
 }
 
 const (
-	// unmetDays is how long returns wait for their payment: longer than the 30
-	// days for which a provider lists what a webhook missed. Most never meet
-	// it, for they are those of the account's other products.
-	unmetDays = 35
-	// unmetBatch bounds how many are forgotten when another one is kept.
-	unmetBatch = 20
+	// unmetDays is how long returns wait for their payment: longer than the 30 days for
+	// which a provider lists missed events. Most are those of the account's other products.
+	unmetDays  = 35
+	unmetBatch = 20 // the number of returns that are deleted at once
 )
 
-// returns reads what is known of the returns of a payment.
+// returns reads the returns of a payment.
 func (r *recorder) returns(ctx context.Context, account, externalID string) (known accounting.Words, err error) {
-	words, err := ask(ctx, r.tx, scanWord, `
+	words, err := ask(ctx, r.tx, scanReturn, `
 		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
@@ -339,13 +330,12 @@ func (r *recorder) returns(ctx context.Context, account, externalID string) (kno
 	return known, nil
 }
 
-func scanWord(row scanner) (w Return, err error) {
+func scanReturn(row scanner) (w Return, err error) {
 	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Currency, &w.Gone, &w.At, &w.Rank)
 	return w, err
 }
 
-// storeReturns stores the words of told that are not known; receipt is nil while
-// the payment is not there.
+// storeReturns stores new returns. receipt is nil while the payment is unknown.
 func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told accounting.Words) error {
 	for _, w := range told {
 		if w == known[w.ID] {
@@ -366,7 +356,7 @@ func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64,
 	return nil
 }
 
-// forget removes some returns that have waited too long for their payment.
+// forget deletes some returns that have waited too long for their payment.
 func (r *recorder) forget(ctx context.Context, account string) error {
 	_, err := r.tx.exec(ctx, "forgetting returns", `
 		DELETE FROM returns WHERE (account, external_id, return_id) IN (

@@ -85,15 +85,6 @@ func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
 	})
 }
 
-func TestMoneyOnATestnetAccountIsTestnetMoney(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		s := chainSighting("0xa", StatusConfirmed)
-		s.Testnet = false
-		require.True(t, mustRecord(t, l, s).Testnet)
-	})
-}
-
 func TestTotalsTellWhatCounts(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
@@ -341,20 +332,5 @@ func TestAnEntryIsMadeUponWhatStandsAlone(t *testing.T) {
 		}
 		require.Equal(t, before, dump(t, l))
 		require.EqualValues(t, 2, mustRecord(t, l, entry(1, correction)).Version)
-	})
-}
-
-func TestWhatIsDroppedIsFollowedLast(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		for _, id := range []string{"0xa", "0xb", "0xc"} {
-			mustRecord(t, l, chainSighting(id, StatusSeen))
-		}
-		mustRecord(t, l, chainSighting("0xa", StatusDropped))
-		mustRecord(t, l, chainSighting("0xc", StatusConfirmed))
-		rows, err := l.Unfinal(t.Context(), testOffer, testAccount, 2)
-		require.NoError(t, err)
-		require.Len(t, rows, 2)
-		require.Equal(t, []Status{StatusSeen, StatusConfirmed}, []Status{rows[0].Status, rows[1].Status})
 	})
 }

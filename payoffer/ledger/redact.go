@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"regexp"
 )
 
-// ErrRedaction is returned for a receipt that is not there, or is not named by the
-// operator.
-var ErrRedaction = errors.New("no receipt whose name is the operator's to change")
+// ErrRedaction is returned for a receipt that does not exist or is not an operator's entry.
+var ErrRedaction = errors.New("the ledger has no such entry of the operator")
 
-// Redact gives an operator's entry another external id. The one that it had is taken out of everything that is kept of the
-// receipt, the notes and the evidence included; its number, its amounts and all
-// other facts stay. What holds the old id elsewhere is out of reach: a copy, a
-// delivered announcement, and space that the database has let go of and not
-// written over yet. Error: ErrRedaction.
+// Redact replaces the external ID of an operator's entry in everything that is stored of
+// it, notes and evidence included. Copies, delivered notifications and unused space of the
+// database may still contain the old ID. Error: ErrRedaction.
 func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replacement, note string) (receipt Receipt, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool
@@ -39,7 +35,7 @@ func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replace
 	return receipt, err
 }
 
-// redact stores the receipt under its new id, and the transition that tells of it.
+// redact stores the receipt under its new ID, and the transition.
 func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) error {
 	tx.reported = true
 	if _, err := tx.exec(ctx, "renaming the receipt", `
@@ -69,22 +65,15 @@ func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) e
 			}
 		}
 	}
-	_, err = tx.exec(ctx, "storing the transition", `
-		INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
-			asset, evidence_level, own, testnet, occurred_at)
-		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
-		r.ID, r.Offer, r.Version, r.Status, r.Status, r.Amount, r.Refunded, r.USDCents,
-		CauseRedacted, without(note, old, r.ExternalID), r.UpdatedAt, int64(rand.Uint64()),
-		r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)
-	return err
+	putTransition(tx, r, r.Status, CauseRedacted, without(note, old, r.ExternalID), Return{}, 0)
+	return nil
 }
 
-// without replaces a text wherever it stands, in capitals or not.
+// without replaces a text, in upper or lower case.
 func without(text, old, replacement string) string {
 	return regexp.MustCompile(`(?i)`+regexp.QuoteMeta(old)).ReplaceAllLiteralString(text, replacement)
 }
 
-// inJSON is a text as a JSON string.
 func inJSON(text string) string {
 	encoded, _ := json.Marshal(text) // no text fails
 	return string(encoded)

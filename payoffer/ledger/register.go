@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"maps"
 	"slices"
 )
 
-// TakenError is returned by Register for accounts that belong to other offers than
-// those that ask for them.
+// TakenError is returned by Register for accounts that belong to other offers.
 type TakenError struct {
-	Taken []Account // as they were asked for
-	// owner is the offer that the first of them belongs to.
-	owner string
+	Taken []Account
+	owner string // the offer of the first one
 }
 
 func (e *TakenError) Error() string {
@@ -22,10 +21,9 @@ func (e *TakenError) Error() string {
 		a.Rail, a.Offer, e.owner, e.owner)
 }
 
-// Register stores accounts in one transaction, in two statements however many they
-// are. Since and Origin stay as they were stored first; the rail's name and Testnet
-// follow the configuration. Nothing is stored where one belongs to another offer.
-// Errors: *TakenError, errDemo, errReal.
+// Register stores accounts in one transaction. Since and Origin stay as they were stored
+// first; the rail's name and Testnet follow the configuration. Errors: *TakenError, if one
+// belongs to another offer, errDemo, errReal.
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	for _, a := range accounts {
 		if a.Offer == "" || a.ID == "" || a.Rail == "" {
@@ -58,7 +56,7 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	})
 }
 
-// registered is an account, which may be none yet, after it was registered as next.
+// registered returns an account, which may be new, after it is registered as next.
 func (a Account) registered(next Account) Account {
 	if a.ID == "" {
 		return next
@@ -73,7 +71,6 @@ func (a Account) registered(next Account) Account {
 	return a
 }
 
-// taken refuses accounts of other offers.
 func taken(known map[string]Account, accounts []Account) error {
 	var refused TakenError
 	for _, a := range accounts {
@@ -90,8 +87,8 @@ func taken(known map[string]Account, accounts []Account) error {
 	return nil
 }
 
-// storeAccounts stores what was found to be new or changed, by their ids. What another
-// instance has stored meanwhile goes before.
+// storeAccounts stores new and changed accounts, by their IDs. Values that another
+// instance has stored meanwhile stay.
 func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Account) error {
 	var accounts []Account
 	var rows [][]any
@@ -119,8 +116,7 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 	return taken(known, accounts)
 }
 
-// Cursors reads the cursors of accounts, by their ids, in one statement. An account
-// that was never read has none.
+// Cursors reads the cursors of accounts by their IDs, in one query.
 func (l *Ledger) Cursors(ctx context.Context, accounts ...string) (map[string]Cursor, error) {
 	var rows [][]any
 	for _, id := range accounts {
@@ -134,4 +130,80 @@ func (l *Ledger) Cursors(ctx context.Context, accounts ...string) (map[string]Cu
 		cursors[c.Account] = c
 	}
 	return cursors, err
+}
+
+var (
+	errDemo = errors.New("the ledger contains the simulated payments of a demo; name another one for offers that take money")
+	errReal = errors.New("the ledger contains accounts of real offers, to which a demo adds nothing")
+)
+
+// setApart rejects real offers on the ledger of a demo, and the reverse. The account of a
+// demo's checkout marks its ledger and all copies.
+func setApart(known map[string]Account, accounts []Account) error {
+	demo := slices.ContainsFunc(accounts, func(a Account) bool { return a.ID == offer.DemoAccount })
+	switch _, marked := known[offer.DemoAccount]; {
+	case len(known) == 0 || marked == demo:
+		return nil
+	case marked:
+		return errDemo
+	default:
+		return errReal
+	}
+}
+
+// KeysError is returned by RememberKeys if the ledger knows a key that is not among those
+// given.
+type KeysError struct{ Name string }
+
+func (e *KeysError) Error() string { return "the ledger was used with other keys of " + e.Name }
+
+// RememberKeys adds the IDs of all keys that the instances share, by name. If the ledger
+// knows another ID of a name, the keys are not from the storage of the other instances:
+// then it stores nothing and returns a *KeysError.
+func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		l.dialect.lock(tx, "keys")
+		known, err := ask(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
+		if err != nil {
+			return err
+		}
+		remembered := make(map[storedKey]bool)
+		for _, key := range known {
+			remembered[key] = true
+			if ids, asked := keys[key.name]; asked && !slices.Contains(ids, key.id) {
+				return &KeysError{key.name}
+			}
+		}
+		var fresh [][]any
+		for _, name := range slices.Sorted(maps.Keys(keys)) {
+			for _, id := range keys[name] {
+				if !remembered[storedKey{name, id}] {
+					fresh = append(fresh, []any{name, id})
+				}
+			}
+		}
+		if len(fresh) == 0 {
+			return nil
+		}
+		_, err = tx.exec(ctx, "remembering the ids of keys", `
+			INSERT INTO instance_keys (name, id, noted_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), inRows(fresh), l.now().Unix())
+		return err
+	})
+}
+
+// ForgetKeys deletes the IDs of all keys, after they were lost, and returns their names.
+func (l *Ledger) ForgetKeys(ctx context.Context) (names []string, err error) {
+	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		names, err = ask(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
+		return err
+	})
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+type storedKey struct{ name, id string }
+
+func scanKey(row scanner) (key storedKey, err error) {
+	err = row.Scan(&key.name, &key.id)
+	return key, err
 }

@@ -2,13 +2,11 @@ package ledger
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 )
 
 func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
@@ -40,16 +38,6 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 	})
 }
 
-func TestAddendumOfAnUnknownAccountIsRefused(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
-		refund.Account = "unregistered"
-		_, err := l.Record(t.Context(), nil, refund)
-		require.ErrorIs(t, err, errNotRegistered)
-	})
-}
-
 func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
@@ -60,33 +48,6 @@ func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
 		elsewhere.Account = testAccount
 		require.Zero(t, mustRecord(t, l, elsewhere).Refunded)
 		require.Equal(t, StatusRefunded, mustRecord(t, l, cardSighting("same", StatusConfirmed)).Status)
-		requireConsistent(t, l)
-	})
-}
-
-// TestRecordedOrdersOfACardLifeEndTheSame goes through a few of the orders that
-// package book merges all of.
-func TestRecordedOrdersOfACardLifeEndTheSame(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		want := sightings.FactsOf(sightings.Fold(sightings.CardLife()))
-		require.Equal(t, StatusRefunded, want.Status)
-		rng := rand.New(rand.NewPCG(42, 7))
-		for n := range 10 {
-			life := sightings.CardLife()
-			life = append(life, life[rng.IntN(7)], life[rng.IntN(7)])
-			rng.Shuffle(len(life), func(i, j int) { life[i], life[j] = life[j], life[i] })
-			var last Receipt
-			for _, s := range life {
-				s.ExternalID = fmt.Sprint("pi_", n)
-				receipts, err := l.Record(t.Context(), nil, s)
-				require.NoError(t, err)
-				if len(receipts) > 0 {
-					last = receipts[0]
-				}
-			}
-			require.Equal(t, want, sightings.FactsOf(last), "%+v", life)
-		}
 		requireConsistent(t, l)
 	})
 }

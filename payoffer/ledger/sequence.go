@@ -7,30 +7,21 @@ import (
 )
 
 const (
-	// orderPause is the least time between two orderings that nobody asked for:
-	// what is committed meanwhile is ordered together.
-	orderPause = 50 * time.Millisecond
-	// orderLook is how often it is looked for what another process left behind.
-	orderLook = 5 * time.Second
-	// orderTimeout bounds one ordering.
-	orderTimeout = 5 * time.Second
-	// orderWait bounds how long who reads waits for it.
-	orderWait = time.Second
+	orderPause   = 50 * time.Millisecond // the minimum time between two orderings in the background
+	orderEvery   = 5 * time.Second       // the interval of checks for changes by other processes
+	orderTimeout = 5 * time.Second       // the maximum duration of one ordering
+	orderWait    = time.Second           // the maximum time for which a reader waits for one
 )
 
-// sequencer gives transitions their numbers and adds the changes of sums to them,
-// on a database where several write at once: a transaction that had to know the
-// number of the one before it, or wrote to the same row of a sum, would wait for
-// that one's commit. Of all processes one at a time does so, with a lock. Whatever is
-// committed then has no number yet or one above those that it finds.
+// sequencer numbers transitions and adds changes to the sums, on a database with several
+// writers. Otherwise a transaction would wait for the commit of the one before it. One
+// process at a time does so, with a lock.
 type sequencer struct {
-	ledger *Ledger
-	db     *database
-	// closing is closed when it is to end, and done when it has.
-	closing, done chan struct{}
-	// news says that something was written here.
-	news chan struct{}
-	mu   sync.Mutex // held by who orders
+	ledger        *Ledger
+	db            *database
+	closing, done chan struct{} // closed when the sequencer shall end, and when it has
+	news          chan struct{} // receives after a change by this process
+	mu            sync.Mutex    // held while ordering
 }
 
 func newSequencer(l *Ledger, db *database) *sequencer {
@@ -39,28 +30,27 @@ func newSequencer(l *Ledger, db *database) *sequencer {
 	return s
 }
 
-// Close ends the sequencer, which finishes what it is about first: a connection that is
-// broken off would be in use for a while.
+// Close ends the sequencer after the ordering that is running.
 func (s *sequencer) Close() error {
 	close(s.closing)
 	<-s.done
 	return nil
 }
 
-// note says that something was written, or may have been. A nil sequencer does nothing.
-func (s *sequencer) note() {
+// notify requests an ordering. A nil sequencer does nothing.
+func (s *sequencer) notify() {
 	if s == nil {
 		return
 	}
 	select {
 	case s.news <- struct{}{}:
-	default: // it is about to look
+	default: // it was requested
 	}
 }
 
 func (s *sequencer) run() {
 	defer close(s.done)
-	look := time.NewTicker(orderLook)
+	look := time.NewTicker(orderEvery)
 	defer look.Stop()
 	for {
 		select {
@@ -77,29 +67,27 @@ func (s *sequencer) run() {
 	}
 }
 
-// order returns when all that any process committed before is in order, or cannot be
-// now: what it leaves is ordered later, and whoever reads the history misses nothing.
+// order orders all changes that any process has committed. After an error they are
+// ordered later, so that readers of the history miss nothing.
 func (s *sequencer) order(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	if !s.left(ctx) {
+	if !s.unordered(ctx) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left(ctx) {
+	if s.unordered(ctx) {
 		_ = s.store(ctx)
 	}
 }
 
-// left reports whether anything is not in order.
-func (s *sequencer) left(ctx context.Context) bool {
+func (s *sequencer) unordered(ctx context.Context) bool {
 	left, found, err := first(query(ctx, s.db, scanValue[bool], `
 		SELECT EXISTS (SELECT 1 FROM transitions WHERE seq < 0) OR EXISTS (SELECT 1 FROM total_changes)`))
 	return err == nil && found && left
 }
 
-// store puts everything in order that any process has committed.
 func (s *sequencer) store(ctx context.Context) error {
 	return s.ledger.alone(ctx, s.db, func(_ context.Context, tx *transaction) error {
 		for _, text := range tx.dialect.ordering() {
@@ -109,7 +97,7 @@ func (s *sequencer) store(ctx context.Context) error {
 	})
 }
 
-// order puts the history in order for who reads it.
+// order orders the history before it is read.
 func (l *Ledger) order(ctx context.Context) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

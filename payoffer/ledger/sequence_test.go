@@ -3,11 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -60,61 +57,4 @@ func TestPostgresPaymentsDoNotWaitForEachOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, after, 1, "what is committed later has a later one")
 	requireConsistent(t, all[0])
-}
-
-// ways is a connection that counts how often something is sent after an answer.
-type ways struct {
-	net.Conn
-	count *atomic.Int64
-	sent  bool
-}
-
-func (w *ways) Write(b []byte) (int, error) {
-	if !w.sent {
-		w.sent = true
-		w.count.Add(1)
-	}
-	return w.Conn.Write(b)
-}
-
-func (w *ways) Read(b []byte) (int, error) {
-	w.sent = false
-	return w.Conn.Read(b)
-}
-
-func TestPostgresPaymentIsAFewWaysToTheServer(t *testing.T) {
-	t.Parallel()
-	var count atomic.Int64
-	l := postgresTests.handle(t, postgresTests.create(t), time.Now)
-	config := l.dialect.(*postgresDialect).config
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		return &ways{Conn: conn, count: &count}, err
-	}
-	require.NoError(t, l.Open(t.Context()))
-	t.Cleanup(func() { _ = l.Close() })
-	require.NoError(t, l.Register(t.Context(), Account{Offer: testOffer, ID: testAccount, Rail: "usdc"}))
-	require.NoError(t, l.db.sequencer.Close()) // it counts for no payment
-	l.db.parts = l.db.parts[:len(l.db.parts)-1]
-	pay := func(n int) {
-		i := testIntent(fmt.Sprintf("0x%d", n), "0x01")
-		_, err := l.LookUp(t.Context(), i)
-		require.NoError(t, err)
-		require.NoError(t, l.InsertIntent(t.Context(), i))
-		require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, fmt.Sprintf("0x%d", n), []byte(`{}`), EvidenceFacilitator))
-	}
-	tell := func(n int) {
-		require.NoError(t, l.AcknowledgeIntent(t.Context(), testIntent(fmt.Sprintf("0x%d", n), "0x01").IntentKey, true))
-	}
-	for n := range 20 { // each connection learns the statements
-		pay(n)
-		tell(n)
-	}
-	count.Store(0)
-	pay(20)
-	require.EqualValues(t, 3, count.Load())
-	count.Store(0)
-	tell(20)
-	require.EqualValues(t, 1, count.Load())
 }

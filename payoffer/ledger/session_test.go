@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -65,66 +64,6 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 			require.Empty(t, found(testOffer, session), session)
 		}
 		require.Empty(t, found(other, "cs_test_a"))
-	})
-}
-
-func TestLaterWordsDoNotLoseTheCheckoutOfAPayment(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		entry := cardSighting("pi_1", StatusConfirmed)
-		entry.EvidenceLevel, entry.Evidence, entry.Revision = LevelManual, nil, 1
-		stated := entry
-		stated.Revision, stated.Addendum, stated.Stated = 0, true, &StatedValue{USDCents: 1, At: 9}
-		words := []Sighting{
-			checkout("pi_1", "cs_1", "evt_1"), checkout("pi_1", "cs_1", "evt_2"), checkout("pi_1", "cs_1", ""), entry, stated,
-			returned("pi_1", Return{ID: "ch_1", Kind: ReturnTotal, Amount: 4_200, Gone: true, At: 2_000}),
-		}
-		for first := range words {
-			l, _ := d.ledger(t)
-			if first == 0 {
-				mustRecord(t, l, words[0])
-			}
-			for i := range words {
-				_, err := l.Record(t.Context(), nil, words[(first+i)%len(words)])
-				require.NoError(t, err)
-			}
-			r, found, err := l.SessionReceipt(t.Context(), testOffer, "cs_1")
-			require.NoError(t, err)
-			require.True(t, found, fmt.Sprint("from word ", first, " on"))
-			require.Equal(t, StatusRefunded, r.Status)
-		}
-	})
-}
-
-func TestAPaymentIsFoundByItsCheckoutWithoutReadingTheOthers(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		explain := `EXPLAIN QUERY PLAN `
-		tx, err := l.db.write.Begin()
-		require.NoError(t, err)
-		defer func() { _ = tx.Rollback() }()
-		if d.name == postgresTests.name {
-			explain = `EXPLAIN `
-			_, err = tx.Exec(`SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`) // for which few rows are worth it
-			require.NoError(t, err)
-		}
-		rows, err := tx.Query(explain+selectReceipts+ofSession(l.dialect), testOffer, `{"session":"cs_1"`, `{"session":"cs_1#`)
-		require.NoError(t, err)
-		defer rows.Close()
-		columns, err := rows.Columns()
-		require.NoError(t, err)
-		var plan strings.Builder
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
-			}
-			require.NoError(t, rows.Scan(values...))
-			for _, value := range values {
-				fmt.Fprintln(&plan, *value.(*any))
-			}
-		}
-		require.NoError(t, rows.Err())
-		require.Contains(t, plan.String(), "receipts_session")
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// ErrSinkTaken is returned by AdvanceSink to who does not hold the sink.
+// ErrSinkTaken is returned if another owner has leased the sink.
 var ErrSinkTaken = errors.New("another owner reads for the sink")
 
 // LeaseSink is LeaseSinks of one sink.
@@ -23,15 +23,12 @@ func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, 
 	return after, held, err
 }
 
-// SinkKey names a sink.
+// SinkKey names a sink: a subscriber of an offer's transitions.
 type SinkKey struct{ Offer, Name string }
 
-// LeaseSinks makes owners, each of which names one process, the readers for sinks of
-// offers' transitions until the Unix second until; one that is not above now
-// gives the leases up. It returns the Seq of the last transition that each sink
-// is done with. A sink is not among them while another owner's lease runs. One that
-// is not known starts after the newest transition of its offer. However many they
-// are, it is one statement.
+// LeaseSinks leases sinks to owners until a Unix second; one that is not after now ends
+// the leases. It returns the Seq of the last transition that each leased sink has
+// processed. A new sink starts after the newest transition of its offer.
 func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now, until int64) (after map[SinkKey]int64, err error) {
 	var rows [][]any
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SinkKey.compare) { // two instances lock them in one order
@@ -70,9 +67,8 @@ func (k SinkKey) compare(other SinkKey) int {
 	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
 }
 
-// AdvanceSink records that a sink is done with the transitions up to the Seq
-// after; one below what is stored changes nothing. It is for the owner of the
-// sink alone, whose lease may have run out. Error: ErrSinkTaken.
+// AdvanceSink records that a sink has processed the transitions up to the Seq after. Only
+// the last owner may do so, also when its lease has ended. Error: ErrSinkTaken.
 func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
@@ -85,9 +81,8 @@ func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, aft
 	})
 }
 
-// RefuseTransition records at the Unix second now that the receiver of a sink refuses
-// the next transition, and returns the second of its first refusal. AdvanceSink
-// resets it. Error: ErrSinkTaken.
+// RefuseTransition records that the endpoint of a sink refuses the next transition, and
+// returns the Unix second of the first refusal. AdvanceSink resets it. Error: ErrSinkTaken.
 func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool

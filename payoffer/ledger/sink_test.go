@@ -52,15 +52,6 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 	})
 }
 
-func TestUnusableSinksAreRefused(t *testing.T) {
-	l, _ := sqliteTests.ledger(t)
-	for _, names := range [][3]string{{"", "hook", "a"}, {testOffer, "", "a"}, {testOffer, "hook", ""}, {testOffer, "\x00", "a"}} {
-		_, held, err := l.LeaseSink(t.Context(), names[0], names[1], names[2], 0, 1)
-		require.Error(t, err)
-		require.False(t, held)
-	}
-}
-
 // TestPostgresSinkIsLeasedOnce lets instances ask for a new sink at once.
 func TestPostgresSinkIsLeasedOnce(t *testing.T) {
 	t.Parallel()

@@ -3,25 +3,24 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"iter"
 )
 
-// snapshotPage is how many receipts are read at once.
-const snapshotPage = 500
+const snapshotPage = 500 // receipts
 
-// Snapshot is the ledger as it stood at one moment. It must be closed.
+// Snapshot is an offer at one moment. It must be closed.
 type Snapshot struct {
 	ledger *Ledger
 	db     *database
 	tx     *sql.Tx
 	offer  string
-	// Totals are the sums of the offer.
 	Totals []Total
 }
 
-// Snapshot begins to read an offer as it stands now, for readers of more than fits
-// into memory. What is written meanwhile is neither seen nor delayed.
+// Snapshot begins to read an offer as it is now. It neither sees nor delays later changes.
 func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -40,34 +39,25 @@ func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) 
 	return s, nil
 }
 
-// Books are the sums of an offer, and up to limit of its receipts with an ID below
-// before, newest first (0 begins with the newest), all at one moment.
+// Books returns the sums of an offer and up to limit receipts with an ID below before (0
+// for all), newest first, at one moment.
 func (l *Ledger) Books(ctx context.Context, offer string, before int64, limit int) (totals []Total, receipts []Receipt, err error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.db == nil {
-		return nil, nil, ErrNotOpen
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tx, err := l.db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	s, err := l.Snapshot(ctx, offer)
 	if err != nil {
-		return nil, nil, l.failedReading(err)
+		return nil, nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // there is nothing to lose
-	totals, err = query(ctx, tx, scanTotal, selectOfferTotals, offer)
-	if err == nil {
-		receipts, err = query(ctx, tx, scanReceipt, selectNewest, offer, newestBelow(before), limit)
-	}
-	return totals, receipts, l.failedReading(err)
+	defer s.Close()
+	receipts, err = query(ctx, s.tx, scanReceipt, selectNewest, offer, newestBelow(before), limit)
+	return s.Totals, receipts, l.failedReading(err)
 }
 
 // Close ends the snapshot.
-func (s *Snapshot) Close() { _ = s.tx.Rollback() } // there is nothing to lose
+func (s *Snapshot) Close() { _ = s.tx.Rollback() }
 
-// Receipts reads all receipts of the offer, oldest first, each with its transitions.
-// It holds one page of them at a time, and nobody who closes the ledger waits for
-// who reads: the next page is an error then.
+// Receipts reads all receipts of the offer with their transitions, oldest first, page by
+// page. Closing the ledger does not wait for it: the next page then is an error.
 func (s *Snapshot) Receipts(ctx context.Context) iter.Seq2[RecordedReceipt, error] {
 	return func(yield func(RecordedReceipt, error) bool) {
 		last := int64(0)
@@ -95,7 +85,6 @@ type RecordedReceipt struct {
 	History []Transition
 }
 
-// page reads the receipts after the one with the ID last.
 func (s *Snapshot) page(ctx context.Context, last int64) ([]RecordedReceipt, error) {
 	s.ledger.mu.RLock()
 	defer s.ledger.mu.RUnlock()
@@ -125,10 +114,49 @@ func (s *Snapshot) page(ctx context.Context, last int64) ([]RecordedReceipt, err
 	return page, nil
 }
 
-// failedReading is err as callers see it; nil stays nil.
+// failedReading wraps an error of reading, or nil.
 func (l *Ledger) failedReading(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("reading the ledger: %w", l.dialect.conceal(err))
+}
+
+// quoteDays is how long a quote is kept. Nodes drop an unconfirmed transaction after 14.
+const quoteDays = 30
+
+// NoteQuote stores that satoshis were asked for usdCents at a Unix second, and deletes
+// quotes that are 30 days old.
+func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
+	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
+		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
+	}
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		_, err := tx.exec(ctx, "storing the quote", `
+			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)
+		if err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, "forgetting quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
+			offer, l.now().Unix()-quoteDays*24*60*60)
+		return err
+	})
+}
+
+// Quote is an amount that was asked for and its value.
+type Quote struct{ Satoshis, USDCents int64 }
+
+// Quoted returns the largest quote of at most the satoshis that was given between two Unix
+// seconds, and the newest of equal ones.
+func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q Quote, found bool, err error) {
+	// + 0 makes SQLite use the index of the time: an hour has few quotes.
+	return first(collect(ctx, l, scanQuote, `
+		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $2 AND at BETWEEN $3 AND $4
+		ORDER BY satoshis + 0 DESC, at DESC LIMIT 1`, offer, satoshis, since, until))
+}
+
+func scanQuote(row scanner) (q Quote, err error) {
+	err = row.Scan(&q.Satoshis, &q.USDCents)
+	return q, err
 }

@@ -24,28 +24,23 @@ const (
 	sqliteInterrupt = 9
 	sqliteIO        = 10
 	sqliteFull      = 13
-	// sqliteUnique is an extended one.
-	sqliteUnique = 2067
+	sqliteUnique    = 2067 // an extended code
 )
 
-// readers bounds the connections that read beside the single writer.
-const readers = 4
+const (
+	readers = 4        // connections that only read
+	room    = 64 << 10 // bytes that an empty ledger needs on the disk; the index of the WAL has 32 KiB
+)
 
-// room is the least that must fit on the disk beside an empty ledger: SQLite's
-// index of its log is 32 KiB.
-const room = 64 << 10
-
-// NewSQLite returns an unopened ledger in the SQLite file at path. It does no
-// I/O. The folder is created with mode 0700 and the file with 0600 on Open.
-// now gives the time of changes and the comparison of leases.
+// NewSQLite returns an unopened ledger in the SQLite file at path. Open creates the folder
+// with mode 0700 and the file with 0600. now gives the time of changes and leases.
 func NewSQLite(path string, now func() time.Time) *Ledger {
 	return newLedger(&sqliteDialect{path: path}, now)
 }
 
 type sqliteDialect struct {
 	path string
-	// real is absolute and free of symbolic links, and known is the file that is
-	// locked. acquire sets both.
+	// real is path without symbolic links, and known the locked file. acquire sets both.
 	real  string
 	known fs.FileInfo
 }
@@ -69,7 +64,7 @@ var sqliteParams = []string{
 func (d *sqliteDialect) connect() (write, read *sql.DB) {
 	// One writer: several would starve each other in SQLite's busy handler.
 	open := func(params ...string) *sql.DB {
-		// mode=rw: the file is there, and a connection that finds none must not make one.
+		// mode=rw: a connection must not create the file.
 		connector := sqliteConnector(d.real, slices.Concat(sqliteParams, []string{"mode=rw"}, params)...)
 		return sql.OpenDB(presentConnector{connector, d})
 	}
@@ -81,7 +76,6 @@ func (d *sqliteDialect) connect() (write, read *sql.DB) {
 	return write, read
 }
 
-// peek takes no lock: SQLite keeps a reader and the writer apart itself.
 func (d *sqliteDialect) peek() (*sql.DB, error) {
 	path, err := filepath.EvalSymlinks(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,13 +90,11 @@ func (d *sqliteDialect) peek() (*sql.DB, error) {
 	return openSQLite(path, slices.Concat(sqliteParams, []string{"mode=ro", "_query_only=1"})...), nil
 }
 
-// openSQLite makes a pool and does no I/O.
 func openSQLite(path string, params ...string) *sql.DB {
 	return sql.OpenDB(sqliteConnector(path, params...))
 }
 
-// sqliteConnector writes path as a URI, https://www.sqlite.org/uri.html, so that no
-// character of it is taken for a parameter.
+// sqliteConnector encodes path as a URI, https://www.sqlite.org/uri.html.
 func sqliteConnector(path string, params ...string) driver.Connector {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
@@ -136,8 +128,7 @@ func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
 	return nil
 }
 
-// blame says that the disk is full where that is why SQLite failed at start,
-// for which it has other words when its log or its index has no room.
+// blame returns a clear error if SQLite failed at start because the disk is full.
 func (d *sqliteDialect) blame(err error) error {
 	file, full := os.CreateTemp(filepath.Dir(d.real), ".room")
 	if full == nil {
@@ -158,7 +149,6 @@ func (d *sqliteDialect) session(ctx context.Context, db *database) (session, err
 
 func (d *sqliteDialect) oneWriter() bool { return true }
 
-// version takes no lock: one process at a time has the file open.
 func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
 	var tables int
 	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
@@ -174,14 +164,11 @@ func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int)
 	return err
 }
 
-// voidLeases ends all leases: whoever holds the lock is the only process, and
-// the attempts of the one before ended with it.
+// voidLeases ends all leases, because no other process has the file open.
 func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
 	_, err := write.ExecContext(ctx, endLeases)
 	return err
 }
-
-// One writer at a time is an order, and locks every row.
 
 func (d *sqliteDialect) forUpdate() string            { return "" }
 func (d *sqliteDialect) bytewise() string             { return "" }
@@ -199,14 +186,12 @@ func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) 
 	}})
 }
 
-// errNotSo is the error of a condition that does not hold.
-var errNotSo = errors.New("something is in the way of a change")
+var errNotSo = errors.New("a condition of the change does not hold any more")
 
-// unnumbered: the next one, for one writer at a time is an order.
+// unnumbered is the next number, because there is one writer at a time.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }
 
-// ordering: nothing waits to be ordered but what a copy of another kind of database has
-// brought. Nobody adds any between the statements.
+// ordering orders what a copy of a PostgreSQL ledger has brought.
 func (d *sqliteDialect) ordering() []string {
 	into := func(table, column, where string) string {
 		key := totalsKey + column
@@ -222,23 +207,20 @@ func (d *sqliteDialect) ordering() []string {
 	}
 }
 
-// alone: every process is.
 func (d *sqliteDialect) alone() dialect { return d }
 
 func (d *sqliteDialect) advanceNumbers() string { return "" }
 
-// transient: as on PostgreSQL, the next attempt says what is in the way.
 func (d *sqliteDialect) transient(err error) bool {
 	return resultCode(err) == sqliteBusy || extendedCode(err) == sqliteUnique || errors.Is(err, errNotSo)
 }
 
-// undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors Within A
-// Transaction".
+// undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors".
 func (d *sqliteDialect) undone(err error) bool {
 	return slices.Contains([]int{sqliteBusy, sqliteNoMemory, sqliteInterrupt, sqliteIO, sqliteFull}, resultCode(err))
 }
 
-// resultCode is the primary result code of an error of SQLite; 0 of any other.
+// resultCode returns the primary result code of an error of SQLite, or 0.
 func resultCode(err error) int { return extendedCode(err) & 0xff }
 
 func extendedCode(err error) int {

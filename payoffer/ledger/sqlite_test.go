@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"database/sql"
 	"os"
 	"path/filepath"
@@ -84,26 +83,6 @@ func TestSQLiteSecondHandleIsRefusedUntilTheFirstCloses(t *testing.T) {
 	second := NewSQLite(path, time.Now)
 	require.NoError(t, second.Open(t.Context()))
 	require.NoError(t, second.Close())
-}
-
-func TestSQLiteLockOutlivesTheContextOfOpen(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	ctx, cancel := context.WithCancel(t.Context())
-	l := NewSQLite(path, time.Now)
-	require.NoError(t, l.Open(ctx))
-	defer l.Close()
-	cancel()
-	require.ErrorIs(t, NewSQLite(path, time.Now).Open(t.Context()), errInUse)
-	require.NoError(t, l.Register(t.Context()))
-}
-
-func TestSQLiteUnusablePathIsAnError(t *testing.T) {
-	folder := t.TempDir()
-	require.Error(t, NewSQLite(folder, time.Now).Open(t.Context()))
-
-	garbage := filepath.Join(folder, "garbage.db")
-	require.NoError(t, os.WriteFile(garbage, []byte("this is no database, and long enough to be taken for one: "+garbage), 0o600))
-	require.ErrorContains(t, NewSQLite(garbage, time.Now).Open(t.Context()), garbage)
 }
 
 // releasing lets another program's transaction go when it is in the way.

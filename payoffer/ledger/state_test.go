@@ -8,17 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCheckWritableStoresNothing(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		mustRecord(t, l, chainSighting("0x1", StatusSeen))
-		before := l.Changes()
-		require.NoError(t, l.CheckWritable(t.Context()))
-		require.Equal(t, before, l.Changes())
-		requireConsistent(t, l)
-	})
-}
-
 func TestCheckWritableSaysWhyNoChangeIsStored(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		require.ErrorIs(t, d.handle(t, d.create(t), time.Now).CheckWritable(t.Context()), ErrNotOpen)

@@ -11,8 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// Totals reads the sums of an offer. Its cost does not depend on the number
-// of receipts.
+// Totals reads the sums of an offer.
 func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 	return collect(ctx, l, scanTotal, selectOfferTotals, offer)
 }
@@ -20,10 +19,8 @@ func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 var selectOfferTotals = `SELECT * FROM (` + selectTotals(`offer = $1`) + `) AS sums
 	WHERE count > 0 ORDER BY account, rail, currency, status, evidence_level, own, testnet`
 
-// selectTotals reads the sums of what a condition over the columns that all tables
-// have chooses: of totals, which instances of earlier versions know alone and where
-// money in an account's own currency stands, of currency_totals, and of what is still
-// to be added to them.
+// selectTotals selects sums by a condition over the columns of totals (money in the
+// account's own currency), currency_totals, and total_changes, which are added later.
 func selectTotals(where string) string {
 	one := func(table, currency string) string {
 		return `SELECT offer, account, rail, ` + currency + ` AS currency, own, testnet, status, evidence_level,
@@ -40,7 +37,7 @@ func scanTotal(row scanner) (t Total, err error) {
 	return t, err
 }
 
-// total is what stands in the sums of an intent without a receipt.
+// total returns the part of the sums of an intent without a receipt.
 func (i Intent) total() Total {
 	standing := openStanding
 	switch {
@@ -55,21 +52,20 @@ func (i Intent) total() Total {
 	return Total{Place: place, Sum: accounting.NewSum(i.Amount, i.USDCents)}
 }
 
-// openStanding is where an open intent stands, and claimedStanding one of which a
-// facilitator says that it was paid.
+// The classifications of an open intent, and of one that only a facilitator has confirmed.
 var (
 	openStanding    = accounting.Standing{Status: StatusSettling}
 	claimedStanding = accounting.Standing{Status: StatusClaimed}
 )
 
-// fits refuses a sighting with which a sum would pass 2^63-1.
+// fits rejects a sighting with which a sum would exceed 2^63-1.
 func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	place := next.Total().Place
 	before, known := r.stored[place]
 	if !known {
 		total, err := r.standing(ctx, place)
 		if err == nil && total.Sum.Plus(r.delta[place], 1).Large() {
-			// Others may be adding to it now: from here on one after the other.
+			// Others may add to it now, so they wait for each other.
 			r.tx.dialect.lock(r.tx, "large sums")
 			total, err = r.standing(ctx, place)
 		}
@@ -84,7 +80,6 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 	return nil
 }
 
-// standing reads one sum.
 func (r *recorder) standing(ctx context.Context, at accounting.Place) (Total, error) {
 	total, _, err := first(ask(ctx, r.tx, scanTotal, selectPlace,
 		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet, at.Currency))
@@ -94,8 +89,8 @@ func (r *recorder) standing(ctx context.Context, at accounting.Place) (Total, er
 var selectPlace = selectTotals(`offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`) +
 	` HAVING currency = $8`
 
-// addToTotals adds the changes with one statement a table, and in an order of
-// their own, so that two transactions cannot wait for each other's rows.
+// addToTotals adds the changes to the sums with one statement for each table. It sorts
+// them, so that two transactions cannot wait for each other's rows.
 func addToTotals(tx *transaction, changes accounting.Sums) {
 	var own, others, later totalRows
 	for _, at := range slices.SortedFunc(maps.Keys(changes), accounting.Place.Compare) {
@@ -121,8 +116,8 @@ func addToTotals(tx *transaction, changes accounting.Sums) {
 	later.store(tx, "total_changes", ", currency", "")
 }
 
-// addMoved has the sums follow an intent from one standing to another, as addToTotals
-// does with the change of its total where the row was read. The zero Standing is none.
+// addMoved moves an intent in the sums from one classification to another, without reading
+// the intent first. The zero Standing is none.
 func addMoved(tx *transaction, key IntentKey, from, to accounting.Standing) {
 	var moves []string
 	for n, at := range map[int]accounting.Standing{-1: from, 1: to} {
@@ -144,17 +139,15 @@ func addMoved(tx *transaction, key IntentKey, from, to accounting.Standing) {
 		key.Network, key.Asset, key.From, key.Nonce)
 }
 
-// totalsKey are the columns that say which sum it is.
 const totalsKey = `offer, account, rail, status, evidence_level, own, testnet`
 
-// sumColumns are what is added up, and summed are they, added up.
 const (
 	sumColumns = `count, amount, refunded, usd_cents, refunded_cents, unknown_usd`
 	summed     = `CAST(sum(count) AS BIGINT) AS count, CAST(sum(amount) AS BIGINT) AS amount, CAST(sum(refunded) AS BIGINT) AS refunded,
 		CAST(sum(usd_cents) AS BIGINT) AS usd_cents, CAST(sum(refunded_cents) AS BIGINT) AS refunded_cents, CAST(sum(unknown_usd) AS BIGINT) AS unknown_usd`
 )
 
-// added ends an INSERT into a table of sums, which adds to those that are there.
+// added ends an INSERT into a table of sums that adds to existing rows.
 func added(key string) string {
 	return ` ON CONFLICT (` + key + `) DO UPDATE SET
 		count = sums.count + excluded.count, amount = sums.amount + excluded.amount,
@@ -163,7 +156,7 @@ func added(key string) string {
 		unknown_usd = sums.unknown_usd + excluded.unknown_usd`
 }
 
-// totalRows are what is added to one table of sums.
+// totalRows are rows for one INSERT.
 type totalRows struct {
 	rows   []string
 	values []any
@@ -174,8 +167,8 @@ func (t *totalRows) add(row []any) {
 	t.values = append(t.values, row...)
 }
 
-// store inserts the rows into the table, whose key has another column, or none. end
-// says what becomes of those that are there.
+// store inserts the rows into a table of sums. column is in addition to totalsKey, and end
+// is the ON CONFLICT clause.
 func (t *totalRows) store(tx *transaction, table, column, end string) {
 	if len(t.rows) == 0 {
 		return
@@ -186,7 +179,7 @@ func (t *totalRows) store(tx *transaction, table, column, end string) {
 		VALUES `+strings.Join(t.rows, ", ")+end, t.values...)
 }
 
-// placeholders is one row of n values from $first on.
+// placeholders returns one row of n values from $first on.
 func placeholders(first, n int) string {
 	row := make([]string, n)
 	for i := range row {

@@ -106,7 +106,7 @@ func (l *Ledger) attempt(ctx context.Context, db *database, do change) error {
 	err = s.commit(ctx, tx.waiting)
 	if tx.reported {
 		l.changes.Add(1)
-		db.sequencer.note()
+		db.sequencer.notify()
 	}
 	if err != nil {
 		return fmt.Errorf("committing a ledger transaction: %w", err)

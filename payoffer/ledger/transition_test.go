@@ -71,25 +71,3 @@ func TestAValueThatBecomesKnownIsToldToReaders(t *testing.T) {
 		requireConsistent(t, l)
 	})
 }
-
-// What was not kept of a transition, by an earlier version or by one that runs beside
-// this one, is not told as changed.
-func TestAChangeTellsNothingThatWasNotKept(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		for _, version := range []int{1, 2} {
-			l, _ := d.ledger(t)
-			entry := cardSighting("ref-1", StatusConfirmed)
-			entry.EvidenceLevel = LevelManual
-			mustRecord(t, l, entry)
-			entry.Revision, entry.Amount, entry.USDCents, entry.OccurredAt = 1, 4300, ptr(int64(4300)), 800
-			mustRecord(t, l, entry)
-			_, err := l.db.write.Exec(`UPDATE transitions SET asset = NULL, evidence_level = NULL, own = NULL, testnet = NULL, occurred_at = NULL WHERE version = ` + fmt.Sprint(version))
-			require.NoError(t, err)
-			history, err := l.History(t.Context(), testOffer, 0, 10)
-			require.NoError(t, err)
-			require.Equal(t, "new", history[0].Change().Words())
-			require.Equal(t, "amount from 42 USD to 43 USD", history[1].Change().Words())
-			require.EqualValues(t, 4200, history[1].Before.Amount)
-		}
-	})
-}

@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 
-// The words of package book in which the ledger is spoken to.
+// Types of package accounting.
 type (
 	Status        = accounting.Status
 	EvidenceLevel = accounting.EvidenceLevel
@@ -16,7 +16,7 @@ type (
 	StatedValue   = accounting.StatedValue
 )
 
-// As in package book.
+// Constants of package accounting.
 const (
 	StatusSeen      = accounting.StatusSeen
 	StatusConfirmed = accounting.StatusConfirmed
@@ -46,5 +46,5 @@ const (
 	ReturnCapture  = accounting.ReturnCapture
 )
 
-// ErrSighting is returned by Record for a sighting that can be no row.
+// ErrSighting is returned by Record for an invalid sighting.
 var ErrSighting = accounting.ErrSighting

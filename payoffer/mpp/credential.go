@@ -87,8 +87,7 @@ func (i *Issuer) fromToken(token string) (*Credential, error) {
 	return i.parse(text)
 }
 
-// FromMeta parses a credential of JSON-RPC: an object, or the token of HTTP as a string.
-// An error is a *Problem.
+// FromMeta parses a credential of JSON-RPC: an object, or the token as a string.
 func (i *Issuer) FromMeta(text []byte) (*Credential, error) {
 	var token string
 	if json.Unmarshal(text, &token) == nil {

@@ -97,7 +97,7 @@ func (i *Issuer) issue(key []byte) []challenge {
 	return issued
 }
 
-// AppendHeader appends the values of WWW-Authenticate for a 402.
+// AppendHeader appends values of WWW-Authenticate.
 func (i *Issuer) AppendHeader(values []string) []string {
 	if key := i.key(); key != nil {
 		return append(values, i.headers(key)...)

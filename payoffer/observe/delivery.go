@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// Deliveries remembers what is wrong with the webhooks of one rail, for its
-// health, and tells the log once when that begins and when it is over. Anybody
-// may send to a webhook, so that what is remembered moves no sum and no state,
-// hides nothing that weighs more, and ends with the next good delivery.
+// Deliveries keeps the trouble of one rail's webhook for its health and logs when it begins
+// and ends. Anybody can send to a webhook: a trouble changes no sum, hides no worse one, and
+// ends with the next good delivery.
 type Deliveries struct {
-	// Option is the option that holds the secret.
+	// Option is the option of the webhook's secret.
 	Option string
 	Logger *slog.Logger
 
@@ -18,38 +17,37 @@ type Deliveries struct {
 	trouble string
 }
 
-// troubles say what is wrong and what to do, and how much one weighs.
+// troubles are the error codes of deliveries. A greater weight is worse.
 var troubles = map[string]struct {
-	weight int
-	words  string
+	weight        int
+	message, hint string
 }{
-	ErrUnverified: {1, "deliveries to the webhook are refused: nothing proves that they come from the provider, and somebody may only be trying; " +
-		"if payments are missing, give the option the secret that the provider has for this very address"},
-	ErrMalformed: {2, "a genuine delivery to the webhook could not be read, and nothing of it was stored; " +
-		"look in the provider's list of deliveries at what it sends, and let it send the documented events"},
-	ErrLedger: {3, "deliveries to the webhook are refused: the ledger cannot be written, is its disk full? The provider sends them again"},
+	ErrUnverified: {1, "webhook deliveries are refused", "they are not signed with the secret; if payments are missing, " +
+		"set the option to the provider's secret for this address"},
+	ErrMalformed: {2, "a webhook delivery cannot be read", "look at the provider's list of deliveries; select the documented events there"},
+	ErrLedger:    {3, "the ledger cannot store webhook deliveries", "check whether its disk is full; the provider repeats them"},
 }
 
-// Note takes what became of a delivery. Unverified are those alone that look like
-// the provider's.
+// Note updates the trouble after a delivery. The caller notes an unverified delivery only if
+// it looks like the provider's.
 func (d *Deliveries) Note(v Verdict, detail string) {
 	switch v {
 	case Recorded:
-		d.turn("", "", func(string) bool { return true })
+		d.replace("", "", func(string) bool { return true })
 	case Ignored:
-		d.turn("", "", func(trouble string) bool { return trouble != ErrLedger }) // nothing was committed
+		d.replace("", "", func(trouble string) bool { return trouble != ErrLedger }) // nothing was stored
 	case Unverified:
-		d.worse(ErrUnverified, detail)
+		d.worsen(ErrUnverified, detail)
 	case Malformed:
-		d.worse(ErrMalformed, detail)
+		d.worsen(ErrMalformed, detail)
 	case Unavailable:
-		d.worse(ErrLedger, detail)
+		d.worsen(ErrLedger, detail)
 	}
 }
 
-// LedgerAnswers notes that the ledger was used without a delivery.
+// LedgerAnswers notes that the ledger works without a delivery.
 func (d *Deliveries) LedgerAnswers() {
-	d.turn("", "", func(trouble string) bool { return trouble == ErrLedger })
+	d.replace("", "", func(trouble string) bool { return trouble == ErrLedger })
 }
 
 // Trouble is an error code, or empty.
@@ -59,23 +57,23 @@ func (d *Deliveries) Trouble() string {
 	return d.trouble
 }
 
-func (d *Deliveries) worse(code, detail string) {
-	d.turn(code, detail, func(trouble string) bool { return troubles[code].weight > troubles[trouble].weight })
+func (d *Deliveries) worsen(code, detail string) {
+	d.replace(code, detail, func(trouble string) bool { return troubles[code].weight > troubles[trouble].weight })
 }
 
-// turn puts a trouble, or none, in the place of one that ends.
-func (d *Deliveries) turn(code, detail string, ends func(trouble string) bool) {
+// replace sets the trouble, or none, if ends reports that the present one ends.
+func (d *Deliveries) replace(code, detail string, ends func(trouble string) bool) {
 	d.mu.Lock()
-	turned := d.trouble != code && ends(d.trouble)
-	if turned {
+	changed := d.trouble != code && ends(d.trouble)
+	if changed {
 		d.trouble = code
 	}
 	d.mu.Unlock()
 	switch {
-	case !turned:
+	case !changed:
 	case code == "":
-		d.Logger.Info("deliveries to the webhook are taken again")
+		d.Logger.Info("webhook deliveries are accepted again")
 	default:
-		d.Logger.Warn(troubles[code].words, "option", d.Option, "reason", detail)
+		d.Logger.Warn(troubles[code].message, "option", d.Option, "reason", detail, "hint", troubles[code].hint)
 	}
 }

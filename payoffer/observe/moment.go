@@ -2,16 +2,15 @@ package observe
 
 import "time"
 
-// earliest is before anything that a provider of today can tell of, and ahead how
-// far its clock may be before ours.
+// earliest is before all payments of today's providers, and ahead is how far their clocks may
+// be ahead of ours.
 const (
 	earliest = 946_684_800 // 2000-01-01T00:00:00Z
 	ahead    = 24 * time.Hour
 )
 
-// Plausible reports whether a provider can mean the time that it tells, in Unix
-// seconds: from 2000 on, and at most a day after now. Anything else is a slip, such
-// as milliseconds, and would stand in the books for good.
+// Plausible reports whether a provider's Unix time is between 2000 and a day after now.
+// Another one is an error, such as milliseconds, and must not enter the ledger.
 func Plausible(at int64, now time.Time) bool {
 	return at >= earliest && at <= now.Add(ahead).Unix()
 }

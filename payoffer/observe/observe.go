@@ -1,6 +1,5 @@
-// Package observe says how well truth sources are read. The packages below it
-// turn one kind of source each into receipts: chains, webhooks and operators'
-// entries.
+// Package observe has what the observers of payments share. Each package below it turns one
+// kind of source into receipts: chains, webhooks and operators' entries.
 package observe
 
 import (
@@ -10,47 +9,43 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// Error codes of a rail's health: a fixed list, never an upstream's text.
+// Error codes of a rail's health, never the text of an upstream.
 const (
 	ErrUnreachable = source.Unreachable
 	ErrWrongChain  = "wrong_chain"
 	ErrBadAnswer   = source.BadAnswer
 	ErrLagging     = "lagging"
 	ErrLedger      = "ledger_unavailable"
-	// ErrDisagree: two sources tell different things.
+	// ErrDisagree: two sources contradict each other.
 	ErrDisagree = "sources_disagree"
 	// ErrUnauthorized: the provider refuses the key or token.
 	ErrUnauthorized = source.Unauthorized
 	// ErrLimited: the provider asks for fewer calls.
 	ErrLimited = source.Limited
-	// ErrUnverified: deliveries come that are not signed with the configured
-	// secret, and none since that is.
+	// ErrUnverified: the last deliveries are not signed with the configured secret.
 	ErrUnverified = "unverified"
 	// ErrMalformed: a genuine delivery could not be read.
 	ErrMalformed = "malformed"
-	// ErrHistory: what was final has changed; the rail has stopped.
+	// ErrHistory: a final block has changed; the rail has stopped.
 	ErrHistory = "final_history_changed"
 )
 
-// Error is a failure of a truth source.
+// Error is a failure of a source.
 type Error = source.Error
 
 // Health says how well one rail is observed.
 type Health struct {
 	// Rail is the rail's name.
 	Rail string
-	// Source is where its receipts come from: "chain", "facilitator" (claims
-	// only), "webhook", "provider" (read back from the provider beside the
-	// webhook), "operator" (entries by hand).
+	// Source is where its receipts come from: "chain", "facilitator" (claims only),
+	// "webhook", "provider" (its API, in addition to the webhook), or "operator".
 	Source string
-	// Blind says that money may have arrived unseen: the rail's sums are
-	// unknown, not zero.
+	// Blind says that payments may be missing: the sums are unknown, not zero.
 	Blind bool
-	// Partial says that only part of the rail's money is observed: the sums
-	// are a lower bound.
+	// Partial says that the sums are a lower bound.
 	Partial bool
-	// ObservedThrough is the last position seen, as in "block 123"; At is
-	// when that was, in Unix seconds; 0 for never.
+	// ObservedThrough is the last position that was read, such as "block 123", and At its
+	// Unix time; 0 for never.
 	ObservedThrough string
 	At              int64
 	// LastError is one of the error codes, or empty.
@@ -68,30 +63,29 @@ type Delivery struct {
 	Body   []byte
 }
 
-// Verdict is what became of a delivery.
+// Verdict is the outcome of a delivery.
 type Verdict string
 
-// The verdicts. A provider is to repeat only what was Unavailable.
+// The verdicts. A provider repeats only Unavailable deliveries.
 const (
-	// Recorded has been committed to the ledger.
+	// Recorded deliveries are committed to the ledger.
 	Recorded Verdict = "recorded"
-	// Ignored is genuine and none of this offer's money.
+	// Ignored deliveries are genuine and concern no payment of this offer.
 	Ignored Verdict = "ignored"
-	// Unverified does not come from the provider.
+	// Unverified deliveries may be forged.
 	Unverified Verdict = "unverified"
-	// Malformed cannot be read.
+	// Malformed deliveries cannot be read.
 	Malformed Verdict = "malformed"
-	// Unavailable could not be committed: nothing was stored.
+	// Unavailable deliveries could not be stored.
 	Unavailable Verdict = "unavailable"
 )
 
-// Hook takes the webhooks of one rail. A detail is a sentence for the
-// provider's log, without anything of the delivery or of a secret in it.
+// Hook receives the webhooks of one rail. A detail is a sentence for the provider's log. It
+// repeats nothing of the delivery or of a secret.
 type Hook interface {
-	// Admit tells, before the body is read, whether the delivery shows what the
-	// provider's always do: the secret of the path, or that it is signed. One that
-	// is not admitted is Unverified.
+	// Admit checks the secret of the path, or that there is a signature, before the body is
+	// read. A delivery that is not admitted is Unverified.
 	Admit(header http.Header, secret string) (detail string, admitted bool)
-	// Receive takes a delivery, and judges it whether it was admitted or not.
+	// Receive verifies and records a delivery, whether it was admitted or not.
 	Receive(ctx context.Context, d Delivery) (v Verdict, detail string)
 }

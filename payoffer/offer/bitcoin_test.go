@@ -147,33 +147,6 @@ func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
 	}
 }
 
-func FuzzCheckBitcoinAccount(f *testing.F) {
-	for _, s := range []string{"", "xpub", "€", zpub, xprv, compressedWIF, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b, err := NewBitcoin(s, s, 4200)
-		if err != nil {
-			requireNoPart(t, err, secretPart(s))
-			return
-		}
-		_, account, _ := strings.Cut(b.Account(), "/")
-		require.True(t, account == s || account == strings.ToLower(s))
-		again, err := NewBitcoin(account, s, 4200)
-		require.NoError(t, err)
-		require.Equal(t, b.Account(), again.Account())
-	})
-}
-
-// secretPart is what an error must not repeat of a refused account: all of
-// what could be a key, but for the four characters that tell its kind.
-func secretPart(s string) string {
-	if len(s) < 30 || strings.ContainsAny(s, " ") {
-		return ""
-	}
-	return s[4:]
-}
-
 func TestATransactionIsShownByTheExplorerOfItsNetwork(t *testing.T) {
 	for account, want := range map[string]string{
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":   "https://mempool.space/tx/1f",

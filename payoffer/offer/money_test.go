@@ -2,7 +2,6 @@ package offer
 
 import (
 	"math"
-	"math/big"
 	"strings"
 	"testing"
 
@@ -75,24 +74,4 @@ func TestSatoshisAreWrittenAsPlainBitcoin(t *testing.T) {
 	} {
 		require.Equal(t, coins, FormatDecimal(satoshis, 8))
 	}
-}
-
-func FuzzParseUSD(f *testing.F) {
-	for _, s := range []string{"42", "42.5", "0.01", "1e2", "42.", "1000000.01", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		amount, err := ParseUSD(s)
-		if err != nil {
-			return
-		}
-		exact, ok := new(big.Rat).SetString(s)
-		require.True(t, ok)
-		require.Zero(t, exact.Mul(exact, big.NewRat(100, 1)).Cmp(big.NewRat(int64(amount), 1)), "%s is %d cents", s, amount)
-		for _, written := range []string{amount.String(), amount.Decimal()} {
-			again, err := ParseUSD(written)
-			require.NoError(t, err)
-			require.Equal(t, amount, again)
-		}
-	})
 }

@@ -1,28 +1,10 @@
 package offer
 
 import (
-	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestNetworksAreToldApart(t *testing.T) {
-	names, ids, contracts, explorers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, n := range networks {
-		require.False(t, names[n.Name] || ids[n.CAIP2()] || contracts[n.USDC], n.Name)
-		names[n.Name], ids[n.CAIP2()], contracts[n.USDC] = true, true, true
-		require.Regexp(t, `^[a-z]+(-[a-z]+)*$`, n.Name)
-		require.Regexp(t, `^eip155:[1-9][0-9]{0,31}$`, n.CAIP2())
-		require.Equal(t, eip55(n.USDC), n.USDC, n.Name)
-		rpc, err := url.Parse(n.RPC)
-		require.NoError(t, err)
-		require.Equal(t, "https", rpc.Scheme)
-		require.Regexp(t, `^https://[a-z.]+/tx/$`, n.Explorer)
-		require.False(t, explorers[n.Explorer], "another network's transactions are not there")
-		explorers[n.Explorer] = true
-	}
-}
 
 // The values are those of the default assets of the reference x402 client
 // (@x402/evm 2.27). A wrong name makes every signature invalid.

@@ -127,22 +127,6 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 	require.Equal(t, map[string]Phrase{"amount": price}, facts["tip-jar"])
 }
 
-func TestRailsAreFoundByNameAndKind(t *testing.T) {
-	o := newOffer(t, zpub, "base", "arbitrum")
-	for _, name := range []string{"card", "usdc", "usdc-42161", "btc", "wire", "tip-jar"} {
-		r, found := o.Rail(name)
-		require.True(t, found, name)
-		require.Equal(t, name, r.Name())
-	}
-	_, found := o.Rail("transfer")
-	require.False(t, found)
-	require.Len(t, o.USDC(), 2)
-	require.Equal(t, "pay@example.com", o.Transfer().Inbox)
-	require.Equal(t, "btc", o.Bitcoin().Name())
-	require.Nil(t, newOffer(t, "").Bitcoin())
-	require.Nil(t, must[*Offer](t)(New(Terms{}, o.Card)).Transfer())
-}
-
 func TestOfferRefusesTwoRailsOfOneName(t *testing.T) {
 	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, 4200))
 	for _, names := range [][2]string{{"pack", "pack"}, {"pack", "card"}} {

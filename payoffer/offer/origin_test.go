@@ -95,15 +95,3 @@ func TestDIDWebEscapesThePort(t *testing.T) {
 		require.Regexp(t, did, want)
 	}
 }
-
-func TestHostLeavesThePathOut(t *testing.T) {
-	for address, want := range map[string]string{
-		"https://pay.example.org":           "pay.example.org",
-		"https://pay.example.org:8443/a?b":  "pay.example.org:8443",
-		"https://pay.example.org?next=a://": "pay.example.org",
-		"https://pay.example.org#a/b":       "pay.example.org",
-		"http://[::1]:8402":                 "[::1]:8402",
-	} {
-		require.Equal(t, want, Host(address))
-	}
-}

@@ -1,7 +1,6 @@
 package offer
 
 import (
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,26 +38,4 @@ func TestPercentEncodeLeavesNothingToMisread(t *testing.T) {
 		require.Regexp(t, `^([A-Za-z0-9._~-]|%[0-9A-F]{2})*$`, encoded, "RFC 3986 unreserved or escaped")
 		require.Equal(t, text, unescape(t, encoded))
 	}
-}
-
-// uriText is a string of the characters of RFC 3986 section 2.
-var uriText = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$`)
-
-func FuzzParseURL(f *testing.F) {
-	for _, s := range append([]string{"https://h.example/a%2Fb?x=%20#y", "http://[::1]:1/", "https://h.example?"}, notURLs...) {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		u, err := ParseURL(s)
-		if err != nil {
-			return
-		}
-		written := u.String()
-		require.Regexp(t, uriText, written)
-		require.Nil(t, u.User)
-		again, err := ParseURL(written)
-		require.NoError(t, err)
-		require.Equal(t, written, again.String())
-		require.Equal(t, u.Host, Host(written))
-	})
 }

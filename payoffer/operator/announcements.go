@@ -19,7 +19,7 @@ type receiver struct {
 // Announcements reports the state of each receiver.
 func (d *Desk) Announcements(context.Context) (Announcements, error) {
 	a := Announcements{Offer: d.Offer.ID, Receivers: []receiver{}}
-	for _, s := range d.Announcer.Sinks() {
+	for _, s := range d.Announcer.Health() {
 		a.Receivers = append(a.Receivers, receiver(s))
 	}
 	return a, nil

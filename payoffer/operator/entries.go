@@ -271,9 +271,7 @@ func (d *Desk) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, err
 
 // takes is the account of a rail that takes entries.
 func (d *Desk) takes(name string) (ledger.Account, error) {
-	rail, _ := d.Offer.Rail(name)
-	switch rail.(type) {
-	case *offer.USDC, *offer.Bitcoin:
+	if rail, found := d.Offer.Rail(name); found && rail.Methods(d.Offer, offer.Live{})[0].Network != offer.Fiat {
 		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain, which decides what arrived; there is nothing to enter", name)
 	}
 	if i := slices.IndexFunc(d.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {

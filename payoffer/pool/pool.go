@@ -132,22 +132,23 @@ type work struct {
 
 // run runs the member if that is wanted. It needs the lock.
 func (e *entry[E]) run() {
-	runner, runs := e.member.(Runner)
-	beginner, begins := e.member.(Beginner)
-	if !runs && !begins || !e.wanted || e.running != nil {
+	if !e.wanted || e.running != nil {
 		return
 	}
 	w := &work{done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	e.running = w
-	if begins {
-		beginner.Begin(w.ctx, func() { close(w.done) })
-		return
+	switch member := e.member.(type) {
+	case Beginner:
+		member.Begin(w.ctx, func() { close(w.done) })
+	case Runner:
+		go func() {
+			defer close(w.done)
+			member.Run(w.ctx)
+		}()
+	default:
+		close(w.done)
 	}
-	go func() {
-		defer close(w.done)
-		runner.Run(w.ctx)
-	}()
 }
 
 // Use is what one configuration holds of a pool. Run is safe for concurrent use; the

@@ -88,39 +88,6 @@ func (b *bench) quiet() {
 	require.Empty(b.t, b.events)
 }
 
-// beginner needs nobody who waits.
-type beginner struct {
-	events chan string
-	ended  chan func()
-}
-
-func (m *beginner) Begin(ctx context.Context, ended func()) {
-	m.events <- "begins"
-	context.AfterFunc(ctx, func() { m.ended <- ended })
-}
-
-func (m *beginner) Close() error {
-	m.events <- "closed"
-	return nil
-}
-
-func TestWhatBeganIsClosedWhenItHasEnded(t *testing.T) {
-	b := newBench(t)
-	use := b.Use("host")
-	m, err := pool.Acquire(use, pool.KeyOf("beginner"), func(*pool.Current[string]) (*beginner, error) {
-		return &beginner{events: b.events, ended: make(chan func(), 1)}, nil
-	})
-	require.NoError(t, err)
-	b.start(use)
-	b.expect("begins")
-	b.release(use)
-	ended := <-m.ended
-	require.Empty(t, b.events, "it is still at work")
-	ended()
-	b.expect("closed")
-	b.quiet()
-}
-
 func TestEqualSettingsAreOneMemberForAllConfigurations(t *testing.T) {
 	b := newBench(t)
 	first, second := b.Use("first"), b.Use("second")

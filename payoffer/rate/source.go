@@ -9,24 +9,22 @@ import (
 )
 
 const (
-	// maxSampleAge is how far the time that a source states for its price may be
-	// from now, in either direction.
+	// maxSampleAge limits the difference between the time of a price and now.
 	maxSampleAge = 5 * time.Minute
 
-	// A price outside these bounds, in micro USD, is a mistake of its source: 100
-	// USD and 100 million USD for one bitcoin.
+	// A price outside 100 USD to 100 million USD is an error of its source.
 	minPrice = 100 * microUSDPerUSD
 	maxPrice = 100_000_000 * microUSDPerUSD
 )
 
-// provider is a public price source. decode returns the price in its answer, and
-// the Unix second of the price, which is empty if the source does not state one.
+// provider is a public price source. decode returns the price and its Unix time, which
+// is empty if the source does not state one.
 type provider struct {
 	name, url string
 	decode    func(body []byte) (price, at json.Number, ok bool)
 }
 
-// known lists every price source. None needs a key.
+// known are the price sources. None needs a key.
 var known = []provider{
 	{"mempool", "https://mempool.space/api/v1/prices", decodeMempool},
 	{"coinbase", "https://api.coinbase.com/v2/prices/BTC-USD/spot", decodeCoinbase},
@@ -61,7 +59,7 @@ func decodeCoinbase(body []byte) (price, at json.Number, ok bool) {
 
 // decodeKraken reads the last trade of https://docs.kraken.com/api/docs/rest-api/get-ticker-information:
 // {"error":[],"result":{"XXBTZUSD":{"c":["90000.1","0.01"],...}}}. Kraken reports
-// errors with status 200, so the error list must be there and empty.
+// errors with status 200: the error list must exist and be empty.
 func decodeKraken(body []byte) (price, at json.Number, ok bool) {
 	var answer struct {
 		Error  []json.RawMessage `json:"error"`
@@ -90,8 +88,8 @@ func decodeBitstamp(body []byte) (price, at json.Number, ok bool) {
 	return answer.Last, answer.Timestamp, err == nil && answer.Timestamp != ""
 }
 
-// read returns the price in an answer in micro USD, and a reason if there is none.
-// Digits after the sixth are cut off: a lower price asks for more satoshis.
+// read returns the price of an answer in micro USD, or the reason why there is none. It
+// rounds down, because a lower price asks for more satoshis.
 func (p provider) read(body []byte, now time.Time) (microUSD int64, reason string) {
 	price, at, ok := p.decode(body)
 	if !ok {

@@ -91,26 +91,6 @@ func TestSamplesUpToFiveMinutesOldCount(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"time":1795250000,"USD":90000}`))
-	f.Add([]byte(`{"data":{"amount":"90000.12","base":"BTC","currency":"USD"}}`))
-	f.Add([]byte(`{"error":[],"result":{"XXBTZUSD":{"c":["90000.1","0.01"]}}}`))
-	f.Add([]byte(`{"error":["EGeneral:Internal error"]}`))
-	f.Add([]byte(`{"timestamp":"1795250000","last":"90000"}`))
-	f.Add([]byte(`{"timestamp":"1795250000","last":"-1e999999999"}`))
-	f.Add([]byte(`null`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, s := range known {
-			price, bad := s.read(body, sampleTime)
-			if bad != "" {
-				require.Zero(t, price, s.name)
-				continue
-			}
-			require.True(t, minPrice <= price && price <= maxPrice, "%s: %d", s.name, price)
-		}
-	})
-}
-
 func FuzzAPriceIsRoundedDown(f *testing.F) {
 	for _, seed := range []string{"90000", "90000.12", "100.0000009", "99999999.999999999", "-1", "1e9", "007", "1."} {
 		f.Add(seed)

@@ -22,9 +22,9 @@ const (
 	maxBody      = 64 << 10 // bytes
 )
 
-// Config describes a Watcher. The zero value of every field has a default.
+// Config describes a Watcher. Every field is optional.
 type Config struct {
-	// Sources names the price sources: mempool, coinbase, kraken, bitstamp. Empty
+	// Sources are names of price sources: mempool, coinbase, kraken, bitstamp. Empty
 	// means all.
 	Sources []string
 	// source.Default sets the fields below.
@@ -34,9 +34,9 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Watcher keeps the current price. Its methods may be used concurrently. Listeners
-// are called after each new price and after the last price expired. A listener may
-// call Current but not Refresh. A nil Watcher has no price.
+// Watcher keeps the current price. It is safe for concurrent use. Listeners are called
+// after each new price and after a price expired. They must not call Refresh. A nil
+// Watcher has no price.
 type Watcher struct {
 	source.Listeners
 	providers []provider
@@ -47,9 +47,9 @@ type Watcher struct {
 
 	current atomic.Pointer[Rate] // nil for none
 
-	round  sync.Mutex           // held during Refresh; guards what follows
-	paused map[string]time.Time // until when a source asked not to be called
-	state  string               // logged last
+	mu      sync.Mutex           // held during Refresh; guards the next fields
+	paused  map[string]time.Time // until when a source asked not to be called
+	problem string               // logged last
 }
 
 // New checks the names of the sources and returns a Watcher without a price. It
@@ -58,7 +58,7 @@ func New(cfg Config) (*Watcher, error) {
 	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
 	w := &Watcher{
 		client: source.Client{Transport: cfg.Transport, Timeout: fetchTimeout},
-		now:    cfg.Now, log: cfg.Logger, paused: make(map[string]time.Time), state: "not asked yet",
+		now:    cfg.Now, log: cfg.Logger, paused: make(map[string]time.Time), problem: "not asked yet",
 	}
 	var names []string
 	for _, p := range known {
@@ -82,8 +82,7 @@ func New(cfg Config) (*Watcher, error) {
 	return w, nil
 }
 
-// Current returns the price to compute amounts from, and false if there is none. It
-// never blocks and does no I/O.
+// Current returns the current price, and false if there is none. It does no I/O.
 func (w *Watcher) Current() (Rate, bool) {
 	if w == nil {
 		return Rate{}, false
@@ -95,53 +94,50 @@ func (w *Watcher) Current() (Rate, bool) {
 	return *current, true
 }
 
-// Run refreshes the price at once and then every minute until ctx ends. It may be
-// called again afterwards.
+// Run refreshes the price at once and then every minute until ctx ends.
 func (w *Watcher) Run(ctx context.Context) { w.loop.Run(ctx) }
 
-// Refresh asks all sources in parallel and stores the price that they agree on. It
-// returns after at most 3 seconds and stores nothing if ctx ends before.
+// Refresh requests the price of all sources and stores it if they agree. It returns
+// after at most 3 seconds and stores nothing if ctx ends before.
 func (w *Watcher) Refresh(ctx context.Context) {
-	w.round.Lock()
-	defer w.round.Unlock()
-	// The monotonic clock stands still while a computer sleeps. With it an old
-	// price would look fresh afterwards.
-	start := w.now().Round(0)
-	answers := w.ask(ctx, start)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	start := w.now().Round(0) // the monotonic clock stops while a computer sleeps
+	answers := w.fetch(ctx, start)
 	if ctx.Err() != nil {
 		return
 	}
 	price, problem := agree(answers)
 	if price > 0 {
 		w.current.Store(&Rate{MicroUSD: price, At: start})
-	} else if _, fresh := w.Current(); fresh || problem == w.state {
+	} else if _, fresh := w.Current(); fresh || problem == w.problem {
 		return
 	}
 	switch {
 	case problem != "":
 		w.log.Warn("no bitcoin price", "reason", problem, "answers", fmt.Sprint(answers),
-			"hint", "bitcoin is not quoted until price sources agree; leave one that is gone out of rates")
-	case w.state != "":
+			"hint", "bitcoin is not quoted until price sources agree; remove a dead source from rates")
+	case w.problem != "":
 		w.log.Info("bitcoin price is available")
 	}
-	w.state = problem
+	w.problem = problem
 	w.Tell()
 }
 
-// Reasons why an answer has no use, in addition to the codes of package source.
+// Reasons why an answer is not used, in addition to the codes of package source.
 const (
-	reasonStale    = "stale"    // the source states an old time for its price
+	reasonStale    = "stale"    // the time of the price is old
 	reasonDisagree = "disagree" // the price is too far from the median
 )
 
-// Answer is what a price source answered.
+// Answer is the answer of a price source.
 type Answer struct {
 	Source, URL string
 	MicroUSD    int64  // 0 for none
-	Reason      string // a code of why the answer has no use; empty for a good answer
+	Reason      string // why the answer is not used; empty for a good answer
 }
 
-// String shows no text that the source wrote.
+// String contains no text of the source.
 func (a Answer) String() string {
 	if a.MicroUSD == 0 {
 		return a.Source + ": " + a.Reason
@@ -149,24 +145,23 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%s: %.2f USD", a.Source, float64(a.MicroUSD)/microUSDPerUSD)
 }
 
-// Check asks each of the sources once. It returns after at most 3 seconds.
+// Check requests the price of each source once. It returns after at most 3 seconds.
 func Check(ctx context.Context, sources []string, transport http.RoundTripper) ([]Answer, error) {
 	w, err := New(Config{Sources: sources, Transport: transport})
 	if err != nil {
 		return nil, err
 	}
-	answers := w.ask(ctx, w.now())
+	answers := w.fetch(ctx, w.now())
 	agree(answers)
 	return answers, nil
 }
 
-// ask returns one answer of each source.
-func (w *Watcher) ask(ctx context.Context, now time.Time) []Answer {
+// fetch returns one answer of each source.
+func (w *Watcher) fetch(ctx context.Context, now time.Time) []Answer {
 	answers, waits := make([]Answer, len(w.providers)), make([]time.Duration, len(w.providers))
 	var calls sync.WaitGroup
 	for i, p := range w.providers {
-		answers[i] = Answer{Source: p.name, URL: p.url, Reason: source.Limited}
-		if now.Before(w.paused[p.name]) {
+		if answers[i] = (Answer{Source: p.name, URL: p.url, Reason: source.Limited}); now.Before(w.paused[p.name]) {
 			continue
 		}
 		calls.Go(func() {

@@ -158,23 +158,6 @@ func TestTheAgeOfAPriceIsByTheWallClock(t *testing.T) {
 	require.Equal(t, current.At.Round(0), current.At, "a monotonic clock stands still while a computer sleeps")
 }
 
-func TestASlowSourceDelaysNoReader(t *testing.T) {
-	b := newBench(t)
-	b.refresh(t)
-	b.prices.Set("kraken", payoffertest.PriceReply{Hang: true})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		b.Refresh(ctx)
-		close(done)
-	}()
-	b.prices.Await("kraken", 2)
-	require.EqualValues(t, 90_000, b.price(), "read while the poll is under way")
-	cancel()
-	<-done
-	require.Equal(t, 1, b.changes, "a poll that was cancelled stores nothing")
-}
-
 func TestASourceThatAsksForAPauseGetsIt(t *testing.T) {
 	b := newBench(t)
 	refuses := true

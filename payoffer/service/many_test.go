@@ -34,7 +34,7 @@ func (h *house) numbered(n int) *Settings {
 	s := h.settings("one of many")
 	s.Key, s.Offer, s.KeysPath = pool.KeyOf("numbered", n), o, "pay_offer/signing/"+id+".json"
 	s.Rails = []Rail{Card{Card: card, WebhookSecret: "whsec_0123456789abcdef"}, USDC{USDC: usdc, Facilitators: RailsOf[USDC](s)[0].Facilitators}}
-	s.Announce = []announce.Sink{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
+	s.Announce = []announce.Endpoint{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
 	return s
 }
 

@@ -66,7 +66,7 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 		return nil, err
 	}
 	svc.announcer, err = announce.New(announce.Config{
-		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Sinks: s.Announce, Owner: rand.Text(),
+		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Endpoints: s.Announce, Owner: rand.Text(),
 		Emit:    func(name string, data map[string]any) error { return e.Get().Emit(name, data) },
 		Journal: svc.logger, Sent: d.Instruments.Mailed,
 		PollEvery: seldom, Ledger: d.Ledger, Transport: d.Instruments.Transport("announce"), Now: time.Now, Logger: svc.logger,
@@ -141,7 +141,7 @@ func (svc *Service) newServer() (*web.Server, error) {
 func (svc *Service) Facilitators() []x402.FacilitatorHealth { return svc.payments.Facilitators() }
 
 // Announcements is the health of the notification endpoints. It never blocks.
-func (svc *Service) Announcements() []announce.SinkHealth { return svc.announcer.Sinks() }
+func (svc *Service) Announcements() []announce.EndpointHealth { return svc.announcer.Health() }
 
 // Health is the health of each rail, but for those that are not monitored. It never
 // blocks.

@@ -89,7 +89,7 @@ func (h *house) settings(description string) *Settings {
 			Storefront{Storefront: shop, HookSecret: "0123456789abcdef"},
 			Manual{Rail: transfer},
 		},
-		Announce: []announce.Sink{announce.Webhook{URL: h.down}},
+		Announce: []announce.Endpoint{announce.Webhook{URL: h.down}},
 		Limit:    x402.Limit{Attempts: 10, Period: time.Minute},
 	}
 }

@@ -24,7 +24,7 @@ type Settings struct {
 	Rails []Rail
 	// HooksOff are the rails whose webhook secret is configured and empty.
 	HooksOff []string
-	Announce []announce.Sink
+	Announce []announce.Endpoint
 	Limit    x402.Limit
 	// KeysPath is where the storage keeps the signing keys of the domain.
 	KeysPath string
@@ -122,6 +122,6 @@ func (s *Settings) Warn(logger *slog.Logger) {
 // warnUnreadSince warns of an option since without the option that reads older payments.
 func warnUnreadSince(logger *slog.Logger, since int64, option string, configured bool) {
 	if since > 0 && !configured {
-		logger.Warn("since has no effect without "+option, "hint", "add "+option+", which reads the payments before the first start")
+		logger.Warn("since has no effect", "missing", option, "hint", "add this option: it reads the payments before the first start")
 	}
 }

@@ -26,34 +26,22 @@ var needsLedger = map[string]struct {
 	has     string
 	without string
 }{
-	"report":           {method: "GET", path: offer.PathReceived, status: 200, has: `"goalUsd"`, without: "ledger-unavailable"},
-	"report, page":     {method: "GET", path: offer.PathReceived, header: accept("text/html"), status: 200, has: "<html", without: "cannot be read"},
-	"report, older":    {method: "GET", path: offer.PathReceived + "?before=9", status: 200, has: `"receipts"`, without: "ledger-unavailable"},
-	"feed":             {method: "GET", path: offer.PathReceived + "?after=0", status: 200, has: `"transitions"`, without: "ledger-unavailable"},
-	"thanks":           {method: "GET", path: offer.PathThanks, status: 200, has: `"state"`, without: "ledger-unavailable"},
-	"thanks, checkout": {method: "GET", path: offer.PathThanks + "?session_id=cs_1", status: 200, has: `"state"`, without: "ledger-unavailable"},
-	"receipt":          {method: "GET", path: offer.PathReceipt + "/QQ.QQ", status: 404, has: "not-found", without: "starting"},
-	"signed receipt":   {method: "GET", path: offer.PathReceipt + "/QQ.QQ/receipt.jws", status: 404, has: "not-found", without: "starting"},
+	"report":  {method: "GET", path: offer.PathReceived, status: 200, has: `"goalUsd"`, without: "ledger-unavailable"},
+	"feed":    {method: "GET", path: offer.PathReceived + "?after=0", status: 200, has: `"transitions"`, without: "ledger-unavailable"},
+	"thanks":  {method: "GET", path: offer.PathThanks, status: 200, has: `"state"`, without: "ledger-unavailable"},
+	"receipt": {method: "GET", path: offer.PathReceipt + "/QQ.QQ", status: 404, has: "not-found", without: "starting"},
 	"payment": {method: "POST", path: offer.PathSponsor, header: func() http.Header {
 		return http.Header{http.CanonicalHeaderKey(x402.HeaderSignature): {base64.StdEncoding.EncodeToString(aPayment.Payload)}}
 	}, status: 402, has: `"error"`, without: "ledger_unavailable"},
 	"payment by an agent": {method: "POST", path: offer.PathMCP, body: func() string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":` + string(aPayment.Payload) + `}}}`
 	}, status: 200, has: `accepts`, without: "ledger_unavailable"},
-	"payment by a message": {method: "POST", path: offer.PathMCP, body: func() string {
-		return `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"x"}],` +
-			`"metadata":{"x402.payment.status":"payment-submitted","x402.payment.payload":` + string(aPayment.Payload) + `}}}}`
-	}, status: 200, has: `"state":"failed"`, without: "ledger_unavailable"},
 	"report to an agent": {method: "POST", path: offer.PathMCP, body: func() string {
 		return `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"https://pay.example/v1/received"}}`
 	}, status: 200, has: "goalUsd", without: "cannot be read now"},
 	"card webhook": {method: "POST", path: offer.PathHookCard, header: func() http.Header {
 		return http.Header{"Stripe-Signature": {payoffertest.SignDelivery([]byte(checkoutEvent()), time.Now(), "whsec_0123456789abcdef")}}
 	}, body: checkoutEvent, status: 200, has: `"received"`, without: "delivery-unavailable"},
-}
-
-func accept(types string) func() http.Header {
-	return func() http.Header { return http.Header{"Accept": {types}} }
 }
 
 // checkoutEvent is a card payment of the offer.

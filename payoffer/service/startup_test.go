@@ -154,13 +154,13 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 		}, "this ledger was used with other signing keys"},
 		"damaged keys": {func(t *testing.T, h *house, _ *ledger.Ledger) {
 			require.NoError(t, h.storage.Store(t.Context(), h.numbered(1).KeysPath, []byte("{}")))
-		}, "it has no private key"},
+		}, "the signing keys in Caddy's storage"},
 		"another key of addresses": {func(t *testing.T, _ *house, l *ledger.Ledger) {
 			require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{qrName: {"other"}}))
 		}, "another key of QR addresses"},
 		"the ledger of a demo": {func(t *testing.T, _ *house, l *ledger.Ledger) {
 			require.NoError(t, l.Register(t.Context(), ledger.Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
-		}, "pretend payments of a demo"},
+		}, "simulated payments of a demo"},
 	} {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, late %v", name, late), func(t *testing.T) {

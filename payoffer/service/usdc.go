@@ -53,17 +53,22 @@ func (u USDC) observe(a *acquisition) observer {
 
 // reader configures the reader of the chain, which all offers with these endpoints share.
 func (u USDC) reader(c *Common, logger *slog.Logger) evm.ChainConfig {
-	network := u.Network.CAIP2()
 	return evm.ChainConfig{
-		Network: u.Network, Endpoints: u.RPC, HeadTime: func(unix int64) { c.Clock.Block(network, unix) },
-		Ledger: c.Ledger, Transport: c.transport("rpc"), Now: time.Now, Logger: logger.With("network", network),
+		Network: u.Network, Endpoints: u.RPC, HeadTime: c.headTime(u.Network), Ledger: c.Ledger, Transport: c.transport("rpc"),
+		Now: time.Now, Logger: logger.With("network", u.Network.CAIP2()),
 	}
 }
 
+// headTime compares the time of the newest block with the clock.
+func (c *Common) headTime(n offer.Network) func(unix int64) {
+	return func(unix int64) { c.Clock.Block(n.CAIP2(), unix) }
+}
+
+// observer configures an observer. Without a reader it reads the chain itself.
 func (u USDC) observer(s *Settings, c *Common, reader *evm.Chain, logger *slog.Logger) evm.Config {
 	return evm.Config{
-		OfferID: s.Offer.ID, USDC: u.USDC, Chain: reader, Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own,
-		ClockOffset: c.Clock.Offset, Ledger: c.Ledger, Now: time.Now, Logger: logger,
+		OfferID: s.Offer.ID, USDC: u.USDC, Chain: reader, Endpoints: u.RPC, HeadTime: c.headTime(u.Network), Transport: c.transport("rpc"),
+		Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own, ClockOffset: c.Clock.Offset, Ledger: c.Ledger, Now: time.Now, Logger: logger,
 	}
 }
 
@@ -108,10 +113,6 @@ func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok b
 	if len(u.RPC) > 0 {
 		config := u.observer(r.settings, &r.Common, r.readers[network.ChainID], r.logger)
 		config.FollowOnly = true
-		if config.Chain == nil {
-			own := u.reader(&r.Common, r.logger)
-			config.Endpoints, config.HeadTime, config.Transport = own.Endpoints, own.HeadTime, own.Transport
-		}
 		chain, err := evm.New(config)
 		if err != nil {
 			return found, true

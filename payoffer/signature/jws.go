@@ -26,10 +26,10 @@ type JWS struct {
 // sign returns a JWS in compact serialization.
 func sign(keyID string, payload []byte, key ed25519.PrivateKey) string {
 	signingKey := jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: keyID}}
+	// These cannot fail with a key of our own.
 	return must(must(must(jose.NewSigner(signingKey, nil)).Sign(payload)).CompactSerialize())
 }
 
-// must returns a value whose error is impossible.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic("signature: " + err.Error())

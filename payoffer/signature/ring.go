@@ -21,8 +21,7 @@ type Key struct {
 	From   time.Time         `json:"from"`             // it signs from this time on
 }
 
-// keyPair is a key as the storage keeps it, which is secret. A former key has no
-// private half.
+// keyPair is a key as stored, which is secret. A former key has no private half.
 type keyPair struct {
 	Key
 	Private ed25519.PrivateKey `json:"private,omitempty"`

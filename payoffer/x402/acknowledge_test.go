@@ -11,23 +11,29 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// A buyer who has read the 200 may be quicker with the next purchase than the note that it was written.
-func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
-	for name, whole := range map[string]bool{"the 200 was written": true, "the 200 was lost": false} {
+// A payer who has read the 200 may be faster with the next purchase than the record of that 200, by this instance or another.
+func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
+	for name, c := range map[string]struct{ complete, otherInstance bool }{
+		"the 200 was written": {true, false}, "the 200 was lost": {false, false},
+		"another instance wrote the 200": {true, true}, "another instance lost the 200": {false, true},
+	} {
 		bubble(t, name, func(t *testing.T) {
 			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 			settlesOn(f, chain, a)
 			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			first := s
+			if c.otherInstance {
+				first = newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
+			}
 			ctx := TrackResponse(t.Context())
-			requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
-
+			requireChargedBy(t, a, first.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 			settlesOn(f, chain, b)
 			next := make(chan Outcome)
 			go func() { next <- s.pay(b.v2(t)) }()
 			synctest.Wait()
 			require.Len(t, f.Calls(settleCall), 1)
-			EndResponse(ctx, whole)
-			if whole {
+			EndResponse(ctx, c.complete)
+			if c.complete {
 				requireChargedBy(t, b, <-next)
 			} else {
 				requireChargedBy(t, a, <-next)
@@ -37,7 +43,7 @@ func TestTheNextPurchaseWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
 }
 
 // Many clients leave as soon as they have read an answer.
-func TestWhoLeavesOnceTheAnswerIsMadeWasTold(t *testing.T) {
+func TestAClientThatLeavesAfterTheAnswerIsAcknowledged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -51,7 +57,7 @@ func TestWhoLeavesOnceTheAnswerIsMadeWasTold(t *testing.T) {
 	})
 }
 
-func TestWhoLeftBeforeTheAnswerWasMadeWasNotTold(t *testing.T) {
+func TestAClientThatLeftBeforeTheAnswerIsNotAcknowledged(t *testing.T) {
 	ctx, leave := context.WithCancel(TrackResponse(t.Context()))
 	leave()
 	var told []bool
@@ -60,35 +66,11 @@ func TestWhoLeftBeforeTheAnswerWasMadeWasNotTold(t *testing.T) {
 	require.Equal(t, []bool{false}, told)
 }
 
-// Another instance may be writing the 200 of a charge, or have lost its client.
-func TestTheNextPurchaseWaitsForTheNoteOfAnotherInstance(t *testing.T) {
-	for name, whole := range map[string]bool{"the 200 was written": true, "the 200 was lost": false} {
-		bubble(t, name, func(t *testing.T) {
-			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
-			settlesOn(f, chain, a)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
-			other := newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
-			ctx := TrackResponse(t.Context())
-			requireChargedBy(t, a, other.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
-			settlesOn(f, chain, b)
-			next := make(chan Outcome)
-			go func() { next <- s.pay(b.v2(t)) }()
-			synctest.Wait()
-			EndResponse(ctx, whole)
-			if whole {
-				requireChargedBy(t, b, <-next)
-			} else {
-				requireChargedBy(t, a, <-next)
-			}
-		})
-	}
-}
-
 // slowBook is a ledger after whose next Look something else happens first.
 type slowBook struct {
 	book
-	meanwhile func()
-	telling   chan struct{} // nil, or closed when charges are noted
+	meanwhile     func()
+	acknowledging chan struct{} // nil, or closed when charges are noted
 }
 
 func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
@@ -101,13 +83,13 @@ func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, 
 }
 
 func (b *slowBook) AcknowledgeIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
-	if b.telling != nil {
-		<-b.telling
+	if b.acknowledging != nil {
+		<-b.acknowledging
 	}
 	return b.book.AcknowledgeIntent(ctx, key, atOnce)
 }
 
-func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.T) {
+func TestAnAcknowledgementAfterTheLookUpCounts(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -125,7 +107,7 @@ func TestTheNextPurchaseCountsWhenItsBuyerWasNotedAsToldSinceTheLook(t *testing.
 	})
 }
 
-func TestWhatCameWhileAnotherWasOpenIsNotChargedBesidesOnceThatIsTold(t *testing.T) {
+func TestAPaymentThatCameWhileAnotherWasOpenIsNotCharged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -146,18 +128,18 @@ func TestWhatCameWhileAnotherWasOpenIsNotChargedBesidesOnceThatIsTold(t *testing
 }
 
 // The connection may bring a request of somebody else next, and a stop waits for the note.
-func TestNoConnectionWaitsForTheNoteThatItsBuyerWasTold(t *testing.T) {
+func TestNoConnectionWaitsForTheAcknowledgement(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 		settlesOn(f, chain, a)
-		l := &slowBook{book: openLedger(t), telling: make(chan struct{})}
+		l := &slowBook{book: openLedger(t), acknowledging: make(chan struct{})}
 		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
 		requireChargedBy(t, a, s.pay(a.v2(t)))
 		stopped := make(chan error, 1)
 		go func() { stopped <- s.Wait(t.Context()) }()
 		synctest.Wait()
 		require.Empty(t, stopped)
-		close(l.telling)
+		close(l.acknowledging)
 		require.NoError(t, <-stopped)
 		stored, _ := s.stored(a)
 		require.NotZero(t, stored.AcknowledgedAt)

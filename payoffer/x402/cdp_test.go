@@ -114,14 +114,6 @@ func TestCDPSignsEachRequest(t *testing.T) {
 	}
 }
 
-func TestCDPSignsWithoutAGivenClock(t *testing.T) {
-	stand := payoffertest.NewFacilitator(t)
-	f, err := NewFacilitator(FacilitatorConfig{URL: stand.URL(), KeyID: "id", KeySecret: edKey(t).secret, Transport: stand.Transport()})
-	require.NoError(t, err)
-	_, err = f.verify(t.Context(), facilitatorRequest{PaymentPayload: newBuyer(1).v2(t), PaymentRequirements: []byte(`{}`)}, true)
-	require.NoError(t, err)
-}
-
 func TestCDPRefusesOtherKeysWithoutRepeatingThem(t *testing.T) {
 	valid, err := base64.StdEncoding.DecodeString(edKey(t).secret)
 	require.NoError(t, err)

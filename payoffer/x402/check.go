@@ -143,7 +143,8 @@ func keyForm(signature []byte) []byte {
 // The EIP-712 types of the structure that EIP-3009 signs.
 var (
 	domainType   = crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
-	transferType = crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
+	transferType = crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value," +
+		"uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
 )
 
 // domainHash is the EIP-712 domain separator of a network's USDC.

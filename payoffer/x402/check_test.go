@@ -3,17 +3,13 @@ package x402
 import (
 	"encoding/hex"
 	"math/big"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common/math"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/signer/core/apitypes"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -35,37 +31,11 @@ func TestSignatureOfAReferenceWallet(t *testing.T) {
 	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
 	rail := &Rail{USDC: rails[0], terms: terms{domain: domainHash(rails[0].Network)}}
 	require.Equal(t, golden.digest, hex.EncodeToString(digest(golden.auth, rail.terms.domain)))
-	byHand := &buyer{auth: golden.auth, chainID: 84532, token: testToken, tokenName: "USDC"}
-	require.Equal(t, golden.digest, hex.EncodeToString(byHand.typedHash(t)))
-
 	signature, err := hex.DecodeString(golden.signature[2:])
 	require.NoError(t, err)
 	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
 	signature[64] -= 27 // some wallets send the recovery id
 	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
-}
-
-// Nobody would catch a panic where signers are found out.
-func TestWhateverIsSignedTheSignerIsFoundOutOrNot(t *testing.T) {
-	n, p := crypto.S256().Params().N, crypto.S256().Params().P
-	edges := []*big.Int{new(big.Int), big.NewInt(1), big.NewInt(5), new(big.Int).Sub(n, big.NewInt(1)), n, p, new(big.Int).Sub(p, n),
-		new(big.Int).Rsh(n, 1), new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))}
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		some := make([]byte, 32)
-		for i := range some {
-			some[i] = byte(random.Uint32())
-		}
-		edges = append(edges, new(big.Int).SetBytes(some))
-	}
-	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
-	domain := domainHash(rails[0].Network)
-	for i, r := range edges {
-		for _, v := range []byte{0, 1, 2, 3, 26, 27, 28, 29, 255} {
-			s := edges[(i*7+int(v))%len(edges)]
-			require.False(t, golden.auth.isSigned(append(append(word(r), word(s)...), v), domain))
-		}
-	}
 }
 
 // mirrored is the other signature that recovers to the same signer: its s is in
@@ -74,7 +44,7 @@ func mirrored(t *testing.T, b *buyer) string {
 	raw, err := hex.DecodeString(b.sign(t)[2:])
 	require.NoError(t, err)
 	s := new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(raw[32:64]))
-	copy(raw[32:64], word(s))
+	copy(raw[32:64], fixed32(s))
 	raw[64] = 27 + (28 - raw[64])
 	return "0x" + hex.EncodeToString(raw)
 }
@@ -93,19 +63,9 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 			a.Scheme = "upto"
 			return b.v2For(t, a)
 		}},
-		{"another price accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
-			a := accepted
-			a.Amount = "41000000"
-			return b.v2For(t, a)
-		}},
 		{"another payee accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
 			a := accepted
 			a.PayTo = otherPayTo
-			return b.v2For(t, a)
-		}},
-		{"another token accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
-			a := accepted
-			a.Asset = otherPayTo
 			return b.v2For(t, a)
 		}},
 		{"another chain", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.chainID = 8453; return b.v2(t) }},
@@ -182,17 +142,6 @@ func TestPayMatchesAddressesWithoutCase(t *testing.T) {
 	})
 }
 
-func TestPayLeavesSignaturesOfContractWalletsToTheFacilitator(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}})
-		b := newBuyer(1)
-		b.signature = "0x" + strings.Repeat("ab", 200)
-		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
-		require.Len(t, f.Calls(payoffertest.CallVerify), 1)
-	})
-}
-
 func TestPayFindsTheRailOfTheChain(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
@@ -204,90 +153,5 @@ func TestPayFindsTheRailOfTheChain(t *testing.T) {
 		require.Equal(t, "eip155:421614", got.Response.Network)
 		stored, _ := s.stored(b)
 		require.Equal(t, s.rails[1].Account(), stored.Account)
-	})
-}
-
-// referenceDigest is go-ethereum's own encoding of typed data.
-func referenceDigest(t *testing.T, a authorization, network offer.Network) []byte {
-	t.Helper()
-	hash, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
-		Types: apitypes.Types{
-			"EIP712Domain": {
-				{Name: "name", Type: "string"}, {Name: "version", Type: "string"},
-				{Name: "chainId", Type: "uint256"}, {Name: "verifyingContract", Type: "address"},
-			},
-			"TransferWithAuthorization": {
-				{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"},
-				{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"},
-			},
-		},
-		PrimaryType: "TransferWithAuthorization",
-		Domain: apitypes.TypedDataDomain{
-			Name: network.TokenName, Version: network.TokenVersion,
-			ChainId: math.NewHexOrDecimal256(network.ChainID), VerifyingContract: network.USDC,
-		},
-		Message: apitypes.TypedDataMessage{
-			"from": a.From, "to": a.To, "value": a.Value,
-			"validAfter": a.ValidAfter, "validBefore": a.ValidBefore, "nonce": a.Nonce,
-		},
-	})
-	require.NoError(t, err)
-	return hash
-}
-
-func TestDigestIsThatOfTheReferenceEncoder(t *testing.T) {
-	random := rand.New(rand.NewPCG(42, 1))
-	bytes := func(n int) string {
-		raw := make([]byte, n)
-		for i := range raw {
-			raw[i] = byte(random.Uint32())
-		}
-		return "0x" + hex.EncodeToString(raw)
-	}
-	number := func() string {
-		n, _ := new(big.Int).SetString(bytes(random.IntN(33))[2:]+"0", 16)
-		return n.Rsh(n, 4).String()
-	}
-	for _, name := range []string{"base", "base-sepolia", "celo", "arbitrum"} {
-		network, err := offer.LookupNetwork(name)
-		require.NoError(t, err)
-		for range 50 {
-			a := authorization{bytes(20), bytes(20), number(), number(), number(), bytes(32)}
-			require.Equal(t, referenceDigest(t, a, network), digest(a, domainHash(network)), "%+v", a)
-			shouted := a
-			shouted.Nonce = "0x" + strings.ToUpper(a.Nonce[2:])
-			require.Equal(t, digest(a, domainHash(network)), digest(shouted, domainHash(network)))
-		}
-	}
-}
-
-// A client may have the quote of a version of this server that named no flow, or
-// leave out what it does not know; what it signed is the same.
-func TestPayTakesWhatAClientEchoesOfTheFlow(t *testing.T) {
-	for name, flow := range map[string]string{"nothing": "", "null": `,"paymentFlow":null`, "what is quoted": `,"paymentFlow":"upfront"`, "another": `,"paymentFlow":"authorization"`} {
-		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f)})
-			payload := mangle(t, newBuyer(1).v2(t), `,"paymentFlow":"upfront"`, flow)
-			require.Equal(t, Settled, s.pay([]byte(payload)).Status)
-			for _, call := range []string{callVerify, callSettle} {
-				sent := sentIn(f, call)
-				require.Equal(t, 2, strings.Count(sent, `"extra":{"name":"USDC","version":"2","paymentFlow":"upfront"}`), "in the requirement, and in what was accepted: %s", sent)
-			}
-			require.Equal(t, Settled, s.pay([]byte(payload)).Status, "again")
-			require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status, "in other words")
-			require.Len(t, f.Calls(payoffertest.CallSettle), 1)
-		})
-	}
-}
-
-func TestVersion1HasNoFlow(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
-		require.Equal(t, Settled, s.pay(newBuyer(1).v1(t)).Status)
-		for _, call := range []string{callVerify, callSettle} {
-			require.NotContains(t, sentIn(f, call), "paymentFlow")
-		}
 	})
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// DefaultTestFacilitator settles on test networks without an account. It needs the "www", because
-// redirects are not followed.
+// DefaultTestFacilitator settles on test networks without an account. Without www it redirects.
 const DefaultTestFacilitator = "https://www.x402.org/facilitator"
 
 const (
@@ -73,7 +72,8 @@ type Facilitator struct {
 func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	u, err := offer.ParseURL(strings.TrimSuffix(c.URL, "/"))
 	if err != nil {
-		return nil, errors.New("the facilitator's address is not usable; write an absolute https URL, as in " + DefaultTestFacilitator + " (plain http only to loopback)")
+		return nil, errors.New("the facilitator's address is not usable; write an absolute https URL, such as " +
+			DefaultTestFacilitator + " (plain http only to loopback)")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -169,8 +169,7 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 // Neither is a yes, whatever else the reply says.
 const reasonPending = "settlement_pending"
 
-// settle has a payment settled. It repeats the identical request once if the transaction is not mined
-// yet.
+// settle has a payment settled. It repeats the identical request once if the transaction is pending.
 func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	leave, err := f.slots.enter(ctx, f.timeout, true)
 	if err != nil {

@@ -51,7 +51,7 @@ func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call strin
 }
 
 // exchange makes one call. status is 0 without a reply. Every error is a *callError.
-func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (reply []byte, header http.Header, status int, err error) {
+func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (data []byte, header http.Header, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// The transport calls GotConn before it writes to a connection, at each attempt.
@@ -87,11 +87,11 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 		// Neither a yes nor a no, whatever the body says.
 		return nil, header, status, &callError{code: "status_" + strconv.Itoa(status)}
 	}
-	reply, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
-	if err != nil || len(reply) > maxReply {
+	data, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
+	if err != nil || len(data) > maxReply {
 		return nil, header, status, badReply(status)
 	}
-	return reply, header, status, nil
+	return data, header, status, nil
 }
 
 const (

@@ -22,15 +22,11 @@ func TestFacilitatorAddresses(t *testing.T) {
 		fine    bool
 	}{
 		{"https://facilitator.example/x402/" + urlKey, true},
-		{"https://facilitator.example/x402/?key=" + urlKey, true},
 		{"http://127.0.0.1:4021", true},
-		{"http://[::1]:4021/" + urlKey, true},
 		{"http://facilitator.example/" + urlKey, false},
 		{"https://user:" + urlKey + "@facilitator.example", false},
-		{"ftp://facilitator.example/" + urlKey, false},
 		{"facilitator.example/" + urlKey, false},
 		{"https://facilitator.example/%zz" + urlKey, false},
-		{"https://facilitator.example/ " + urlKey, false},
 	} {
 		t.Run(c.address, func(t *testing.T) {
 			f, err := NewFacilitator(FacilitatorConfig{URL: c.address})

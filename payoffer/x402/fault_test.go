@@ -187,20 +187,6 @@ func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {
 	}
 }
 
-func TestALateRecordEndsWithTheLedger(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		real := openLedger(t)
-		l := &failingBook{book: real}
-		l.settle.Store(true)
-		s := newShop(t, setup{facilitators: one(f), ledger: l})
-		require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
-		l.settle.Store(false)
-		require.NoError(t, real.Close())
-		require.NoError(t, s.Wait(t.Context()))
-	})
-}
-
 func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, l, f := failing(t, nil)

@@ -129,8 +129,7 @@ func (h *health) failing() bool {
 	return len(h.down) > 0
 }
 
-// state returns why payments of these x402 versions on a network are not sent, a code or "", and
-// when the next probe is due.
+// state returns why payments of these versions are not sent, a code or "", and when the next probe is due.
 func (h *health) state(name string, versions ...int) (reason string, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,7 +1,6 @@
 package x402
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -121,23 +119,6 @@ func TestAFacilitatorThatAcceptsPayersWithoutMoneyIsUsed(t *testing.T) {
 	})
 }
 
-func TestAFacilitatorThatIsBusyIsAlive(t *testing.T) {
-	for name, reply := range map[string]payoffertest.FacilitatorReply{
-		"in text": {Status: 429, Body: "slow down"}, "in JSON": {Status: 429, Body: `{"error":"rate limited"}`}, "as a yes": {Status: 429},
-		"as a no": {Status: 429, Reason: "rate_limited"},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			f.Script(probeCall, reply)
-			s := newShop(t, setup{facilitators: one(f)})
-			s.watching()
-			s.requireHealth("")
-			require.NotContains(t, s.logs.String(), "facilitator is down")
-			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-		})
-	}
-}
-
 func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
 	for _, c := range []struct {
 		name, call, reason string
@@ -187,20 +168,6 @@ func TestAFacilitatorIsDownByItsLastProbe(t *testing.T) {
 	}
 }
 
-// Anyone may send what makes a facilitator refuse: a no, whatever its status, is
-// what a probe wants.
-func TestAProbeThatIsRefusedFindsAFacilitatorWell(t *testing.T) {
-	for _, status := range []int{200, 400, 402, 412, 422} {
-		bubble(t, fmt.Sprint("status ", status), func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			f.Script(probeCall, payoffertest.FacilitatorReply{Status: status, Reason: "some_reason"})
-			s := newShop(t, setup{facilitators: one(f)})
-			s.watching()
-			s.requireHealth("")
-		})
-	}
-}
-
 func TestTheNextFacilitatorIsAskedWhileOneIsDown(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		one, two, s := twoFacilitators(t)
@@ -215,52 +182,6 @@ func TestTheNextFacilitatorIsAskedWhileOneIsDown(t *testing.T) {
 		time.Sleep(pauseMost)
 		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status)
 		require.Len(t, one.Calls(settleCall), 1)
-	})
-}
-
-func TestOneNetworkThatIsDownLeavesTheOthers(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(probeCall, fails, payoffertest.Unfunded) // in the order of the networks
-		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "arbitrum-sepolia"}})
-		s.watching()
-		require.Equal(t, []FacilitatorHealth{
-			{Host: "one.localhost", Network: "eip155:84532"},
-			{Host: "one.localhost", Network: "eip155:421614", Reason: "bad_answer_status_500"},
-		}, s.Facilitators())
-		require.Len(t, f.Calls(probeCall), 2)
-		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-	})
-}
-
-func TestAFacilitatorThatNobodyLooksAtIsUp(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(probeCall, fails)
-		s := newShop(t, setup{facilitators: one(f)})
-		s.requireHealth("")
-		ctx, stop := context.WithCancel(t.Context())
-		go s.Run(ctx)
-		synctest.Wait()
-		s.requireHealth("bad_answer_status_500")
-		stop()
-		synctest.Wait()
-		s.requireHealth("")
-		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-	})
-}
-
-func TestAnOpenIntentIsRepeatedToItsFacilitatorWhateverItsHealth(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		one, two, s := twoFacilitators(t)
-		one.Script(payoffertest.CallSupported, fails)
-		one.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, works)
-		b := stranger(1)
-		require.Equal(t, Open, s.pay(b.v2(t)).Status)
-		s.run(time.Minute)
-		require.Equal(t, "one.localhost", s.requireState(b, ledger.IntentSettled).Facilitator)
-		require.Len(t, one.Calls(settleCall), 2)
-		require.Empty(t, two.Calls(settleCall))
 	})
 }
 
@@ -329,17 +250,6 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 		_, err := s.facilitators[0].verify(t.Context(), s.request(stranger(1000)), true)
 		require.Equal(t, errBusy, err)
 		require.Equal(t, verifyTimeout, time.Since(begin))
-		leaving, leave := context.WithTimeout(t.Context(), time.Second)
-		defer leave()
-		_, err = s.facilitators[0].settle(leaving, s.request(stranger(1000)))
-		require.Equal(t, errBusy, err, "who leaves does not wait on")
-		require.Equal(t, verifyTimeout+time.Second, time.Since(begin))
-
-		var strangers sync.WaitGroup
-		for n := range maxUnfunded {
-			strangers.Go(func() { _, _ = s.facilitators[0].verify(t.Context(), s.request(stranger(3000+n)), false) })
-		}
-		strangers.Wait()
 
 		go func() { time.Sleep(time.Second); f.Release() }()
 		require.NoError(t, settle(1001), "it has its turn when another one ends")
@@ -350,38 +260,5 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 		for n := range 2 * maxCalls {
 			require.NoError(t, settle(2000+n), "every slot is given back")
 		}
-	})
-}
-
-func TestABusyFacilitatorWasNotSentAPayment(t *testing.T) {
-	bubble(t, "to verify", func(t *testing.T) {
-		one, two, s := twoFacilitators(t)
-		for range maxUnfunded {
-			s.facilitators[0].slots.unfunded <- struct{}{}
-		}
-		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-		require.Empty(t, one.Calls(verifyCall))
-		require.Len(t, two.Calls(settleCall), 1)
-	})
-	bubble(t, "to settle", func(t *testing.T) {
-		one, _, s := twoFacilitators(t)
-		s.watching()
-		one.Script(verifyCall, hangs)
-		all := s.facilitators[0].slots.all
-		for range maxCalls - 1 {
-			all <- struct{}{}
-		}
-		b := stranger(1)
-		paid := make(chan Outcome, 1)
-		go func() { paid <- s.pay(b.v2(t)) }()
-		one.Await(verifyCall, 1)
-		go func() { all <- struct{}{} }() // takes the slot that verify leaves
-		synctest.Wait()
-		one.Release()
-		require.Equal(t, Settled, (<-paid).Status)
-		require.Empty(t, one.Calls(settleCall))
-		require.Equal(t, "two.localhost", s.requireState(b, ledger.IntentSettled).Facilitator)
-		s.requireHealth("", "")
-		require.Len(t, one.Calls(probeCall), 1, "that says nothing of the facilitator")
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"strings"
 	"sync"
@@ -263,43 +262,13 @@ func (b *buyer) key() ledger.IntentKey {
 	}
 }
 
-// word is one 32-byte word of the ABI.
-func word(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }
-
-func hexWord(t testing.TB, s string) []byte {
-	t.Helper()
-	raw, err := hex.DecodeString(s[2:])
-	require.NoError(t, err)
-	return word(new(big.Int).SetBytes(raw))
-}
-
-func decimalWord(t testing.TB, s string) []byte {
-	t.Helper()
-	n, ok := new(big.Int).SetString(s, 10)
-	require.True(t, ok)
-	return word(n)
-}
-
-// typedHash is the EIP-712 digest of the authorization, encoded by hand.
-func (b *buyer) typedHash(t testing.TB) []byte {
-	t.Helper()
-	domain := crypto.Keccak256(
-		crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
-		crypto.Keccak256([]byte(b.tokenName)), crypto.Keccak256([]byte("2")), word(big.NewInt(b.chainID)), hexWord(t, b.token))
-	message := crypto.Keccak256(
-		crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
-		hexWord(t, b.auth.From), hexWord(t, b.auth.To), decimalWord(t, b.auth.Value), decimalWord(t, b.auth.ValidAfter),
-		decimalWord(t, b.auth.ValidBefore), hexWord(t, b.auth.Nonce))
-	return crypto.Keccak256([]byte{0x19, 0x01}, domain, message)
-}
-
 // sign makes the 65-byte signature with v of 27 or 28, as wallets do.
 func (b *buyer) sign(t testing.TB) string {
 	t.Helper()
 	if b.signature != "" {
 		return b.signature
 	}
-	signature, err := crypto.Sign(b.typedHash(t), b.signer)
+	signature, err := crypto.Sign(digest(b.auth, domainHash(offer.Network{ChainID: b.chainID, USDC: b.token, TokenName: b.tokenName, TokenVersion: "2"})), b.signer)
 	require.NoError(t, err)
 	signature[64] += 27
 	return "0x" + hex.EncodeToString(signature)

@@ -29,8 +29,7 @@ func NewLimiter(limit Limit) *Limiter {
 	return &Limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
 }
 
-// wait takes one attempt from the client's bucket and returns 0, or returns how long the client must
-// wait.
+// wait takes one attempt from the client's bucket and returns 0, or returns how long to wait.
 func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	client = ClientNetwork(client)
 	l.mu.Lock()
@@ -59,8 +58,7 @@ func ClientNetwork(client string) string {
 	return prefix.String()
 }
 
-// makeRoom drops the clients with full buckets if there are too many clients, and then any until a
-// tenth is free.
+// makeRoom drops the clients with full buckets, and then any until a tenth is free, if there are too many.
 func (l *Limiter) makeRoom(now time.Time) {
 	if len(l.clients) < maxClients {
 		return

@@ -88,5 +88,5 @@ func (s *Service) recordListing(ctx context.Context, f *Facilitator, call string
 	if reply.Status == listingRejected {
 		level, reason = slog.LevelWarn, []any{"reason", reply.Reason}
 	}
-	s.Logger.With("facilitator", f.Host(), "status", reply.Status).Log(ctx, level, "facilitator says whether it lists the payable address in its Bazaar", reason...)
+	s.Logger.With("facilitator", f.Host(), "status", reply.Status).Log(ctx, level, "facilitator reported its Bazaar listing", reason...)
 }

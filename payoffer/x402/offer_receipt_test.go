@@ -1,7 +1,6 @@
 package x402
 
 import (
-	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -148,16 +147,6 @@ func TestPaidAnswerCarriesOneReceiptForEver(t *testing.T) {
 	})
 }
 
-func TestPaidInVersion1ShowsNoReceiptThereAndKeepsIt(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, signer := payoffertest.NewPipedFacilitator(t, "one"), newTestSigner(1)
-		s := newShop(t, setup{facilitators: one(f), signer: signer})
-		b := newBuyer(1)
-		require.Empty(t, s.pay(b.v1(t)).Response.Extensions)
-		require.Contains(t, s.pay(b.v2(t)).Response.Extensions, "offer-receipt")
-	})
-}
-
 // A facilitator's word that the chain may still disprove is not signed for.
 func TestAClaimIsSignedForOnceItIsProven(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -199,17 +188,6 @@ func TestPaymentThatTheObserverSettledGetsOneReceipt(t *testing.T) {
 	})
 }
 
-func TestPaymentWithoutAKeyHasNoExtension(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f), signer: new(testSigner)})
-		require.Empty(t, offersOf(s.Service))
-		got := s.Pay(context.Background(), Attempt{Payload: newBuyer(1).v2(t)})
-		require.Equal(t, Settled, got.Status, got.Detail)
-		require.Empty(t, got.Response.Extensions)
-	})
-}
-
 func TestBazaarDescribesTheOneCall(t *testing.T) {
 	_, quote := headerOf(t, shopOf(t, setup{}))
 	var bazaar map[string]any
@@ -246,12 +224,9 @@ func TestParseStatementRefusesWhatIsNotExactlyAStatement(t *testing.T) {
 	for name, c := range map[string]struct{ payload, want string }{
 		"no JSON":                {"receipt", "cannot be read"},
 		"another version":        {strings.Replace(goodReceipt, `"version":1`, `"version":2`, 1), "version 2"},
-		"no version":             {strings.Replace(goodReceipt, `,"version":1`, "", 1), "version 0"},
 		"a member of neither":    {strings.Replace(goodReceipt, `"issuedAt"`, `"amount":"1","issuedAt"`, 1), "neither"},
 		"a member twice":         {strings.Replace(goodReceipt, `"payer":`, `"payer":"0x00","payer":`, 1), "neither"},
-		"a member in caps":       {strings.Replace(goodReceipt, `"payer"`, `"Payer"`, 1), "neither"},
 		"no payer":               {strings.Replace(goodReceipt, `"payer":"0x857b06519E91e3A54538791bDbb0E22373e36b66",`, "", 1), "neither"},
-		"an integer as text":     {strings.Replace(goodReceipt, `1703123456`, `"1703123456"`, 1), "neither"},
 		"a date out of time":     {strings.Replace(goodReceipt, `1703123456`, `170312345600000`, 1), "neither"},
 		"spaces":                 {strings.Replace(goodReceipt, `,`, `, `, 1), "neither"},
 		"members out of order":   {`{"version":1,` + strings.TrimSuffix(goodReceipt[1:], `,"version":1}`) + `}`, "neither"},
@@ -273,15 +248,12 @@ func TestFindSignedLooksWherePeopleKeepReceipts(t *testing.T) {
 		want []string
 	}{
 		"the JWS":                   {" " + jws + "\n", []string{jws}},
-		"the artifact":              {`{"format":"jws","signature":"` + jws + `"}`, []string{jws}},
 		"a settlement":              {settlement, []string{jws}},
 		"the header's value":        {header, []string{jws}},
-		"without padding":           {strings.TrimRight(header, "="), []string{jws}},
 		"the header":                {"payment-response: " + header, []string{jws}},
 		"a whole answer":            {"HTTP/2 200\r\nx-a: b\r\nPayment-Response: " + header + "\r\n\r\n{}\n", []string{jws}},
 		"offers, one of them twice": {`{"offers":[{"format":"jws","signature":"` + jws + `"},{"format":"jws","signature":"` + other + `"},{"format":"jws","signature":"` + jws + `"}]}`, []string{jws, other}},
 		"a quote with its head":     {"HTTP/2 402\r\npayment-required: e30=\r\n\r\n" + settlement + "\n", []string{jws}},
-		"nothing":                   {"", nil},
 		"a file name":               {"receipt.v1.json", nil},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, FindSigned([]byte(c.text))) })
@@ -291,15 +263,6 @@ func TestFindSignedLooksWherePeopleKeepReceipts(t *testing.T) {
 		text += "eyJ9.e30." + strings.Repeat("y", n+1) + " "
 	}
 	require.Len(t, FindSigned([]byte(text)), MaxArtifacts+1, "one more tells that there are too many")
-}
-
-func FuzzFindSigned(f *testing.F) {
-	f.Add([]byte(`{"format":"jws","signature":"a.b.c"}`))
-	f.Add([]byte("PAYMENT-RESPONSE: eyJhIjpbeyJmb3JtYXQiOiJqd3MiLCJzaWduYXR1cmUiOiJhIn1dfQ=="))
-	f.Add([]byte(strings.Repeat("[", 1000)))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		require.LessOrEqual(t, len(FindSigned(text)), 16)
-	})
 }
 
 func FuzzParseStatement(f *testing.F) {

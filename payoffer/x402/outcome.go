@@ -78,8 +78,7 @@ func (p *payment) outcome(status Status, reason, detail string) Outcome {
 	return o
 }
 
-// ledgerUnavailable answers a payment while the ledger, which knows whether it was sent before,
-// cannot be read.
+// ledgerUnavailable answers a payment that may have been sent before: the ledger cannot be read.
 func (p *payment) ledgerUnavailable() Outcome {
 	return p.outcome(Open, "ledger_unavailable",
 		"The payment records cannot be read at the moment. It was not sent now; whether it was sent before is not known.")

@@ -241,9 +241,10 @@ func (s *Service) answerNotCommitted(ctx context.Context, p *payment, i ledger.I
 		return s.answerConflict(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):
 		return p.outcome(Conflict, "payment_identifier_in_use",
-			"The payment identifier belongs to another payment, which may have been charged; this one was not sent. Send that one again, and sign no new one.")
+			"The payment identifier belongs to another payment, which may have been charged; this one was not sent. "+
+				"Send that one again, and sign no new one.")
 	default:
-		s.Logger.Error("payment not taken: the intent could not be committed", "error", err.Error())
+		s.Logger.Error("payment not taken: intent not committed", "error", err.Error())
 		return p.unavailable("ledger_unavailable", retryOpen)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -278,16 +277,6 @@ func TestPayLimitsAttemptsOfAClient(t *testing.T) {
 	})
 }
 
-func TestServicesShareTheAttemptsOfAClient(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, limiter := payoffertest.NewPipedFacilitator(t, "one"), limited(1, time.Minute)
-		before := newShop(t, setup{facilitators: one(f), limiter: limiter})
-		require.Equal(t, Settled, before.pay(stranger(1).v2(t)).Status)
-		after := newShop(t, setup{facilitators: one(f), limiter: limiter, ledger: before.book})
-		require.Equal(t, Limited, after.pay(stranger(2).v2(t)).Status)
-	})
-}
-
 func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
@@ -309,45 +298,6 @@ func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 		s.requireState(b, ledger.IntentSettled)
 		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
 		require.Len(t, f.Calls(payoffertest.CallSettle), 1)
-	})
-}
-
-func TestPayStopsWhenTheClientLeavesBehindACopy(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-		s := newShop(t, setup{facilitators: one(f)})
-		payload := newBuyer(1).v2(t)
-		first := make(chan Outcome, 1)
-		go func() { first <- s.pay(payload) }()
-		f.Await(payoffertest.CallVerify, 1)
-		ctx, leave := context.WithTimeout(t.Context(), time.Second)
-		defer leave()
-		got := s.Pay(ctx, Attempt{Payload: payload})
-		require.Equal(t, Unavailable, got.Status)
-		require.Equal(t, "request_canceled", got.Reason)
-		f.Release()
-		require.Equal(t, Settled, (<-first).Status)
-		require.Len(t, f.Calls(payoffertest.CallVerify), 1)
-	})
-}
-
-func TestPayStopsWhenTheClientLeavesBeforeTheIntent(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
-		one.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}})
-		b := newBuyer(1)
-		ctx, leave := context.WithCancel(t.Context())
-		go func() {
-			one.Await(payoffertest.CallVerify, 1)
-			leave()
-		}()
-		require.Equal(t, Unavailable, s.Pay(ctx, Attempt{Payload: b.v2(t)}).Status)
-		synctest.Wait()
-		require.Empty(t, two.Calls(payoffertest.CallVerify))
-		require.Empty(t, s.logs.String(), "that says nothing of the facilitator")
-		s.requireState(b, "")
 	})
 }
 

@@ -81,7 +81,8 @@ func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.I
 		return p.unavailable("payer_had_open_payment", retrySoon)
 	default:
 		o := p.outcome(Conflict, reasonRejected,
-			"Another payment of this payer is not decided yet; this one was not sent. Send the first one again, whose nonce is in 'intent', to learn its outcome, and sign no new one.")
+			"Another payment of this payer is not decided yet; this one was not sent. Send the first one again, "+
+				"whose nonce is in 'intent', to learn its outcome, and sign no new one.")
 		o.Intent = other.Nonce
 		return o
 	}

@@ -23,8 +23,8 @@ func requireChargedBy(t *testing.T, b *buyer, got Outcome) {
 	require.Equal(t, "0xfac"+b.auth.Nonce[5:], got.Response.Transaction)
 }
 
-// inDoubt is a shop whose buyer has sent one payment and was told to wait.
-func inDoubt(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffertest.Facilitator, *buyer) {
+// unacknowledged is a shop whose buyer has sent one payment and was told to wait.
+func unacknowledged(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffertest.Facilitator, *buyer) {
 	t.Helper()
 	f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 	settlesOn(f, chain, a)
@@ -36,14 +36,14 @@ func inDoubt(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffertest.Fa
 	return s, f, a
 }
 
-func TestAPayerInDoubtIsChargedOnce(t *testing.T) {
+func TestAPayerWithoutAnOutcomeIsChargedOnce(t *testing.T) {
 	for name, payload := range map[string]func(*testing.T) func(*buyer) []byte{
 		"version 2": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v2(t) } },
 		"version 1": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v1(t) } },
 	} {
 		bubble(t, name, func(t *testing.T) {
 			of := payload(t)
-			s, f, a := inDoubt(t, of)
+			s, f, a := unacknowledged(t, of)
 			b := signed(2)
 			for range 3 {
 				got := s.pay(of(b))
@@ -80,7 +80,7 @@ func TestAPayerInDoubtIsChargedOnce(t *testing.T) {
 
 func TestAPurchaseWithAnIdentifierOfItsOwnIsCharged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.named("order_0123456789").v2(t) })
+		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.named("order_0123456789").v2(t) })
 		other := signed(2).named("order_9876543210")
 		require.Equal(t, Conflict, s.pay(other.v2(t)).Status, "while the first is open")
 		s.run(20 * time.Second)
@@ -104,7 +104,7 @@ func TestAnAnswerThatWasLostProtectsThePayer(t *testing.T) {
 	})
 }
 
-func TestWhoWasToldAtOnceBuysTwiceAndPaysTwice(t *testing.T) {
+func TestAnAcknowledgedChargeDoesNotCoverTheNextPurchase(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -156,7 +156,7 @@ func TestWhatWasLeftForAnotherPaymentIsNotChargedBesides(t *testing.T) {
 // A stranger may ask for the 200 of what is public on the chain, and not read it.
 func TestNobodyWaitsForAReaderWhoDoesNotRead(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.v2(t) })
+		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.v2(t) })
 		s.run(20 * time.Second)
 		stranger := TrackResponse(t.Context())
 		requireChargedBy(t, a, s.Pay(stranger, Attempt{Payload: a.v2(t), Client: "192.0.2.9"}))
@@ -205,7 +205,7 @@ func TestARecoveryIDIsWrittenAsTheTokenTakesIt(t *testing.T) {
 
 // What was turned away is a payment of its own once the first certainly was not
 // charged.
-func TestWhatWasTurnedAwayIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
+func TestARejectedPaymentIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		f.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
@@ -224,7 +224,7 @@ func TestWhatWasTurnedAwayIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
 // remembered with them.
 func TestAForgedSignatureLearnsNothing(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		s, f, a := inDoubt(t, func(b *buyer) []byte { return b.v2(t) })
+		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.v2(t) })
 		s.run(20 * time.Second)
 		forged := signed(2)
 		forged.signature = "0x" + strings.Repeat("ab", 99)

@@ -88,6 +88,8 @@ func TestDecodePaymentRefuses(t *testing.T) {
 		{"a member twice by escapes", mangle(t, valid, from, from+`,"\u0066rom":"0x00"`), "JSON object"},
 		{"a member in another case", mangle(t, valid, `"authorization":`, `"Authorization":`), "'payload.authorization'"},
 		{"a member by Unicode folding", mangle(t, valid, `"signature":`, `"`+"\u017f"+`ignature":`), "payload.signature"},
+		{"text that is not Unicode", mangle(t, valid, `"authorization":{`, `"authorization":{"x":["`+"\xff"+`"],`), "JSON object"},
+		{"half a surrogate pair", mangle(t, valid, `"scheme":"exact"`, `"scheme":"exact\ud800"`), "JSON object"},
 		{"version 3", mangle(t, valid, `"x402Version":2`, `"x402Version":3`), "x402Version 3"},
 		{"a version that is text", mangle(t, valid, `"x402Version":2`, `"x402Version":"2"`), "JSON object"},
 		{"version 2 in the shape of version 1", strings.Replace(string(b.v1(t)), `"x402Version":1`, `"x402Version":2`, 1), "'accepted'"},
@@ -113,26 +115,6 @@ func TestDecodePaymentRefuses(t *testing.T) {
 			_, err := decodePayment([]byte(c.payload))
 			require.ErrorContains(t, err, c.complaint)
 		})
-	}
-}
-
-func TestDecodePaymentRefusesTextThatIsNotUnicodeWhereverItStands(t *testing.T) {
-	valid := newBuyer(1).named("order_0123456789").v2(t)
-	for _, text := range []string{"\xff", "\xc3\x28", "\xed\xa0\x80", `\ud800`, `\udc00`} {
-		for _, c := range []struct{ name, old, with string }{
-			{"in a member of the payload", `{"accepted"`, `{"x":"` + text + `","accepted"`},
-			{"in a name", `{"accepted"`, `{"` + text + `":1,"accepted"`},
-			{"in the requirement", `"scheme":"exact"`, `"scheme":"exact` + text + `"`},
-			{"in the resource", `"description":"42 USD"`, `"description":"` + text + `"`},
-			{"in the authorization", `"authorization":{`, `"authorization":{"x":["` + text + `"],`},
-			{"beside the authorization", `"payload":{`, `"payload":{"x":{"y":"` + text + `"},`},
-			{"in an extension", `"info":{`, `"info":{"x":"` + text + `",`},
-			{"in the name of an extension", `"extensions":{`, `"extensions":{"` + text + `":{},`},
-			{"in a foreign extension", `"extensions":{`, `"extensions":{"x":[[{"` + text + `":0}]],`},
-		} {
-			_, err := decodePayment([]byte(mangle(t, valid, c.old, c.with)))
-			require.ErrorContains(t, err, "JSON object", "%q %s", text, c.name)
-		}
 	}
 }
 

@@ -17,15 +17,10 @@ var pendingReplies = map[string]struct {
 	reason string
 }{
 	"202 with a yes":                {payoffertest.FacilitatorReply{Status: http.StatusAccepted}, "status_202"},
-	"202 with a no":                 {payoffertest.FacilitatorReply{Status: http.StatusAccepted, Body: `{"success":false,"errorReason":"insufficient_funds"}`}, "status_202"},
 	"202 with a paymentId":          {payoffertest.FacilitatorReply{Status: http.StatusAccepted, Body: `{"paymentId":"p-1"}`}, "status_202"},
-	"202 without a body":            {payoffertest.FacilitatorReply{Status: http.StatusAccepted, Body: " "}, "status_202"},
 	"a yes with a paymentId":        {payoffertest.FacilitatorReply{Body: `{"success":true,"paymentId":"p-1",` + settledAs}, reasonPending},
-	"a no with a paymentId":         {payoffertest.FacilitatorReply{Body: `{"success":false,"paymentId":"p-1","network":"eip155:84532"}`}, reasonPending},
-	"a paymentId alone":             {payoffertest.FacilitatorReply{Body: `{"paymentId":"p-1"}`}, "bad_answer"},
 	"a yes with settlement_pending": {payoffertest.FacilitatorReply{Body: `{"success":true,"errorReason":"settlement_pending",` + settledAs}, reasonPending},
 	"a no with settlement_pending":  {payoffertest.FacilitatorReply{Body: `{"success":false,"errorReason":"settlement_pending",` + settledAs}, reasonPending},
-	"429 with a yes":                {payoffertest.FacilitatorReply{Status: http.StatusTooManyRequests}, "status_429"},
 	"401 with a yes":                {payoffertest.FacilitatorReply{Status: http.StatusUnauthorized}, "status_401"},
 }
 
@@ -63,28 +58,6 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 			receipts, err := s.book.Receipts(t.Context(), s.Offer.ID, 0, 10)
 			require.NoError(t, err)
 			require.Len(t, receipts, 1, "one charge")
-		})
-	}
-}
-
-// Without a chain the facilitator decides, when the identical payment comes again.
-func TestWhatAFacilitatorSettlesLaterIsAskedForAgain(t *testing.T) {
-	for name, c := range pendingReplies {
-		bubble(t, name, func(t *testing.T) {
-			f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
-			f.Script(settleCall, c.reply)
-			s := newShop(t, setup{facilitators: one(f)})
-			require.Equal(t, Open, s.pay(b.v2(t)).Status)
-			require.Equal(t, c.reason, s.requireState(b, ledger.IntentSettling).Reason)
-
-			f.Script(settleCall, payoffertest.FacilitatorReply{Idle: true, Transaction: someTransaction})
-			s.run(10 * time.Second)
-			got := s.pay(b.v2(t))
-			require.Equal(t, Settled, got.Status)
-			require.Equal(t, "claimed", got.Evidence)
-			for _, call := range f.Calls(settleCall) {
-				require.Equal(t, string(f.Calls(settleCall)[0].Body), string(call.Body))
-			}
 		})
 	}
 }

@@ -24,9 +24,8 @@ const (
 	probeGap = 5 * time.Second
 )
 
-// Run keeps the facilitator's health current until ctx ends, and logs changes. It probes at once, then
-// every probeEvery, sooner while the facilitator is down, and when a payment's call has failed. It
-// must not run twice at a time.
+// Run keeps the facilitator's health current until ctx ends: it probes at once, every probeEvery, sooner
+// while the facilitator is down, and after a failed call of a payment. It must not run twice at a time.
 func (f *Facilitator) Run(ctx context.Context) {
 	defer f.health.reset()
 	f.loop.Run(ctx)
@@ -74,7 +73,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
 	for _, name := range f.health.learn(kinds) {
-		f.log.Warn("facilitator does not settle on the network and is skipped; choose another one", "facilitator", f.Host(), "network", name)
+		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "it is skipped; configure another one")
 	}
 	down = make(map[string]string)
 	var failures []string

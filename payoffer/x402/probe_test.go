@@ -59,15 +59,6 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 		s.requireHealth("")
 		require.Equal(t, 1, strings.Count(s.logs.String(), "facilitator is down"))
 		require.Equal(t, 1, strings.Count(s.logs.String(), "is up again"))
-
-		f.Script(probeCall, fails, payoffertest.Unfunded)
-		f.Script(verifyCall, fails)
-		s.pay(stranger(1).v2(t)) // has it probed
-		synctest.Wait()
-		s.requireHealth("bad_answer_status_500")
-		time.Sleep(pauseFirst)
-		synctest.Wait()
-		s.requireHealth("") // the pauses begin anew
 	})
 }
 
@@ -92,17 +83,6 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 			})
 		}
 	}
-	bubble(t, "that finds it down", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
-		s.watching()
-		time.Sleep(time.Minute)
-		f.Script(verifyCall, fails)
-		f.Script(probeCall, fails)
-		require.Equal(t, Unavailable, s.pay(stranger(1).v2(t)).Status)
-		synctest.Wait()
-		s.requireHealth("bad_answer_status_500")
-	})
 	bubble(t, "but no more than one in a while", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		s := newShop(t, setup{facilitators: one(f), limiter: limited(1_000_000, time.Minute)})
@@ -115,16 +95,6 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.Calls(probeCall), 1+int(time.Minute/probeGap))
 	})
-	bubble(t, "and none by one that was refused", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
-		s.watching()
-		time.Sleep(time.Minute)
-		f.Script(verifyCall, payoffertest.FacilitatorReply{Reason: "insufficient_funds"})
-		s.pay(stranger(1).v2(t))
-		synctest.Wait()
-		require.Len(t, f.Calls(probeCall), 1)
-	})
 	bubble(t, "and none by a client that left", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		s := newShop(t, setup{facilitators: one(f)})
@@ -136,30 +106,6 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		require.Equal(t, Unavailable, s.Pay(ctx, Attempt{Payload: stranger(1).v2(t)}).Status)
 		synctest.Wait()
 		require.Len(t, f.Calls(probeCall), 1)
-	})
-	bubble(t, "and none sooner where it is down already", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(settleCall, fails)
-		s := newShop(t, setup{facilitators: one(f)})
-		require.Equal(t, Open, s.pay(stranger(1).v2(t)).Status)
-		f.Script(probeCall, fails)
-		s.watching()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Greater(t, len(f.Calls(settleCall)), 5, "it is repeated and fails")
-		require.LessOrEqual(t, len(f.Calls(probeCall)), 5, "after 5, 10 and 20 seconds, and so on")
-	})
-}
-
-func TestAnUnansweredProbeDelaysNobody(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(supportedCall, hangs)
-		s := newShop(t, setup{facilitators: one(f)})
-		s.watching()
-		start := time.Now()
-		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-		require.Zero(t, time.Since(start))
 	})
 }
 
@@ -209,31 +155,6 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 	}
 }
 
-func TestNothingIsProbedWhereAFacilitatorDoesNotSettle(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:421614"}`))
-		f.Script(probeCall, payoffertest.FacilitatorReply{Status: 401})
-		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "arbitrum-sepolia"}})
-		s.watching()
-		s.requireHealth("network_unsupported", "status_401")
-		require.Len(t, f.Calls(probeCall), 1)
-	})
-}
-
-func TestAFacilitatorThatDoesNotTellIsAsked(t *testing.T) {
-	for name, status := range map[string]int{"no such path": 404, "no such method": 405, "not built": 501, "too many": 429} {
-		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			f.Script(supportedCall, payoffertest.FacilitatorReply{Status: status, Body: "?"})
-			s := newShop(t, setup{facilitators: one(f)})
-			s.watching()
-			s.requireHealth("")
-			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-		})
-	}
-}
-
 func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 	const elsewhere = `{"x402Version":2,"scheme":"exact","network":"eip155:8453"},{"x402Version":2,"scheme":"upto","network":"eip155:84532"}`
 	bubble(t, "", func(t *testing.T) {
@@ -247,7 +168,7 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 		require.Empty(t, one.Calls(verifyCall))
 		time.Sleep(4 * probeEvery)
-		require.Equal(t, 1, strings.Count(s.logs.String(), "skipped"), "it is said once")
+		require.Equal(t, 1, strings.Count(s.logs.String(), "does not support"), "it is said once")
 		require.Contains(t, s.logs.String(), "facilitator=one.localhost network=eip155:84532")
 
 		two.Script(supportedCall, supportsOnly(""))
@@ -262,31 +183,6 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 	})
 }
 
-func TestAPaymentGoesToAFacilitatorOfItsVersion(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		one, two, s := twoFacilitators(t)
-		one.Script(supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`))
-		two.Script(supportedCall, supportsOnly(`{"x402Version":1,"scheme":"exact","network":"base-sepolia"}`))
-		s.watching()
-		s.requireHealth("", "")
-		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
-		require.Equal(t, Settled, s.pay(stranger(2).v1(t)).Status)
-		require.Len(t, one.Calls(settleCall), 1)
-		require.Len(t, two.Calls(settleCall), 1)
-	})
-}
-
-func TestAFacilitatorOfTwoRailsIsLookedAtOnce(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(supportedCall, fails)
-		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "arbitrum-sepolia"}})
-		s.watching()
-		require.Len(t, f.Calls(supportedCall), 1)
-		s.requireHealth("bad_answer_status_500", "bad_answer_status_500")
-	})
-}
-
 // A configuration may be loaded again while the facilitator lives on.
 func TestAFacilitatorOutlivesItsServices(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -296,7 +192,7 @@ func TestAFacilitatorOutlivesItsServices(t *testing.T) {
 		after := newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base-sepolia", "arbitrum-sepolia"}})
 		before.run(time.Minute)
 		require.Len(t, f.Calls(supportedCall), 1)
-		skipped := func() int { return strings.Count(before.logs.String(), "skipped") }
+		skipped := func() int { return strings.Count(before.logs.String(), "does not support") }
 		require.Equal(t, 1, skipped())
 		after.requireHealth("", "network_unsupported")
 		after.watching()
@@ -309,7 +205,7 @@ func TestAFacilitatorOutlivesItsServices(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.Calls(supportedCall), 3, "it is looked at for the new network")
 		require.Equal(t, 2, skipped(), "it is said at once, and once for two services")
-		require.Contains(t, before.logs.String(), "network=eip155:8453\n")
+		require.Contains(t, before.logs.String(), "network=eip155:8453 ")
 	})
 }
 
@@ -338,12 +234,4 @@ func TestParseKinds(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzParseKinds(f *testing.F) {
-	f.Add([]byte(`{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"},null,[]]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		kinds, ok := parseKinds(data)
-		require.Equal(t, ok, kinds != nil, "nil means that nothing is known")
-	})
 }

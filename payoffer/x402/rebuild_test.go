@@ -1,7 +1,6 @@
 package x402
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -86,40 +85,4 @@ func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
 	require.Contains(t, want, `"from":"`+b.auth.From+`"`, "addresses carry their checksum, as wallets write them")
 	require.NotContains(t, want, extensionOfferReceipt, "what was quoted to be kept is not sent on")
 	require.NotContains(t, rebuild(b.v1(t)), extensionBazaar, "version 1 has no extensions")
-}
-
-func FuzzRebuilt(f *testing.F) {
-	b := newBuyer(1)
-	f.Add(b.v2(f))
-	f.Add(b.v1(f))
-	named := newBuyer(2).named("order_0123456789").v2(f)
-	f.Add(named)
-	f.Add(bytes.Replace(named, []byte(`"extensions":{`), []byte(`"extensions":{"zz-foreign":{"zz-foreign":"zz-foreign"},`), 1))
-	f.Add(bytes.Replace(named, []byte(`"payload":{`), []byte(`"payload":{"permit2Authorization":{},`), 1))
-	f.Add(walletOf(newBuyer(3), 700).v2(f))
-	s := newShop(f, setup{facilitators: one(payoffertest.NewFacilitator(f))})
-	rail := &s.Rails[0]
-	quoted := *s.extensions.Load()
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := decodePayment(raw)
-		if err != nil {
-			return
-		}
-		built := p.rebuild(&rail.terms, quoted)
-		again, err := decodePayment(built)
-		require.NoError(t, err)
-		require.Equal(t, p.fingerprint(), again.fingerprint(), "the authorization and the signature")
-		require.Equal(t, p.key().From, again.key().From)
-		require.Equal(t, p.key().Nonce, again.key().Nonce)
-		require.Equal(t, p.version, again.version)
-		if p.version == 2 {
-			require.Equal(t, p.paymentID, again.paymentID)
-			require.Equal(t, rail.terms.accepted, again.accepted)
-		}
-		require.Equal(t, built, again.rebuild(&rail.terms, quoted))
-
-		// Nothing is left of the buyer's but what has a form of its own.
-		empty := &payment{version: p.version, authorization: p.authorization, signature: p.signature, paymentID: p.paymentID}
-		require.Equal(t, built, empty.rebuild(&rail.terms, quoted))
-	})
 }

@@ -159,9 +159,9 @@ func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent)
 	if _, dead := s.resolveByChain(ctx, rail, i); dead == "" {
 		return
 	}
-	s.Logger.Error("a facilitator's settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
+	s.Logger.Error("a reported settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
 	if err := s.Ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
-		s.Logger.Warn("a false claim could not be reopened", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("false claim not reopened", "nonce", i.Nonce, "error", err.Error())
 	}
 }
 

@@ -3,7 +3,6 @@ package x402
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,52 +183,6 @@ func TestResolveTakesOverAfterTheLease(t *testing.T) {
 	})
 }
 
-func TestResolveLooksLessOftenAtWhatIsOld(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		chain := newChain(t)
-		s, f, b := leftOpen(t, chain, neverSent)
-		f.Script(settleCall, neverSent)
-		s.run(5 * time.Minute)
-		early := chain.Calls("find")
-		require.Less(t, early, 40)
-		require.Greater(t, early, 10)
-		s.run(2 * time.Hour)
-		require.Less(t, chain.Calls("find")-early, 80)
-		require.Greater(t, chain.Calls("find")-early, 40)
-		s.requireState(b, ledger.IntentSettling)
-	})
-}
-
-// countingBook counts the writes of an intent.
-type countingBook struct {
-	book
-	mu     sync.Mutex
-	writes int
-}
-
-func (c *countingBook) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
-	c.mu.Lock()
-	c.writes++
-	c.mu.Unlock()
-	return c.book.NoteIntent(ctx, key, owner, lease, transaction, reason)
-}
-
-func TestResolveDoesNotWriteWhatOnlyTheOperatorCanDecide(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
-		f.Script(settleCall, neverSent)
-		counting := &countingBook{book: openLedger(t)}
-		s := newShop(t, setup{facilitators: one(f), ledger: counting})
-		require.Equal(t, Open, s.pay(b.v2(t)).Status)
-		s.run(10 * time.Minute)
-		writes, calls := counting.writes, len(f.Calls(settleCall))
-		s.run(time.Hour)
-		require.Equal(t, writes, counting.writes)
-		require.Len(t, f.Calls(settleCall), calls)
-		s.requireState(b, ledger.IntentSettling)
-	})
-}
-
 // claimed is a payment that a facilitator vouches for and the chain could not
 // confirm at the time.
 func claimed(t *testing.T) (*shop, *payoffertest.Facilitator, *payoffertest.Chain, *buyer) {
@@ -273,15 +226,6 @@ func TestResolveTakesAFalseClaimBack(t *testing.T) {
 		s.requireState(b, ledger.IntentRefused)
 		require.Equal(t, Refused, s.pay(b.v2(t)).Status)
 		require.Len(t, f.Calls(settleCall), 1)
-	})
-}
-
-func TestResolveLooksLessOftenAtOldClaims(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, _, chain, _ := claimed(t)
-		before := chain.Calls("prove")
-		s.run(2 * time.Hour)
-		require.Less(t, chain.Calls("prove")-before, 120)
 	})
 }
 

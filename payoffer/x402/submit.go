@@ -88,12 +88,12 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 	failpoint.Hit(failpoint.ProofAfter)
 	switch {
 	case err != nil:
-		s.Logger.Warn("settlement not proven yet: the chain could not be read", "network", intent.Network, "transaction", intent.Transaction)
+		s.Logger.Warn("settlement not proven yet: chain unreadable", "network", intent.Network, "transaction", intent.Transaction)
 		return s.recordClaim(ctx, rail, intent, reply.Payer)
 	case found && !s.paysPrice(intent, transfer):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
-		s.Logger.Error("facilitator reported a settlement that the chain does not show", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
+		s.Logger.Error("the chain does not show a reported settlement", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
 		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}
 	return s.recordProof(ctx, rail, intent, transfer)
@@ -241,7 +241,7 @@ func (s *Service) record(ctx context.Context, i ledger.Intent, store func(contex
 		failpoint.Hit(failpoint.RecordAfter)
 		return nil
 	}
-	s.Logger.Error("a settled payment could not be recorded; it stays open",
+	s.Logger.Error("settled payment not recorded; it stays open",
 		"network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce, "error", err.Error())
 	return err
 }
@@ -262,7 +262,7 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 			err := store(ctx)
 			switch {
 			case err == nil:
-				s.Logger.Info("a settled payment was recorded late", "network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce)
+				s.Logger.Info("settled payment recorded late", "network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce)
 				return
 			case errors.Is(err, ledger.ErrNotOpen), errors.Is(err, ledger.ErrNoIntent), errors.Is(err, ledger.ErrIntentState), errors.Is(err, ledger.ErrTransaction):
 				return

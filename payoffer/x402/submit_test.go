@@ -38,13 +38,9 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 		{"closed after reading", "unreachable", payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, 0, ""},
 		{"closed after settling", "unreachable", payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseActed}, 1, ""},
 		{"broken JSON", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{"success":tr`}, 1, ""},
-		{"wrong types", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{"success":"true"}`}, 1, ""},
-		{"an array", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `[]`}, 1, ""},
-		{"two values", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `{"success":true}{}`}, 1, ""},
 		{"no verdict", "bad_answer", payoffertest.FacilitatorReply{Body: `{"transaction":"` + someTransaction + `"}`}, 1, ""},
 		{"a giant", "bad_answer_status_200", payoffertest.FacilitatorReply{Body: `"` + strings.Repeat("x", maxReply) + `"`}, 1, ""},
 		{"success without a transaction", "unspecified", payoffertest.FacilitatorReply{NoTransaction: true}, 1, ""},
-		{"success with a hash that is none", "unspecified", payoffertest.FacilitatorReply{Transaction: "0x12"}, 1, ""},
 		{"success on another network", "unspecified", payoffertest.FacilitatorReply{Network: "eip155:1", Transaction: someTransaction}, 1, someTransaction},
 		{"no", "invalid_exact_evm_transaction_failed", payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_transaction_failed"}, 0, ""},
 		{"no, with a transaction", "reverted", payoffertest.FacilitatorReply{Reason: "reverted", Transaction: someTransaction}, 0, someTransaction},
@@ -89,12 +85,9 @@ func TestPayLeavesNothingWhenVerificationDoesNotSayYes(t *testing.T) {
 		{"no, in text that is no code", "unspecified", Refused, payoffertest.FacilitatorReply{Reason: `"><script>`}},
 		{"yes, with status 500", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 500}},
 		{"no verdict", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Body: `{}`}},
-		{"broken JSON", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Body: `{`}},
 		{"no answer in time", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}},
 		{"closed", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}},
-		{"yes, with status 202", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 202}},
 		{"no, with status 202", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 202, Reason: "insufficient_funds"}},
-		{"no, with status 429", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 429, Reason: "too_many_requests"}},
 		{"no, with status 401", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 401, Reason: "unauthorized"}},
 		{"a redirect", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 308, Location: "/verify", Body: `{"isValid":true}`}},
 	} {
@@ -254,29 +247,6 @@ func TestSettleWithAChain(t *testing.T) {
 			require.Equal(t, 1, f.Settled(b.auth.Nonce))
 		})
 	}
-}
-
-// A shutdown waits for whoever holds a lease on a payment.
-func TestPatienceIsThatOfTheLongestLease(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
-		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}, timeout: time.Minute})
-		one.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-		b := newBuyer(1)
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan Outcome)
-		go func() { left <- s.Pay(ctx, Attempt{Payload: b.v2(t), Client: "192.0.2.1"}) }()
-		synctest.Wait()
-		leave()
-		require.Equal(t, Open, (<-left).Status)
-		intent, found := s.stored(b)
-		require.True(t, found)
-		require.Equal(t, time.Unix(intent.LeaseUntil, 0), time.Now().Add(s.Patience()).Truncate(time.Second))
-		patience, cancel := context.WithTimeout(t.Context(), s.Patience())
-		defer cancel()
-		require.NoError(t, s.Wait(patience))
-		one.Release()
-	})
 }
 
 // The ledger is held from the first look at a payment until its settlement is recorded, also if the client leaves.

@@ -240,18 +240,6 @@ func TestAPaymentThatIsOnItsWayToABlockIsNotRefused(t *testing.T) {
 	})
 }
 
-// Where the chain explains the refusal, its buyer need not wait.
-func TestAPayerWithoutMoneyIsRefusedAtOnce(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
-		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_insufficient_balance"})
-		chain.Fund(b.auth.From, 41_999_999)
-		s, begin := newShop(t, setup{facilitators: one(f), chain: chain}), time.Now()
-		require.Equal(t, Refused, s.pay(b.v2(t)).Status)
-		require.Zero(t, time.Since(begin))
-	})
-}
-
 func TestAFacilitatorsWordAloneNeverSaysThatNothingWasCharged(t *testing.T) {
 	for _, c := range []struct {
 		reason        string

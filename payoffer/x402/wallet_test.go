@@ -78,7 +78,7 @@ func TestTheRateLimitComesBeforeTheChain(t *testing.T) {
 
 // Where the chain says nothing of signatures the facilitator decides, and the exact authorization that
 // was answered 409 is never sent, whatever happens to the other.
-func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
+func TestARejectedUnprovenAuthorizationIsNeverSent(t *testing.T) {
 	for _, length := range lengths {
 		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
 			f, a, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length), walletOf(newBuyer(2), length)
@@ -118,28 +118,4 @@ func TestAnUnprovenAuthorizationThatWasTurnedAwayIsNeverSent(t *testing.T) {
 			require.Equal(t, Settled, s.pay(c.v2(t)).Status, "a purchase of its own")
 		})
 	}
-}
-
-func TestAChainThatCannotBeReadLeavesASignatureToTheFacilitator(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), 65)
-		chain.Down(true)
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
-		f.OnBroadcast(func(payoffertest.Settlement) (string, error) { return someTransaction, nil })
-		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
-		require.Len(t, f.Calls(verifyCall), 1)
-	})
-}
-
-// A key's signature with the other s and v recovers to the same key. Tokens refuse it, and it would be
-// another payment of the same authorization.
-func TestTheOtherFormOfAKeysSignatureIsNotAskedOfTheChain(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		chain, b := newChain(t), newBuyer(1)
-		b.signature = mirrored(t, b)
-		chain.Sign(b.auth.From, b.signatureBytes())
-		s := newShop(t, setup{facilitators: one(payoffertest.NewPipedFacilitator(t, "one")), chain: chain})
-		require.Equal(t, "invalid_exact_evm_signature", s.pay(b.v2(t)).Reason)
-		require.Zero(t, chain.Calls("signed"))
-	})
 }

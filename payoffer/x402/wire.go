@@ -137,7 +137,7 @@ func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) 
 	case 1:
 		payload, err = PayloadFromText(values[0])
 	default:
-		return nil, true, fmt.Errorf("the request has more than one payment header; send the payment once, in %s or in %s", HeaderSignature, HeaderSignatureV1)
+		return nil, true, fmt.Errorf("the request has more than one payment header; send one %s or %s", HeaderSignature, HeaderSignatureV1)
 	}
 	if err != nil {
 		return nil, true, fmt.Errorf("the payment header is %w", err)

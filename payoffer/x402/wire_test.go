@@ -64,15 +64,6 @@ func TestPayloadFromHeaderWithoutPayment(t *testing.T) {
 	require.Empty(t, payload)
 }
 
-func TestPayloadFromHeaderTakesTheLargestPayload(t *testing.T) {
-	for size, fits := range map[int]bool{maxPayload: true, maxPayload + 3: false} {
-		h := http.Header{}
-		h.Set(HeaderSignature, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), size)))
-		_, _, err := PayloadFromHeader(h)
-		require.Equal(t, fits, err == nil, size)
-	}
-}
-
 func FuzzPayloadFromHeader(f *testing.F) {
 	f.Add(base64.StdEncoding.EncodeToString([]byte(awkward)), "", false)
 	f.Add(base64.RawURLEncoding.EncodeToString([]byte(awkward)), "", true)

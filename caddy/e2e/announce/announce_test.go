@@ -33,12 +33,13 @@ func announced(t *testing.T, secrets ...string) []payoffertest.Announced {
 	receiver := payoffertest.NewReceiver(t)
 	announcer, err := announce.New(announce.Config{
 		OfferID: offerID, BaseURL: "https://pay.example", Ledger: book, Owner: "e2e",
-		Sinks: []announce.Sink{announce.Webhook{URL: receiver.URL(), Secrets: secrets}}, Transport: receiver.Transport(),
+		Endpoints: []announce.Endpoint{announce.Webhook{URL: receiver.URL(), Secrets: secrets}}, Transport: receiver.Transport(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { announcer.Run(ctx) })
+	running.Add(1)
+	announcer.Begin(ctx, running.Done)
 	defer running.Wait()
 	defer cancel()
 

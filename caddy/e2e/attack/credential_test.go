@@ -63,31 +63,22 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 		problem string
 		change  func(credential object)
 	}{
-		"another id":                     {"invalid-challenge", challenged("id", base64.RawURLEncoding.EncodeToString(make([]byte, 32)))},
-		"another realm":                  {"invalid-challenge", challenged("realm", "example.org")},
-		"another method":                 {"method-unsupported", challenged("method", "tempo")},
-		"another intent":                 {"method-unsupported", challenged("intent", "session")},
-		"a smaller amount":               {"invalid-challenge", asked(func(r object) { r["amount"] = "1" })},
-		"another token":                  {"invalid-challenge", asked(func(r object) { r["currency"] = stranger })},
-		"another recipient":              {"invalid-challenge", asked(func(r object) { r["recipient"] = stranger })},
-		"another chain":                  {"invalid-challenge", asked(func(r object) { r["methodDetails"].(object)["chainId"] = 1 })},
-		"one more way to pay":            {"invalid-challenge", asked(func(r object) { r["methodDetails"].(object)["credentialTypes"] = []string{"authorization", "hash"} })},
-		"one more member of the request": {"invalid-challenge", asked(func(r object) { r["externalId"] = "1" })},
-		"a later end":                    {"invalid-challenge", challenged("expires", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))},
-		"another opaque":                 {"invalid-challenge", challenged("opaque", "e30")},
-		"a digest":                       {"invalid-challenge", challenged("digest", "sha-256=:AAAA:")},
-		"another header":                 {"invalid-challenge", challenged("header", "Payment-Authorization")},
-		"another server's challenge":     {"invalid-challenge", answering(other.challenge(p.Network))},
-		"an expired challenge":           {"invalid-challenge", answering(s.expired(p.challenge))},
-		"another type":                   {"verification-failed", paid("type", "permit2")},
-		"another payer":                  {"verification-failed", paid("from", stranger)},
-		"another payee":                  {"verification-failed", paid("to", stranger)},
-		"less money":                     {"verification-failed", paid("value", "1")},
-		"another beginning":              {"verification-failed", paid("validAfter", "1")},
-		"another end":                    {"verification-failed", paid("validBefore", "99999999999")},
-		"another nonce":                  {"verification-failed", paid("nonce", common.HexToHash("0x01").Hex())},
-		"another signature":              {"verification-failed", paid("signature", hexutil.Encode(make([]byte, 65)))},
-		"another source":                 {"verification-failed", func(c object) { c["source"] = "did:pkh:eip155:84532:" + stranger }},
+		"another id":                 {"invalid-challenge", challenged("id", base64.RawURLEncoding.EncodeToString(make([]byte, 32)))},
+		"another realm":              {"invalid-challenge", challenged("realm", "example.org")},
+		"another method":             {"method-unsupported", challenged("method", "tempo")},
+		"a smaller amount":           {"invalid-challenge", asked(func(r object) { r["amount"] = "1" })},
+		"another recipient":          {"invalid-challenge", asked(func(r object) { r["recipient"] = stranger })},
+		"one more way to pay":        {"invalid-challenge", asked(func(r object) { r["methodDetails"].(object)["credentialTypes"] = []string{"authorization", "hash"} })},
+		"a later end":                {"invalid-challenge", challenged("expires", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))},
+		"another server's challenge": {"invalid-challenge", answering(other.challenge(p.Network))},
+		"an expired challenge":       {"invalid-challenge", answering(s.expired(p.challenge))},
+		"another type":               {"verification-failed", paid("type", "permit2")},
+		"another payer":              {"verification-failed", paid("from", stranger)},
+		"another payee":              {"verification-failed", paid("to", stranger)},
+		"less money":                 {"verification-failed", paid("value", "1")},
+		"another end":                {"verification-failed", paid("validBefore", "99999999999")},
+		"another signature":          {"verification-failed", paid("signature", hexutil.Encode(make([]byte, 65)))},
+		"another source":             {"verification-failed", func(c object) { c["source"] = "did:pkh:eip155:84532:" + stranger }},
 		"a nonce that nobody prescribed": {"verification-failed", func(c object) {
 			q := p
 			q.Nonce = common.HexToHash("0x02")
@@ -95,7 +86,6 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 			c["payload"] = q.credential()["payload"]
 		}},
 		"no challenge":        {"malformed-credential", func(c object) { delete(c, "challenge") }},
-		"no payload":          {"malformed-credential", func(c object) { delete(c, "payload") }},
 		"a number as a value": {"malformed-credential", paid("value", price)},
 	} {
 		credential := p.credential()
@@ -116,15 +106,10 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 		header  http.Header
 	}{
 		"no base64":            {http.StatusPaymentRequired, "malformed-credential", http.Header{"Authorization": {"Payment %"}}},
-		"no JSON":              {http.StatusPaymentRequired, "malformed-credential", http.Header{"Authorization": {"Payment bm90IGpzb24"}}},
 		"nothing":              {http.StatusPaymentRequired, "malformed-credential", http.Header{"Authorization": {"Payment"}}},
 		"two credentials":      {http.StatusBadRequest, "", http.Header{"Authorization": {right, right}}},
-		"two in one line":      {http.StatusBadRequest, "", http.Header{"Authorization": {right + ", " + right}}},
 		"beside x402":          {http.StatusBadRequest, "", http.Header{"Authorization": {right}, "Payment-Signature": {signature}}},
-		"beside x402's first":  {http.StatusBadRequest, "", http.Header{"Authorization": {right}, "X-Payment": {signature}}},
 		"in a field not named": {http.StatusPaymentRequired, "", http.Header{"Payment-Authorization": {right}}},
-		"a login":              {http.StatusPaymentRequired, "", http.Header{"Authorization": {"Basic dXNlcjpwYXNzd29yZA=="}}},
-		"a token":              {http.StatusPaymentRequired, "", http.Header{"Authorization": {"Bearer " + strings.TrimPrefix(right, "Payment ")}}},
 	} {
 		answer := s.send(t.Context(), c.header)
 		if c.problem != "" {

@@ -1,24 +1,16 @@
 package attack
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 // suffix marks a signature as one of ERC-6492.
@@ -49,36 +41,6 @@ var forgeries = []forgery{
 	{"a contract wallet's signature of garbage in version 1", 1, garbage},
 	{"a signature that is marked as a contract wallet's", 2, marked},
 	{"a signature that is marked as a contract wallet's in version 1", 1, marked},
-}
-
-// Without this the tests below would attack with what hurts nobody.
-func TestTheOfficialFacilitatorThrowsOnForgeries(t *testing.T) {
-	t.Parallel()
-	lab.RequireNode(t)
-	s := &shop{market: openMarket(t, chain.BaseSepolia, 1)}
-	s.payee = s.market.payee()
-	facilitator := node.StartFacilitator(t, s.chain.URL, s.chain.Facilitator)
-	for _, f := range append(forgeries, forgery{"nothing forged", 2, func(*payment) {}}, forgery{"nothing forged in version 1", 1, func(*payment) {}}) {
-		p := s.sign(s.stranger())
-		f.spoil(&p)
-		requirements := p.payload(2)["accepted"].(object)
-		if f.version == 1 {
-			requirements["network"], requirements["maxAmountRequired"] = "base-sepolia", requirements["amount"]
-		}
-		response, err := http.Post(facilitator+"/verify", "application/json", bytes.NewReader(s.encode(object{
-			"x402Version": f.version, "paymentPayload": p.payload(f.version), "paymentRequirements": requirements,
-		})))
-		require.NoError(t, err)
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		if strings.HasPrefix(f.name, "nothing") {
-			require.Equal(t, http.StatusOK, response.StatusCode, "%s: %s", f.name, body)
-			require.Contains(t, string(body), "insufficient_balance")
-			continue
-		}
-		require.Equal(t, http.StatusInternalServerError, response.StatusCode, "%s: %s", f.name, body)
-	}
 }
 
 // storm is an attack under way: forged payments, two a second from six addresses, whether or not those before were answered.

@@ -29,7 +29,6 @@ const (
 // patience is how long something may take that happens in the background.
 const patience = 30 * time.Second
 
-// market is a chain with buyers on it.
 type market struct {
 	*testing.T
 	chain *chain.Chain
@@ -52,7 +51,6 @@ func openMarket(t *testing.T, network chain.Network, buyers int) *market {
 	return m
 }
 
-// stranger is somebody without money.
 func (m *market) stranger() *ecdsa.PrivateKey {
 	m.Helper()
 	key, err := crypto.GenerateKey()
@@ -72,7 +70,6 @@ func (m *market) fund(key *ecdsa.PrivateKey) {
 	}, patience, time.Millisecond)
 }
 
-// funded reports whether an account can pay.
 func (m *market) funded(account common.Address) bool {
 	return m.chain.BalanceOf(m, account).Cmp(big.NewInt(price)) >= 0
 }
@@ -88,7 +85,6 @@ func (m *market) buyer() *ecdsa.PrivateKey {
 	return next
 }
 
-// errReverted is what became of a transaction.
 var errReverted = errors.New("the transaction was reverted")
 
 // broadcast does what facilitators do: it tries a call before it pays for it, and returns when it is in a block. It may run

@@ -13,10 +13,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 )
 
-// object is a JSON object.
 type object = map[string]any
 
-// payment is a signed payment of the price.
 type payment struct {
 	chain.Authorization
 	buyer *ecdsa.PrivateKey

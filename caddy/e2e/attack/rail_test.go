@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"context"
 	"math/big"
 	"net/http"
 	"strconv"
@@ -18,7 +17,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // honest is how many buyers come during an attack.
@@ -32,17 +30,6 @@ func TestForgedPaymentsDoNotShutTheRail(t *testing.T) {
 	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
 	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	s.requireAllPay(s.storm(forgeries, func(payment) {}), node.BuyerV2)
-}
-
-// The same against a rail that has a second facilitator to fall back on.
-func TestForgedPaymentsDoNotShutARailWithTwoFacilitators(t *testing.T) {
-	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, honest)
-	first := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
-	second := node.StartFacilitator(t, m.chain.URL, m.chain.Payer)
-	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{first, second}})
-	s.requireAllPay(s.storm(forgeries, func(payment) {}), node.BuyerV1)
 }
 
 // Somebody without money has found payments, well formed and well signed, over which the facilitator broods for ever.
@@ -70,69 +57,6 @@ func TestPaymentsThatHangTheFacilitatorDoNotShutTheRail(t *testing.T) {
 		attack.work.Go(func() { s.forge(attack, 2, p, "192.0.2."+strconv.Itoa(n)) })
 	}
 	s.requireAllPay(attack, node.BuyerV2)
-}
-
-// Somebody without money goes on and on from one address, while the facilitator has trouble. That has an end like all attempts.
-func TestForgedPaymentsAreLimitedThoughTheFacilitatorFails(t *testing.T) {
-	t.Parallel()
-	m := openMarket(t, chain.BaseSepolia, 1)
-	facilitator := payoffertest.NewFacilitator(t)
-	facilitator.Script(payoffertest.CallVerify, reply{Status: http.StatusInternalServerError, Body: "boom"})
-	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
-	var last int
-	for range 12 {
-		var err error
-		last, err = s.payFrom(t.Context(), 2, s.sign(s.stranger()), "203.0.113.1")
-		require.NoError(t, err)
-	}
-	require.Equal(t, http.StatusTooManyRequests, last)
-	status, err := s.payFrom(t.Context(), 2, s.sign(s.stranger()), "203.0.113.2")
-	require.NoError(t, err)
-	require.NotEqual(t, http.StatusTooManyRequests, status, "others are not")
-}
-
-// A stranger sends payments in the name of somebody else, which the facilitator is a long time to refuse. They stand in nobody's
-// way, and leave nobody in doubt.
-func TestAStrangerDoesNotSpeakForAPayer(t *testing.T) {
-	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 1)
-	var forged sync.Map
-	official := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
-	facilitator := m.proxy(official, func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
-		if _, known := forged.Load(common.HexToHash(readPayment(body).Nonce)); known {
-			<-r.Context().Done()
-		}
-		return r.Context().Err() != nil
-	})
-	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
-	victim := s.buyer()
-	ctx, leave := context.WithCancel(t.Context())
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer leave()
-	for name, spoil := range map[string]func(*payment){
-		"by another key":        func(*payment) {},
-		"by a contract wallet":  wallet,
-		"by a deployed wallet":  func(p *payment) { p.signature = "0x" + strings.Repeat("01", 66) },
-		"with a name to occupy": func(p *payment) { wallet(p); p.id = "another-purchase-0001" },
-	} {
-		p := s.sign(s.stranger(), func(a *chain.Authorization) { a.From = chain.Address(victim) })
-		spoil(&p)
-		forged.Store(p.Nonce, true)
-		work.Go(func() {
-			status, err := s.payFrom(ctx, 2, p, "203.0.113.1")
-			assert.True(t, err != nil || status != http.StatusOK, "%s: taken", name)
-		})
-	}
-	for n := range 2 {
-		p := s.sign(victim)
-		p.id = []string{"", "another-purchase-0001"}[n]
-		a := s.pay(p)
-		require.NoError(t, a.err)
-		require.Equal(t, http.StatusOK, a.status, a.text)
-		require.Len(t, s.charges(s.payee, victim), n+1)
-	}
 }
 
 // wallet makes the signature a well-formed one of a contract wallet (ERC-6492): the address of its factory, what to call there,

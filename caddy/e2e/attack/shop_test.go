@@ -112,11 +112,7 @@ func (s *shop) open() {
 
 // railReport is what the shop reports of a rail.
 type railReport struct {
-	Rail, ObservedThrough string
-	Claimed               struct {
-		Count        int64
-		AmountAtomic string
-	}
+	ObservedThrough string
 }
 
 // received asks for the report of what was received.

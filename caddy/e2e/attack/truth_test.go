@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -225,87 +224,13 @@ func TestAShopThatHasJustStartedDeniesNoCharge(t *testing.T) {
 	}
 }
 
-// A buyer comes with an authorization whose time is over. A block from before that may still turn up with it, so that it is dead
-// when the chain is past it and not before.
-func TestAnExpiredAuthorizationIsDeadWhenTheChainIsPastIt(t *testing.T) {
-	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 2)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
-	m.chain.Pause()
-	expired := func(rpc string) (*shop, payment) {
-		s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", rpc, []string{facilitator}})
-		end := time.Now().Unix() + 1
-		p := s.sign(s.buyer(), func(a *chain.Authorization) { a.ValidBefore = end })
-		s.eventually("the authorization has expired", func() bool { return time.Now().Unix() > end })
-		return s, p
-	}
-	blind, p := expired("off")
-	requireNotKnown(t, "without a chain", blind.follow(p, decided))
-
-	s, p := expired(m.chain.URL)
-	first := s.pay(p)
-	require.NoError(t, first.err)
-	assert.Equal(t, http.StatusServiceUnavailable, first.status, first.text)
-	assert.False(t, first.deniesCharge(), first.text)
-	m.chain.Finalize(t)
-	answers := s.follow(p, func(a answer) bool { return a.status == http.StatusPaymentRequired })
-	assert.Equal(t, http.StatusPaymentRequired, answers[len(answers)-1].status, answers[len(answers)-1].text)
-	require.Empty(t, s.charges(s.payee, p.buyer))
-}
-
-// A facilitator settles, and then says that it never let the shop in. The buyer was charged, and is told so when the chain shows
-// it; a payment signed anew is not sent.
-func TestAFacilitatorThatSettledAndShutsTheDoorIsNotBelieved(t *testing.T) {
-	t.Parallel()
-	m := openMarket(t, chain.BaseSepolia, 6)
-	doors := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}
-	for _, rpc := range []string{m.chain.URL, "off"} {
-		facilitator := payoffertest.NewFacilitator(t)
-		facilitator.OnBroadcast(m.settle)
-		s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", rpc, []string{facilitator.URL()}})
-		for _, door := range doors {
-			facilitator.Script(payoffertest.CallSettle, reply{Status: door, Body: "{}"})
-			name := fmt.Sprintf("%d, rpc %s", door, rpc)
-			p := s.sign(s.buyer())
-			first, anew := s.pay(p), s.pay(s.sign(p.buyer))
-			charges := s.charges(s.payee, p.buyer)
-			require.Len(t, charges, 1, "the facilitator settles one")
-			assert.Equal(t, http.StatusServiceUnavailable, first.status, "%s: %s", name, first.text)
-			assert.False(t, first.deniesCharge(), "%s: %s", name, first.text)
-			requireInTheWay(t, name, anew, p)
-			if rpc != "off" {
-				requireTruth(t, name, s.follow(p, decided), charges[0])
-			}
-		}
-	}
-}
-
-// requireInTheWay requires the answer to a payment that is not sent because of one that is not decided: final, with its name.
-func requireInTheWay(t *testing.T, name string, a answer, open payment) {
+// requireConflict requires the answer to a payment that is not sent because of one that is not decided: final, with its name.
+func requireConflict(t *testing.T, name string, a answer, open payment) {
 	t.Helper()
 	require.NoError(t, a.err)
 	require.Equal(t, http.StatusConflict, a.status, "%s: %s", name, a.text)
 	require.False(t, a.again, "%s: the buyer is asked to send the second payment again: %s", name, a.text)
 	require.Equal(t, open.nonce(), strings.ToLower(a.intent), "%s: %s", name, a.text)
-}
-
-// A facilitator takes the money when it is asked to verify, and says that the payment is no good.
-func TestAFacilitatorThatSettlesWhileItVerifiesIsNotBelieved(t *testing.T) {
-	t.Parallel()
-	m := openMarket(t, chain.BaseSepolia, 2)
-	rogue := m.rogue("invalid_exact_evm_nonce_already_used", true)
-	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
-	p := s.sign(s.buyer())
-	answers := s.follow(p, decided)
-	charges := s.charges(s.payee, p.buyer)
-	require.Len(t, charges, 1, "the facilitator did not settle")
-	requireTruth(t, "with a chain", answers, charges[0])
-
-	blind := openShop(m, m.payee(), unlimited, rail{"base-sepolia", "off", []string{rogue}})
-	p = blind.sign(blind.buyer())
-	requireNotKnown(t, "without a chain", blind.follow(p, decided))
-	require.Len(t, blind.charges(blind.payee, p.buyer), 1)
 }
 
 // rogue is a facilitator that settles whatever it is asked to verify, and refuses it for a reason, when it is in a block if it

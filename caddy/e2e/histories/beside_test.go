@@ -107,26 +107,11 @@ type line struct {
 
 func (l line) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
-	stop := context.AfterFunc(l.life, cancel)
+	context.AfterFunc(l.life, cancel)
 	l.delay()
 	response, err := l.RoundTripper.RoundTrip(request.WithContext(ctx))
-	if err != nil {
-		stop()
-		cancel()
-		return nil, err
+	if err == nil {
+		l.delay()
 	}
-	l.delay()
-	response.Body = &lineBody{response.Body, func() { stop(); cancel() }}
-	return response, nil
-}
-
-// lineBody gives the connection back when it was read.
-type lineBody struct {
-	io.ReadCloser
-	closed func()
-}
-
-func (b *lineBody) Close() error {
-	defer b.closed()
-	return b.ReadCloser.Close()
+	return response, err
 }

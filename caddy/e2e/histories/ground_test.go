@@ -10,7 +10,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -133,11 +132,4 @@ func transferCall(t *testing.T, s payoffertest.Settlement) ([]byte, error) {
 		return nil, err
 	}
 	return a.Call(t, signature), nil
-}
-
-// register prepares the ledger for an offer.
-func register(t *testing.T, l *ledger.Ledger, account ledger.Account) {
-	t.Helper()
-	require.NoError(t, l.Open(t.Context()))
-	require.NoError(t, l.Register(t.Context(), account))
 }

@@ -21,8 +21,7 @@ import (
 // seedVariable is the environment variable that names the one history to be played.
 const seedVariable = "HISTORY"
 
-// fixed are histories that went wrong once: in the first one the payer's payments were forgotten with one that was
-// suspended while the chain could not be read.
+// fixed are histories that went wrong once.
 var fixed = []uint64{12594626181320557109}
 
 // together is how many histories share a ground: chains grow slow with their length.
@@ -63,7 +62,6 @@ func seeds(t *testing.T) (seeds []uint64) {
 	return seeds
 }
 
-// play plays one history.
 func play(t *testing.T, g *ground, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, g, seed)

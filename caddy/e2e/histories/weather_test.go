@@ -55,7 +55,9 @@ func (w *world) storm(ctx context.Context) {
 // release lets the facilitators go on that hang, at a random time.
 func (w *world) release() {
 	if pause(w.over, w.dice(6).between(time.Second, 10*time.Minute)) {
-		w.unblock()
+		for _, f := range w.facilitators {
+			f.Release()
+		}
 	}
 }
 
@@ -67,17 +69,11 @@ func (w *world) rain() {
 	}
 }
 
-func (w *world) unblock() {
-	for _, f := range w.facilitators {
-		f.Release()
-	}
-}
-
 // heal lets the facilitators do what they are asked.
 func (w *world) heal() {
 	for _, f := range w.facilitators {
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{})
 		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{})
+		f.Release()
 	}
-	w.unblock()
 }

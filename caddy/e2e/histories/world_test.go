@@ -108,7 +108,6 @@ func newWorld(t *testing.T, g *ground, seed uint64) *world {
 // bubbleBegin is the time at which every bubble begins.
 var bubbleBegin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// now is the time of the history, which is that of the chain.
 func (w *world) now() time.Time { return time.Now().Add(w.offset) }
 
 // pause lets time pass, and reports false when ctx ended before.
@@ -142,7 +141,8 @@ func (w *world) open(l *life) {
 		l.Context, l.end = context.WithCancel(context.Background())
 		l.book, err = w.books(w.now)
 		require.NoError(w.t, err)
-		register(w.t, l.book, ledger.Account{Offer: w.offer, ID: usdc.Account(), Rail: usdc.Name(), Testnet: network.Test})
+		require.NoError(w.t, l.book.Open(w.t.Context()))
+		require.NoError(w.t, l.book.Register(w.t.Context(), ledger.Account{Offer: w.offer, ID: usdc.Account(), Rail: usdc.Name(), Testnet: network.Test}))
 	}
 	p := &process{life: l}
 	loops, unload := context.WithCancel(l)
@@ -186,7 +186,6 @@ func (w *world) moment() *dice { return w.dice(uint64(time.Now().UnixNano())) }
 // travel is how long a message is under way to or from a facilitator.
 func (w *world) travel() { time.Sleep(w.moment().between(time.Millisecond, 1500*time.Millisecond)) }
 
-// current is the process that serves now, or nil.
 func (w *world) current() *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,7 +241,6 @@ func (w *world) close() {
 	require.NoError(w.t, w.process.book.Close())
 }
 
-// keyless is a signer before it has a key.
 type keyless struct{}
 
 func (keyless) Sign(any) string { return "" }

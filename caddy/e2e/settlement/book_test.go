@@ -83,14 +83,6 @@ func (b *book) SettleIntent(ctx context.Context, key ledger.IntentKey, transacti
 	return b.around("SettleIntent", func() error { return b.Ledger.SettleIntent(ctx, key, transaction, answer, evidence) })
 }
 
-func (b *book) RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error {
-	return b.around("RefuseIntent", func() error { return b.Ledger.RefuseIntent(ctx, key, reason) })
-}
-
-func (b *book) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
-	return b.around("NoteIntent", func() error { return b.Ledger.NoteIntent(ctx, key, owner, lease, transaction, reason) })
-}
-
 func (b *book) WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error {
 	return b.around("WithdrawIntent", func() error { return b.Ledger.WithdrawIntent(ctx, key, owner) })
 }

@@ -106,28 +106,3 @@ func TestAClaimIsProvenOrTakenBackByTheChain(t *testing.T) {
 	s.requireDead(lie, "authorization_expired")
 	s.requireAgreement(1, 0)
 }
-
-// A node of another chain proves nothing.
-func TestANodeOfAnotherChainMakesNoReceipt(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, longTimeout)
-	honest := s.service
-	liar := startLiar(t, s.chain.URL, "0x1")
-	service, evm := s.serve(cents, s.payee, liar)
-	s.service = service
-	p := s.payment(s.chain.Buyers[0])
-
-	outcome := s.pay(p)
-	require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
-	require.Equal(t, "claimed", outcome.Evidence)
-	require.Equal(t, "wrong_chain", evm.Health().LastError)
-	require.True(t, evm.Health().Blind)
-	s.resolve(soon)
-	rows, err := s.book.Receipts(t.Context(), offerID, 0, 100)
-	require.NoError(t, err)
-	require.Empty(t, rows)
-
-	s.service = honest
-	s.resolve(soon)
-	s.requireAgreement(1, 0)
-}

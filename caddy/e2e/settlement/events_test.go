@@ -1,8 +1,8 @@
 package settlement
 
 import (
+	"math/big"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -165,35 +165,6 @@ func TestASettlementThatMovedToAnotherBlockStaysSettled(t *testing.T) {
 	require.Equal(t, before[0].Version, s.receipts()[0].Version, "nobody is told of a payment twice")
 }
 
-// What happened under a former address goes on being resolved: the intent is the payer's only way to an answer, and
-// keeps its other payments waiting.
-func TestAnOpenPaymentToAFormerAddressIsStillResolved(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, longTimeout)
-	p := s.payment(s.chain.Buyers[0])
-	s.facilitator.Script(payoffertest.CallSettle, reply{Fault: payoffertest.FaultCloseActed})
-	s.requireOpen(p)
-	transaction := s.awaitTransfers(1)[0].Tx
-
-	s.service, _ = s.serve(cents, newAddress(t), s.chain.URL)
-	s.resolve(soon)
-	s.requirePaid(p, transaction)
-	s.requireAgreement(1, 0)
-}
-
-func TestAnObserverThatStartsAnewMakesReceiptsFinal(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, longTimeout)
-	p := s.payment(s.chain.Buyers[0])
-	require.Equal(t, x402.Settled, s.pay(p).Status)
-	s.chain.Finalize(t)
-	s.clock.pass(time.Hour)
-	_, evm := s.serve(cents, s.payee, s.chain.URL)
-	require.NoError(t, evm.Poll(t.Context()))
-	require.True(t, s.receipts()[0].Final)
-	s.requireAgreement(1, 0)
-}
-
 // reorganize replaces the newest block, in which a payment was made.
 func (s *shop) reorganize(p payment) {
 	s.Helper()
@@ -218,4 +189,35 @@ func (s *shop) requireDropped(count int) {
 		}
 	}
 	require.Equal(s, count, dropped)
+}
+
+// A payer may spend the nonce of the authorization on a smaller payment to the same address. That is no payment of the
+// price, and becomes a definite no with its block.
+func TestANonceSpentOnLessIsNoPaymentOfThePrice(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	p := s.payment(s.chain.Buyers[0])
+	less := p.Authorization
+	less.Value = 1
+	_, err := s.chain.Send(s.chain.USDC, less.Call(t, less.Sign(t, p.buyer)))
+	require.NoError(t, err)
+	s.chain.Mine(t, 1)
+	s.requireOpen(p)
+	s.resolve(soon)
+	s.requireOpen(p)
+	s.book.requireIntent(t, p, ledger.IntentSettling)
+
+	for range 3 { // until it has read that block twice
+		require.NoError(t, s.evm.Poll(t.Context()))
+	}
+	s.resolve(soon)
+	unpaid := s.pay(p) // for all that is known it was used before the receipts began
+	require.Equal(t, x402.Conflict, unpaid.Status, "%+v", unpaid)
+	require.Zero(t, unpaid.RetryAfter)
+	s.book.requireOpenIntents(t, 0)
+	require.Zero(t, s.chain.BalanceOf(t, s.payee).Cmp(big.NewInt(1)))
+
+	// The payer is free to pay.
+	outcome := s.pay(s.payment(p.buyer))
+	require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
 }

@@ -70,30 +70,6 @@ func TestAClientThatLeavesLosesNothing(t *testing.T) {
 	}
 }
 
-// A ledger may refuse to write at any time. Nothing is sent that it does not know of.
-func TestALedgerThatRefusesBeforeTheSettlementStopsIt(t *testing.T) {
-	t.Parallel()
-	// Whether a payment was sent before is known to the ledger alone.
-	for method, want := range map[string]x402.Status{"Look": x402.Open, "InsertIntent": x402.Unavailable} {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			s := openShop(t, longTimeout)
-			p := s.payment(s.chain.Buyers[0])
-			s.book.on(method, refuse)
-			outcome := s.pay(p)
-			require.Equal(t, want, outcome.Status, "%+v", outcome)
-			require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
-			s.requireAgreement(0, 0)
-			s.book.requireUnknown(t, p)
-
-			s.book.on(method, nil)
-			outcome = s.pay(p)
-			require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
-			s.requireAgreement(1, 0)
-		})
-	}
-}
-
 // An intent that was committed although the ledger reported a failure was not sent: it is taken back before the buyer is
 // answered, and where the ledger refuses that too, it is settled later, once.
 func TestAnIntentWhoseCommitSeemedToFailIsSettledOnce(t *testing.T) {
@@ -163,72 +139,6 @@ func TestARecordWhoseCommitSeemedToFailIsOneReceipt(t *testing.T) {
 	s.requirePaid(p, transaction)
 	s.requireAgreement(1, 0)
 	require.EqualValues(t, 1, s.receipts()[0].Version)
-}
-
-// Without a readable chain nobody else could tell that the payment was settled: the claim is written as soon as the
-// ledger takes it.
-func TestAClaimThatTheLedgerRefusesIsWrittenLater(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, longTimeout)
-	s.service, _ = s.serve(cents, s.payee, "http://127.0.0.1:9") // nobody listens there
-	p := s.payment(s.chain.Buyers[0])
-	s.book.on("SettleIntent", refuse)
-	transaction := s.paidFirst(p)
-	s.book.requireIntent(t, p, ledger.IntentSettling)
-
-	s.book.on("SettleIntent", nil)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	require.NoError(t, s.service.Wait(ctx))
-	s.book.requireIntent(t, p, ledger.IntentSettled)
-	s.requirePaid(p, transaction)
-}
-
-// What cannot be written about an open payment leaves it open, until the lease has expired.
-func TestALedgerThatRefusesToNoteLeavesThePaymentOpen(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]struct {
-		method string
-		reply  reply
-	}{
-		"an unknown outcome":      {"NoteIntent", reply{Status: 500, Body: "boom", Idle: true}},
-		"that nothing was sent":   {"WithdrawIntent", reply{Status: 403, Body: "{}", Idle: true}},
-		"an outcome after acting": {"NoteIntent", reply{Status: 500, Body: "boom"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openShop(t, longTimeout)
-			p := s.payment(s.chain.Buyers[0])
-			s.book.on(answer.method, refuse)
-			s.facilitator.Script(payoffertest.CallSettle, answer.reply, reply{})
-			s.requireOpen(p)
-			s.book.requireOpenIntents(t, 1)
-
-			s.book.on(answer.method, nil)
-			s.resolve(late)
-			s.requirePaid(p, s.awaitTransfers(1)[0].Tx)
-			s.requireAgreement(1, 0)
-		})
-	}
-}
-
-func TestALedgerThatRefusesTheDefiniteNoAnswersItLater(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, longTimeout)
-	p := s.payment(s.chain.Buyers[0])
-	s.facilitator.Script(payoffertest.CallSettle, reply{Reason: "invalid_exact_evm_transaction_failed"})
-	s.requireOpen(p)
-	s.expire()
-	s.chain.Finalize(t)
-	s.book.on("RefuseIntent", refuse)
-	s.resolve(late)
-	s.clock.pass(late)
-	s.requireOpen(p)
-
-	s.book.on("RefuseIntent", nil)
-	s.resolve(late)
-	s.requireDead(p, "authorization_expired")
-	s.requireAgreement(0, 0)
 }
 
 func refuse() error { return errRefused }

@@ -67,33 +67,6 @@ func TestTwoChainsAreSettledAndReceiptedApart(t *testing.T) {
 	celo.requireAgreement(1, 0)
 }
 
-// The same nonce of the same payer is another authorization on another chain.
-func TestTheSameNonceOnAnotherChainIsAnotherPayment(t *testing.T) {
-	t.Parallel()
-	sepolia, celo, onSepolia, onCelo := openTwo(t)
-	onCelo = celo.sign(onSepolia.Nonce, onCelo.buyer)
-	sepolia.paidFirst(onSepolia)
-	celo.paidFirst(onCelo)
-	sepolia.requireAgreement(1, 0)
-	celo.requireAgreement(1, 0)
-}
-
-func TestAnAuthorizationForOneChainPaysNothingOnAnother(t *testing.T) {
-	t.Parallel()
-	sepolia, celo, onSepolia, _ := openTwo(t)
-	moved := onSepolia
-	moved.Network = chain.Celo // but signed for the other
-	moved.encode(t)
-	outcome := celo.pay(moved)
-	require.Equal(t, x402.Refused, outcome.Status, "%+v", outcome)
-	require.Equal(t, "invalid_exact_evm_signature", outcome.Reason)
-	celo.book.requireUnknown(t, moved)
-	for _, s := range []*shop{sepolia, celo} {
-		require.Empty(t, s.facilitator.Calls(payoffertest.CallVerify))
-		s.requireAgreement(0, 0)
-	}
-}
-
 // A buyer whose payment is open on one chain must not be charged on the other one.
 func TestAnOpenPaymentOnOneChainHoldsThePayersOtherChain(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,6 @@ func TestWhatCannotBeAPaymentCostsNothing(t *testing.T) {
 	changed := func(change func(*chain.Authorization)) (string, string) { return v2(signedV2(t, good, change).payload) }
 	raw := func(value string) (string, string) { return "PAYMENT-SIGNATURE", value }
 	both := func(name, value string) [2]string { return [2]string{name, value} }
-	other := newAddress(t)
 	badTwin := good
 	badTwin.signature = twin(good)
 	badTwin.encode(t)
@@ -92,40 +91,15 @@ func TestWhatCannotBeAPaymentCostsNothing(t *testing.T) {
 		reason string
 	}{
 		"too little":       {both(changed(func(a *chain.Authorization) { a.Value-- })), 402, "invalid_exact_evm_payload_authorization_value_mismatch"},
-		"too much":         {both(changed(func(a *chain.Authorization) { a.Value++ })), 402, "invalid_exact_evm_payload_authorization_value_mismatch"},
-		"another payee":    {both(v2(replaced(t, signedV2(t, good, func(a *chain.Authorization) { a.To = other }), `"payTo":"`+other.Hex(), `"payTo":"`+s.payee.Hex()))), 402, "invalid_exact_evm_recipient_mismatch"},
-		"another payTo":    {both(v2(replaced(t, good, `"payTo":"`+s.payee.Hex(), `"payTo":"`+other.Hex()))), 402, "invalid_payment_requirements"},
-		"another price":    {both(v2(replaced(t, good, `"amount":"42000000"`, `"amount":"1"`))), 402, "invalid_payment_requirements"},
-		"another scheme":   {both(v2(replaced(t, good, `"scheme":"exact"`, `"scheme":"upto"`))), 402, "invalid_payment_requirements"},
-		"another network":  {both(v2(replaced(t, good, "eip155:84532", "eip155:8453"))), 402, "invalid_payment_requirements"},
-		"another asset":    {both(v2(replaced(t, good, `"asset":"`+chain.USDC.Hex(), `"asset":"`+chain.Celo.USDC.Hex()))), 402, "invalid_payment_requirements"},
 		"another chain id": {both(changed(func(a *chain.Authorization) { a.Network.ID = 8453 })), 402, "invalid_exact_evm_signature"},
-		"another token":    {both(changed(func(a *chain.Authorization) { a.Network.Token = "USD Coin" })), 402, "invalid_exact_evm_signature"},
 		"expired":          {both(changed(func(a *chain.Authorization) { a.ValidBefore = now.Add(-time.Hour).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_before"},
-		"nearly expired":   {both(changed(func(a *chain.Authorization) { a.ValidBefore = now.Add(2 * time.Second).Unix() })), 503, "invalid_exact_evm_payload_authorization_valid_before"},
-		"valid for a day":  {both(changed(func(a *chain.Authorization) { a.ValidBefore = now.Add(24 * time.Hour).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_before"},
 		"not yet valid":    {both(changed(func(a *chain.Authorization) { a.ValidAfter = now.Add(time.Hour).Unix() })), 402, "invalid_exact_evm_payload_authorization_valid_after"},
-		"another signer":   {both(changed(func(a *chain.Authorization) { a.From = other })), 402, "invalid_exact_evm_signature"},
 		"a high s":         {both(v2(badTwin.payload)), 402, "invalid_exact_evm_signature"},
-		"v1, unknown name": {both(v1(payloadV1(t, good, "eip155:84532"))), 402, "invalid_payment_requirements"},
 
-		"nothing":               {both(raw("")), 400, ""},
-		"no base64":             {both(raw("%%%")), 400, ""},
 		"truncated base64":      {both(raw(standard(good.payload)[:801])), 400, ""},
-		"truncated JSON":        {both(v2(good.payload[:600])), 400, "invalid_payload"},
-		"JSON and more":         {both(v2(append(bytes.Clone(good.payload), "{}"...))), 400, "invalid_payload"},
 		"deep JSON":             {both(v2([]byte(strings.Repeat("[", 5000)))), 400, "invalid_payload"},
-		"deep extensions":       {both(v2(replaced(t, good, `"x402Version":2`, `"x402Version":2,"extensions":`+strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100)))), 400, "invalid_payload"},
-		"no object":             {both(v2([]byte(`"pay"`))), 400, "invalid_payload"},
-		"version 3":             {both(v2(replaced(t, good, `"x402Version":2`, `"x402Version":3`))), 400, "invalid_payload"},
-		"version 2 as 1":        {both(v2(replaced(t, good, `"x402Version":2`, `"x402Version":1`))), 402, "invalid_payment_requirements"},
-		"version 1 as 2":        {both(v2(bytes.Replace(payloadV1(t, good, "base-sepolia"), []byte(`"x402Version":1`), []byte(`"x402Version":2`), 1))), 400, "invalid_payload"},
 		"a number as an amount": {both(v2(replaced(t, good, `"value":"42000000"`, `"value":42000000`))), 400, "invalid_payload"},
-		"a negative amount":     {both(v2(replaced(t, good, `"value":"42000000"`, `"value":"-42000000"`))), 400, "invalid_payload"},
 		"two nonces":            {both(v2(replaced(t, good, `"nonce":`, `"nonce":"0x00","nonce":`))), 400, "invalid_payload"},
-		"a nonce in capitals":   {both(v2(replaced(t, good, `"nonce":`, `"Nonce":`))), 400, "invalid_payload"},
-		"a short signature":     {both(v2(replaced(t, good, good.signature.String(), good.signature.String()[:130]))), 400, "invalid_payload"},
-		"a 12 KiB header":       {both(raw(strings.Repeat("A", 12<<10))), 400, "invalid_payload"},
 		"a 1 MiB header":        {both(raw(strings.Repeat("A", 1<<20))), 431, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestOfficialVerifierTakesOffersAndReceiptsAlsoAfterARotation(t *testing.T) 
 	s.rotateKey("--revoke")
 	out, err = run(t, receipt, "verify", "-")
 	require.Error(t, err)
-	require.Contains(t, out, "it was withdrawn")
+	require.Contains(t, out, "it may have been revoked")
 	now := s.quote()
 	signed.Quote, signed.Body = now.header, now.body
 	require.Contains(t, node.VerifySigned(t, signed, payer).Error, "No verification method found")

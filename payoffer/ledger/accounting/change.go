@@ -8,20 +8,18 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Facts are what is known of a receipt at one time.
+// Facts are the facts of a receipt at one time, as in Receipt.
 type Facts struct {
 	Standing
-	// Asset, Amount, Refunded, USDCents and OccurredAt are as in Receipt.
 	Asset            string
 	Amount, Refunded int64
 	USDCents         *int64
 	OccurredAt       int64
 }
 
-// format writes an amount of the asset for people, as in "42 USD".
+// format returns an amount for people, such as "42 USD".
 func (f Facts) format(atomic int64) string { return offer.UnitOf(f.Asset).Format(atomic) }
 
-// value is what the amount is worth, for people.
 func (f Facts) value() string {
 	if f.USDCents == nil {
 		return "unknown"
@@ -29,51 +27,47 @@ func (f Facts) value() string {
 	return offer.USD(*f.USDCents).Decimal() + " USD"
 }
 
-// valued reports whether the value says more than the amount.
+// valued reports whether the value differs from the amount.
 func (f Facts) valued() bool {
 	return f.Asset != "USD" || f.USDCents == nil || *f.USDCents != f.Amount
 }
 
-// Change is the way of a receipt from one version to the next, in words for people.
+// Change describes the step of a receipt from one version to the next for people.
 type Change struct {
-	Before, After Facts // Before has no Status where the receipt is new
-	// Cause is the sighting's, and ReturnKind how the money went back that it
-	// tells of; empty for none.
-	Cause      string
-	ReturnKind ReturnKind
+	Before, After Facts  // Before has no Status if the receipt is new
+	Cause         string // of the sighting
+	ReturnKind    ReturnKind
 }
 
-// New reports whether nothing was known of the receipt before.
+// New reports whether the receipt is new.
 func (c Change) New() bool { return c.Before.Status == "" }
 
-// Words say what changed, from what to what, as in "amount from 42 USD to 43 USD";
-// "new" of a receipt that is new.
+// Words describe what changed, such as "amount from 42 USD to 43 USD" or "new".
 func (c Change) Words() string {
 	if c.New() {
 		return "new"
 	}
 	b, a := c.Before, c.After
 	var words []string
-	told := func(changed bool, name, from, to string) {
+	add := func(changed bool, name, from, to string) {
 		if changed {
 			words = append(words, name+" from "+from+" to "+to)
 		}
 	}
-	told(a.Status != b.Status, "status", string(b.Status), string(a.Status))
-	told(c.corrected(), "amount", b.format(b.Amount), a.format(a.Amount))
-	told(a.Refunded != b.Refunded, c.returned(), a.format(b.Refunded), a.format(a.Refunded))
-	told(a.value() != b.value() && (a.valued() || b.valued()), "value", b.value(), a.value())
-	told(c.dated(), "date", Timestamp(b.OccurredAt), Timestamp(a.OccurredAt))
-	told(a.EvidenceLevel != b.EvidenceLevel, "evidence", string(b.EvidenceLevel), string(a.EvidenceLevel))
-	told(a.Own != b.Own, "payer", payer(b), payer(a))
-	told(a.Testnet != b.Testnet, "money", network(b), network(a))
+	add(a.Status != b.Status, "status", string(b.Status), string(a.Status))
+	add(c.corrected(), "amount", b.format(b.Amount), a.format(a.Amount))
+	add(a.Refunded != b.Refunded, c.returned(), a.format(b.Refunded), a.format(a.Refunded))
+	add(a.value() != b.value() && (a.valued() || b.valued()), "value", b.value(), a.value())
+	add(c.dated(), "date", Timestamp(b.OccurredAt), Timestamp(a.OccurredAt))
+	add(a.EvidenceLevel != b.EvidenceLevel, "evidence", string(b.EvidenceLevel), string(a.EvidenceLevel))
+	add(a.Own != b.Own, "payer", payer(b), payer(a))
+	add(a.Testnet != b.Testnet, "money", network(b), network(a))
 	if c.Cause == CauseRedacted {
 		words = append(words, "another reference")
 	}
-	return cmp.Or(strings.Join(words, "; "), "entered anew, as it was")
+	return cmp.Or(strings.Join(words, "; "), "entered again without a change")
 }
 
-// corrected reports whether the payment is of another amount than was known before.
 func (c Change) corrected() bool {
 	return c.After.Asset != c.Before.Asset || c.After.Amount != c.Before.Amount
 }
@@ -82,11 +76,9 @@ func (c Change) correction(paid, rail, also string) string {
 	return fmt.Sprintf("Corrected: %s instead of %s by %s", paid, c.Before.format(c.Before.Amount), rail) + also + c.rest()
 }
 
-// dated reports whether money that had arrived has another date: what is on its way
-// is dated anew by whoever sees it arrive.
+// dated reports whether money that had arrived has another date.
 func (c Change) dated() bool { return c.Before.Arrived() && c.After.OccurredAt != c.Before.OccurredAt }
 
-// returned names what went back.
 func (c Change) returned() string {
 	if c.ReturnKind == ReturnReversal {
 		return "taken back"
@@ -108,8 +100,7 @@ func network(f Facts) string {
 	return "real"
 }
 
-// Headline is one line for people: what became of a payment by a rail. Only that of
-// money that is new, or that arrives now, says that it is received.
+// Headline describes the change in one line. It says "received" only for new money.
 func (c Change) Headline(rail string) string {
 	b, a := c.Before, c.After
 	paid := a.format(a.Amount)
@@ -130,10 +121,10 @@ func (c Change) Headline(rail string) string {
 	}
 }
 
-// turn is the headline where the status changed that the books show.
+// turn returns the headline of a change of the status.
 func (c Change) turn(from, to Status, paid, rail string) string {
 	arrived := c.Before.Arrived()
-	after := "" // of what was given up
+	after := ""
 	if from == StatusDropped || from == StatusMoved {
 		after = " after all"
 	}
@@ -170,8 +161,7 @@ func (c Change) turn(from, to Status, paid, rail string) string {
 	}
 }
 
-// wentBack is the headline of a part, or all, that was refunded or taken back, or
-// that was not after all.
+// wentBack returns the headline of a refund or dispute, or of its end.
 func (c Change) wentBack(back int64, paid, rail string) string {
 	a := c.After
 	kind, undone := "refunded", "refund of %s undone"
@@ -188,7 +178,7 @@ func (c Change) wentBack(back int64, paid, rail string) string {
 	return line
 }
 
-// rest says how much of the payment is gone all the same.
+// rest says how much of the payment stays refunded.
 func (c Change) rest() string {
 	if c.After.Refunded == 0 {
 		return ""
@@ -196,7 +186,6 @@ func (c Change) rest() string {
 	return fmt.Sprintf(", %s of it refunded", c.After.format(c.After.Refunded))
 }
 
-// causes are why a change was recorded, for the operator.
 var causes = map[string]string{
 	"entered": "you entered it", "corrected": "you corrected it", "value_stated": "you stated its value",
 	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
@@ -210,10 +199,10 @@ var causes = map[string]string{
 	"replaced": "another transaction spent the same money", "evicted": "the network gave it up",
 }
 
-// Why says why it was recorded, as in "you corrected it".
+// Why returns the reason for the operator, such as "you corrected it".
 func (c Change) Why() string { return cmp.Or(causes[c.Cause], c.Cause) }
 
-// Told is all that there is to tell in a line, as in "new; you entered it".
+// Told returns the words and the reason, such as "new; you entered it".
 func (c Change) Told() string {
 	if why := c.Why(); why != "" {
 		return c.Words() + "; " + why

@@ -6,19 +6,16 @@ import (
 	"strings"
 )
 
-// Place says which sum money stands in.
+// Place is the key of a sum.
 type Place struct {
-	// Offer, Account and Rail are those of the receipts.
 	Offer, Account, Rail string
-	// Currency is that of the money where it is another than the account's own,
-	// as in "EUR"; no sum holds two. Empty for the account's own.
-	Currency string
-	// Standing is a receipt's. Of x402 intents without a receipt Status is
-	// StatusSettling or StatusClaimed, without an evidence level.
+	Currency             string // such as "EUR", if it is not that of the account
+	// Standing of x402 intents without a receipt has StatusSettling or StatusClaimed and no
+	// evidence level.
 	Standing
 }
 
-// Compare orders places.
+// Compare orders keys.
 func (p Place) Compare(other Place) int {
 	return cmp.Or(
 		strings.Compare(p.Offer, other.Offer), strings.Compare(p.Account, other.Account), strings.Compare(p.Rail, other.Rail),
@@ -28,18 +25,14 @@ func (p Place) Compare(other Place) int {
 
 // Sum adds up receipts or intents.
 type Sum struct {
-	// Count is how many there are.
-	Count int64
-	// Amount is what was paid and Refunded what of it went back, in atomic
-	// units.
-	Amount, Refunded int64
-	// USDCents and RefundedCents are the same in US cents, over those whose
-	// value is known; UnknownUSD counts the others.
+	Count            int64
+	Amount, Refunded int64 // in atomic units
+	// USDCents and RefundedCents are the known values in US cents. UnknownUSD is the number
+	// of payments without a known value.
 	USDCents, RefundedCents, UnknownUSD int64
 }
 
-// NewSum is one payment, in atomic units and in US cents, which are nil while
-// its value is unknown.
+// NewSum returns the sum of one payment.
 func NewSum(amount int64, usdCents *int64) Sum {
 	s := Sum{Count: 1, Amount: amount}
 	if usdCents == nil {
@@ -50,7 +43,7 @@ func NewSum(amount int64, usdCents *int64) Sum {
 	return s
 }
 
-// Plus adds sign times b.
+// Plus returns s + sign × b.
 func (s Sum) Plus(b Sum, sign int64) Sum {
 	return Sum{
 		s.Count + sign*b.Count, s.Amount + sign*b.Amount, s.Refunded + sign*b.Refunded,
@@ -58,53 +51,45 @@ func (s Sum) Plus(b Sum, sign int64) Sum {
 	}
 }
 
-// Overflows reports whether a sum that was added to has passed 2^63-1. Its true
-// value is below 2^64, so that only one past the limit reads as negative.
+// Overflows reports whether a sum has exceeded 2^63-1 and so became negative.
 func (s Sum) Overflows() bool {
 	return s.Amount < 0 || s.Refunded < 0 || s.USDCents < 0 || s.RefundedCents < 0
 }
 
-// Large reports whether it overflows, or is so near to it that a few others who add to
-// it at the same time could make it.
+// Large reports whether a sum is so large that concurrent additions could overflow.
 func (s Sum) Large() bool {
 	return s.Overflows() || max(s.Amount, s.Refunded, s.USDCents, s.RefundedCents) > 1<<61
 }
 
-// Total is the sum of everything in one place; the zero Total is none.
+// Total is a sum with its key.
 type Total struct {
 	Place
 	Sum
 }
 
-// Sums are sums, or what is to be added to them.
+// Sums are sums, or changes of them.
 type Sums map[Place]Sum
 
-// Change takes old out of the sums, puts next in, and returns the sums.
+// Change subtracts old, adds next, and returns the sums.
 func (s Sums) Change(old, next Total) Sums {
 	s[old.Place] = s[old.Place].Plus(old.Sum, -1)
 	s[next.Place] = s[next.Place].Plus(next.Sum, 1)
 	return s
 }
 
-// TestCounts reports whether the test money of chains counts, as Standing.Counts
-// asks. testOffer says that all chain rails of the offer are on test networks.
-// From the first real money on, by whatever rail, test money is apart: no sum
-// ever holds both.
+// TestCounts reports whether the test money of chains counts. testOffer says that all chain
+// rails of the offer are on test networks. After the first real money of any rail, test
+// money does not count.
 func TestCounts(totals []Total, testOffer bool) bool {
 	return testOffer && !slices.ContainsFunc(totals, func(t Total) bool { return t.Arrived() && !t.Testnet })
 }
 
-// Counted is what was received, in US cents, less what was refunded.
+// Counted is the money received without refunds, in US cents.
 type Counted struct {
-	// Received is the money that counts, and External the part of it that is
-	// not the operator's own. Test is money held on test networks that does not
-	// count.
-	Received, External, Test int64
-	// Payments and ExternalPayments are how many payments Received and External
-	// are of.
-	Payments, ExternalPayments int64
-	// Partial says that the value of some of it is not known.
-	Partial bool
+	Received, External         int64 // what counts, and customer payments of it
+	Test                       int64 // of test networks, not counted
+	Payments, ExternalPayments int64 // the numbers of payments in Received and External
+	Partial                    bool  // some values are unknown
 }
 
 // Count adds up what was received. testCounts is as for Standing.Counts.
@@ -127,22 +112,16 @@ func Count(totals []Total, testCounts bool) (c Counted) {
 	return c
 }
 
-// Money is a number of payments, what they amount to in atomic units of one
-// currency, and their value in US cents.
-type Money struct {
-	Count, Amount, USDCents int64
-	// UnknownUSD is how many payments USDCents leaves out, for nobody knows what
-	// they are worth.
-	UnknownUSD int64
-}
+// Money is a number of payments, their amount in atomic units of one currency, and their
+// value in US cents, without UnknownUSD payments whose value is unknown.
+type Money struct{ Count, Amount, USDCents, UnknownUSD int64 }
 
-// Plus adds other.
+// Plus returns the sum.
 func (m Money) Plus(other Money) Money {
 	return Money{m.Count + other.Count, m.Amount + other.Amount, m.USDCents + other.USDCents, m.UnknownUSD + other.UnknownUSD}
 }
 
-// Net is what was paid and not refunded. A payment that was refunded in whole is
-// counted with what went back.
+// Net returns what was paid and not refunded. Payments refunded in full are not counted.
 func (t Total) Net() Money {
 	net := Money{t.Count, t.Amount - t.Refunded, t.USDCents - t.RefundedCents, t.UnknownUSD}
 	if t.Status == StatusRefunded {
@@ -151,9 +130,8 @@ func (t Total) Net() Money {
 	return net
 }
 
-// Returned is what was refunded, in whole or in part. The sums do not tell how
-// many payments went back in part: these are not counted, and UnknownUSD may be
-// too high where there are any.
+// Returned returns what was refunded. It counts only payments refunded in full, and
+// UnknownUSD may be too high if others were refunded in part.
 func (t Total) Returned() Money {
 	back := Money{Amount: t.Refunded, USDCents: t.RefundedCents}
 	if t.Refunded > 0 {

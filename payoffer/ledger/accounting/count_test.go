@@ -2,7 +2,6 @@ package accounting_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,17 +52,6 @@ func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
 	require.Equal(t, confirmed(false, accounting.LevelSigned, accounting.LevelProvider, accounting.LevelChain, accounting.LevelManual), real)
 	require.Equal(t, confirmed(true, accounting.LevelChain), testCounts)
 	require.Equal(t, confirmed(true, accounting.LevelSigned, accounting.LevelProvider, accounting.LevelManual), test, "a checkout in test mode never counts")
-}
-
-// TestMoneyIsHeldOrSeenOrNeither: nothing stands in two columns of a rail.
-func TestMoneyIsHeldOrSeenOrNeither(t *testing.T) {
-	for _, status := range allStatuses {
-		for _, level := range allLevels {
-			s := accounting.Standing{Status: status, EvidenceLevel: level}
-			require.False(t, s.Held() && s.Seen(), "%+v", s)
-			require.Equal(t, status == accounting.StatusSeen || status == accounting.StatusConfirmed, s.Held() || s.Seen(), "%+v", s)
-		}
-	}
 }
 
 func total(level accounting.EvidenceLevel, cents int64, change ...func(*accounting.Total)) accounting.Total {
@@ -191,11 +179,6 @@ func TestOnlyWhatChangesTheBooksIsATransition(t *testing.T) {
 	}
 }
 
-func TestASumOfUnknownValueSaysSo(t *testing.T) {
-	require.Equal(t, accounting.Sum{Count: 1, Amount: 7, UnknownUSD: 1}, accounting.NewSum(7, nil))
-	require.Equal(t, accounting.Sum{Count: 1, Amount: 7, USDCents: 0}, accounting.NewSum(7, ptr(int64(0))))
-}
-
 func TestASumPastItsBoundIsFound(t *testing.T) {
 	one := accounting.Sum{Amount: 1, Refunded: 1, USDCents: 1, RefundedCents: 1}
 	require.False(t, one.Overflows())
@@ -203,22 +186,4 @@ func TestASumPastItsBoundIsFound(t *testing.T) {
 		require.False(t, full.Overflows())
 		require.True(t, full.Plus(one, 1).Overflows())
 	}
-}
-
-func TestPlacesHaveOneOrder(t *testing.T) {
-	standing := func(s accounting.Status, l accounting.EvidenceLevel, own, testnet bool) accounting.Standing {
-		return accounting.Standing{Status: s, EvidenceLevel: l, Own: own, Testnet: testnet}
-	}
-	sorted := []accounting.Place{
-		{"a", "a", "a", "", standing("a", "a", false, false)}, {"a", "a", "a", "", standing("a", "a", false, true)},
-		{"a", "a", "a", "", standing("a", "a", true, false)}, {"a", "a", "a", "", standing("a", "b", false, false)},
-		{"a", "a", "a", "", standing("b", "a", false, false)}, {"a", "a", "b", "", standing("a", "a", false, false)},
-		{"a", "b", "a", "", standing("a", "a", false, false)}, {"a", "b", "a", "EUR", standing("a", "a", false, false)}, {"b", "a", "a", "", standing("a", "a", false, false)},
-	}
-	sightings.Permute(slices.Clone(sorted[:6]), func(order []accounting.Place) {
-		slices.SortFunc(order, accounting.Place.Compare)
-		require.Equal(t, sorted[:6], order)
-	})
-	require.True(t, slices.IsSortedFunc(sorted, accounting.Place.Compare))
-	require.Zero(t, sorted[0].Compare(sorted[0]))
 }

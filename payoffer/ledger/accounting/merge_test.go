@@ -82,10 +82,6 @@ func TestStatusFollowsTheFacts(t *testing.T) {
 	}
 }
 
-func TestReturnsOfAnUnknownPaymentMakeNoRow(t *testing.T) {
-	require.Zero(t, sightings.Fold([]accounting.Sighting{sightings.Returned("pi_1", accounting.Return{ID: "re_1", Kind: accounting.ReturnRefund, Amount: 1, Gone: true})}))
-}
-
 func TestLessTrustedWordsMoveNothing(t *testing.T) {
 	entered := sightings.Card("sale", accounting.StatusConfirmed)
 	entered.EvidenceLevel, entered.Amount = accounting.LevelManual, 9_999
@@ -153,16 +149,6 @@ func TestAnEntryGivesWayToWhatProvesThePayment(t *testing.T) {
 	}
 }
 
-func TestViaAndOwnAreOnlyAdded(t *testing.T) {
-	labelled, plain := sightings.Chain("0xa", accounting.StatusSeen), sightings.Chain("0xa", accounting.StatusConfirmed)
-	labelled.Via, labelled.Own = "x402", true
-	for _, order := range [][]accounting.Sighting{{labelled, plain}, {plain, labelled}} {
-		r := sightings.Fold(order)
-		require.Equal(t, "x402", r.Via)
-		require.True(t, r.Own)
-	}
-}
-
 func TestANonceIsOnlyAdded(t *testing.T) {
 	plain, other := sightings.Chain("0xa", accounting.StatusSeen), sightings.Chain("0xa", accounting.StatusConfirmed)
 	final, nonce := plain, other
@@ -207,14 +193,4 @@ func TestRefundsNeverOverflow(t *testing.T) {
 	s.Amount, s.USDCents = 3, ptr(int64(100))
 	s.Returns = []accounting.Return{{ID: "re_1", Kind: accounting.ReturnRefund, Amount: 1, Gone: true}}
 	require.EqualValues(t, 33, sightings.Fold([]accounting.Sighting{s}).RefundedCents)
-}
-
-// A chain's payment that waits may lose its value, as that of a quote which it was
-// mined too late for.
-func TestTheValueOfWhatIsNotConfirmedMayChange(t *testing.T) {
-	seen, later, confirmed := sightings.Chain("0xa", accounting.StatusSeen), sightings.Chain("0xa", accounting.StatusSeen), sightings.Chain("0xa", accounting.StatusConfirmed)
-	seen.USDCents, later.USDCents, confirmed.USDCents = ptr(int64(4_200)), nil, ptr(int64(2_000))
-	require.Nil(t, sightings.Fold([]accounting.Sighting{seen, later}).USDCents)
-	require.Equal(t, ptr(int64(2_000)), sightings.Fold([]accounting.Sighting{seen, confirmed}).USDCents)
-	require.Equal(t, ptr(int64(2_000)), sightings.Fold([]accounting.Sighting{seen, confirmed, seen}).USDCents)
 }

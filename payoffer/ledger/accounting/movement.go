@@ -5,69 +5,56 @@ import (
 	"math/bits"
 )
 
-// MovementKind says what a line of the books is.
+// MovementKind is the kind of a movement.
 type MovementKind string
 
-// The kinds of movements. Amounts are positive for money that came, and negative
-// for money that went back.
+// The kinds of movements. Amounts are positive for money that came, and negative for money
+// that was refunded or disputed.
 const (
-	MovementPayment    MovementKind = "payment"
-	MovementCorrection MovementKind = "correction" // the payment was of another amount than was known before
-	MovementValuation  MovementKind = "valuation"  // its value in dollars was corrected, no money moved
-	MovementRefund     MovementKind = "refund"     // a part went back, or all
-	MovementReversal   MovementKind = "reversal"   // a part was taken back, or all: by a dispute or by the operator
-	MovementDropped    MovementKind = "dropped"    // the payment turned out to be none
-	// A refund that failed or a dispute that was won.
-	MovementRefundUndone   MovementKind = "refund_undone"
-	MovementReversalUndone MovementKind = "reversal_undone"
+	MovementPayment        MovementKind = "payment"
+	MovementCorrection     MovementKind = "correction"      // of the amount of the payment
+	MovementValuation      MovementKind = "valuation"       // of its value in dollars
+	MovementRefund         MovementKind = "refund"          // of a part or all
+	MovementReversal       MovementKind = "reversal"        // a dispute or void, of a part or all
+	MovementDropped        MovementKind = "dropped"         // the payment failed after it had arrived
+	MovementRefundUndone   MovementKind = "refund_undone"   // the refund failed
+	MovementReversalUndone MovementKind = "reversal_undone" // the dispute was won
 )
 
-// Moment is what a receipt amounted to after one of its transitions. At is when the
-// money went back that it tells of, and where that is not said when it was recorded,
-// in Unix seconds.
+// Moment is the state of a receipt after one of its transitions.
 type Moment struct {
 	Status           Status
 	Amount, Refunded int64
 	USDCents         *int64
-	At               int64
-	// Return is the id of the return that was told of, or empty, and ReturnKind
-	// how its money went back.
-	Return     string
-	ReturnKind ReturnKind
+	At               int64      // when the money of the return moved, or else when it was recorded, in Unix seconds
+	Return           string     // the ID of the return, if the transition is one
+	ReturnKind       ReturnKind // of it
 }
 
-// Movement is money that came or went back, as a bookkeeper writes it: with a date
-// of its own, so that a refund of March does not change January.
+// Movement is an entry for bookkeeping. It has its own date, so that a refund of March does
+// not change January.
 type Movement struct {
-	Kind MovementKind
-	// At is when the money of a payment moved, and otherwise the moment's, in Unix
-	// seconds.
-	At int64
-	// Amount is in atomic units. USDCents is its value in US cents; nil while
-	// unknown.
-	Amount   int64
-	USDCents *int64
-	// Return is the id of the return that moved it; empty for a payment.
-	Return string
-	// Arrived is false for the one line of a payment that never was money
-	// received: it was seen only, dropped, or moved within the account.
-	Arrived bool
+	Kind     MovementKind
+	At       int64  // in Unix seconds
+	Amount   int64  // in atomic units
+	USDCents *int64 // its value in US cents; nil while unknown
+	Return   string // the ID of the return, if it is one
+	Arrived  bool   // false for the only line of a payment that never arrived
 }
 
-// Movements are the lines of a receipt with the history of all its transitions.
-// Those that arrived add up to what is left of it, in atomic units and in US cents:
-// nothing unless it is confirmed. A value that became known later was the payment's
-// from the start.
+// Movements returns the movements of a receipt from the history of its transitions. Those
+// that arrived add up to what is left of it: nothing unless it is confirmed. A value that
+// became known later is the payment's from the start.
 func Movements(r Receipt, history []Moment) (lines []Movement) {
 	var before standing
 	cents := values(r, history)
 	for i, m := range history {
 		next := standingAfter(m, cents[i])
 		for _, line := range before.turn(next, m.At) {
-			if line.returns() {
+			if disputed, isReturn := takenBack[line.Kind]; isReturn {
 				line.Return = m.Return
 				if m.ReturnKind == ReturnReversal {
-					line.Kind = takenBack[line.Kind]
+					line.Kind = disputed
 				}
 			}
 			lines = append(lines, line)
@@ -77,7 +64,7 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 	for i := range lines {
 		if lines[i].Kind == MovementPayment {
 			lines[i].At = cmp.Or(r.OccurredAt, lines[i].At)
-			break // one that came back after it was dropped did so when that was recorded
+			break // only the first one
 		}
 	}
 	if len(lines) == 0 {
@@ -86,23 +73,13 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 	return lines
 }
 
-// takenBack are the kinds of what a dispute took, of a part too.
+// takenBack maps the kinds of refunds to those of disputes.
 var takenBack = map[MovementKind]MovementKind{
 	MovementRefund: MovementReversal, MovementReversal: MovementReversal,
 	MovementRefundUndone: MovementReversalUndone, MovementReversalUndone: MovementReversalUndone,
 }
 
-// returns reports whether the movement is of what went back, or came back from there.
-func (m Movement) returns() bool {
-	switch m.Kind {
-	case MovementRefund, MovementRefundUndone, MovementReversal, MovementReversalUndone:
-		return true
-	default:
-		return false
-	}
-}
-
-// values are what the receipt was worth at each moment, nil while unknown.
+// values returns the value of the receipt at each moment, nil while unknown.
 func values(r Receipt, history []Moment) []*int64 {
 	cents := make([]*int64, len(history))
 	if r.USDCents == nil {
@@ -125,8 +102,8 @@ func values(r Receipt, history []Moment) []*int64 {
 	return cents
 }
 
-// standing is what came of a payment and what of it went back, with the values of
-// both in US cents.
+// standing is the state of a payment: gross is what arrived, and back what was refunded or
+// disputed of it.
 type standing struct {
 	arrived, reversed, valued          bool
 	gross, back, grossCents, backCents int64
@@ -148,7 +125,7 @@ func standingAfter(m Moment, cents *int64) standing {
 	}
 }
 
-// turn are the lines that lead from s to next.
+// turn returns the movements from s to next.
 func (s standing) turn(next standing, at int64) (lines []Movement) {
 	add := func(kind MovementKind, amount, cents int64) {
 		line := Movement{Kind: kind, At: at, Amount: amount, Arrived: true}
@@ -184,7 +161,6 @@ func (s standing) turn(next standing, at int64) (lines []Movement) {
 	return lines
 }
 
-// returnTo says how what went back has changed.
 func (s standing) returnTo(next standing) MovementKind {
 	switch {
 	case next.reversed && !s.reversed:
@@ -198,8 +174,7 @@ func (s standing) returnTo(next standing) MovementKind {
 	}
 }
 
-// share is the value of a part of an amount, rounded down: cents × part / amount, in
-// 128 bits. The part is at most the amount; 0 where that is nothing.
+// share returns cents × part / amount in 128 bits, rounded down, or 0 without an amount.
 func share(cents, part, amount int64) int64 {
 	if amount <= 0 {
 		return 0

@@ -76,10 +76,3 @@ func TestEachMovementOfMoneyIsALineWithItsOwnDate(t *testing.T) {
 		})
 	}
 }
-
-func TestAValueThatNobodyKnowsIsUnknownInEveryLine(t *testing.T) {
-	r := Receipt{Version: 2, OccurredAt: 10, Amount: 100, Status: StatusConfirmed, Refunded: 25}
-	require.Equal(t, []string{"payment 10 100 ?", "refund 30 -25 ?"}, written(Movements(r, []Moment{
-		{Status: StatusConfirmed, Amount: 100, At: 20}, {Status: StatusConfirmed, Amount: 100, Refunded: 25, At: 30},
-	})))
-}

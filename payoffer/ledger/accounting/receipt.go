@@ -10,37 +10,29 @@ import (
 // ValueBasis says how the value in US dollars was fixed.
 type ValueBasis string
 
-// The bases of values; empty where nothing says it.
+// The bases of values; empty if unknown.
 const (
-	// BasisFace: the money is dollars, or stands for them one to one.
-	BasisFace ValueBasis = "face"
-	// BasisQuote: the amount that was asked for these dollars.
-	BasisQuote ValueBasis = "quote"
-	// BasisRate: the market's price at the time of the payment.
-	BasisRate ValueBasis = "rate"
-	// BasisStated: the operator says so, while no source does.
-	BasisStated ValueBasis = "stated"
+	BasisFace   ValueBasis = "face"   // the money is dollars, or a stablecoin
+	BasisQuote  ValueBasis = "quote"  // the amount was asked for these dollars
+	BasisRate   ValueBasis = "rate"   // the market price at the time of the payment
+	BasisStated ValueBasis = "stated" // the operator stated it, because no source does
 )
 
-// StatedValue is what the operator says that a payment is worth.
-type StatedValue struct {
-	// USDCents is the value in US cents, and At when it was stated, in Unix
-	// seconds: the latest holds, and the higher of the same second.
-	USDCents, At int64
-}
+// StatedValue is the value that the operator states, in US cents, and when, in Unix
+// seconds. The latest one holds, and the higher one of the same second.
+type StatedValue struct{ USDCents, At int64 }
 
-// after reports whether v holds instead of other; either may be nil.
+// after reports whether v replaces other; either may be nil.
 func (v *StatedValue) after(other *StatedValue) bool {
 	return v != nil && (other == nil || cmp.Or(cmp.Compare(v.At, other.At), cmp.Compare(v.USDCents, other.USDCents)) > 0)
 }
 
-// Receipt is one money movement: what all sightings of it amount to.
+// Receipt is one money movement: the merge of all sightings of it.
 type Receipt struct {
-	// ID grows with the order in which receipts were first recorded.
+	// ID grows in the order in which receipts were first recorded.
 	ID int64
-	// Offer, Account, Rail, ExternalID, Transaction, Via, Asset, Amount,
-	// USDCents, ValueBasis, Final, EvidenceLevel, Evidence, Payer, Nonce, Own, Testnet,
-	// OccurredAt and Revision are as in Sighting.
+
+	// These are as in Sighting.
 	Offer, Account, Rail    string
 	ExternalID, Transaction string
 	Via, Asset              string
@@ -54,26 +46,16 @@ type Receipt struct {
 	Own, Testnet            bool
 	OccurredAt              int64
 	Revision                int64
-	// Stated is what the operator says that it is worth. It stands in USDCents
-	// while no source knows the value.
-	Stated *StatedValue
-	// State is the payment's own, its returns left aside: StatusSeen,
-	// StatusConfirmed, StatusDropped or StatusMoved.
-	State Status
-	// Status is derived from all sightings.
-	Status Status
-	// Refunded is what went back, by refunds and by disputes of a part, in
-	// atomic units: at most Amount once that is known. RefundedCents is its value in US cents, 0 while unknown.
+
+	Stated *StatedValue // the value in USDCents while no source knows it
+	State  Status       // without the returns: StatusSeen, StatusConfirmed, StatusDropped or StatusMoved
+	Status Status       // derived from State and the returns
+	// Refunded is the sum of refunds and partial disputes in atomic units, at most Amount
+	// once that is known. RefundedCents is its value in US cents, or 0 while unknown.
 	Refunded, RefundedCents int64
-	// Version counts the transitions. A change of the status, the amount, its
-	// value, the refund, the revision, the evidence level, or of whose money it
-	// is, is one.
-	Version int64
-	// ObservedAt is when it was first recorded and UpdatedAt when it last
-	// changed, in Unix seconds.
-	ObservedAt, UpdatedAt int64
-	// IntentID is the x402 intent that the movement settled, or nil.
-	IntentID *int64
+	Version                 int64  // the number of transitions (see Moved)
+	ObservedAt, UpdatedAt   int64  // when it was first recorded and last changed, in Unix seconds
+	IntentID                *int64 // the x402 intent that the movement settled, or nil
 }
 
 // Moved reports whether the change from old to r is a transition.
@@ -83,7 +65,7 @@ func (r *Receipt) Moved(old Receipt) bool {
 		!reflect.DeepEqual(r.USDCents, old.USDCents)
 }
 
-// Total is what stands in the sums of the receipt; none while it is not known.
+// Total returns the part of the sums of the receipt.
 func (r Receipt) Total() Total {
 	if r.Version == 0 {
 		return Total{}
@@ -94,8 +76,8 @@ func (r Receipt) Total() Total {
 	return Total{place, s}
 }
 
-// currency is that of the money where it is another than the account's own. A
-// chain's account has one asset; all others are kept in dollars.
+// currency returns the currency if it is not that of the account: a chain's account has
+// one asset, and all others have dollars.
 func (r Receipt) currency() string {
 	if r.EvidenceLevel == LevelChain || r.Asset == "USD" {
 		return ""
@@ -103,11 +85,10 @@ func (r Receipt) currency() string {
 	return r.Asset
 }
 
-// Merge adds a sighting to what is known of a payment and of its returns; a
-// Receipt of version 0 is not known yet. For everything but chains it is
-// commutative, associative and idempotent, so that webhooks may arrive in any
-// order and number. A chain may change its mind: there the latest sighting
-// holds until one is final.
+// Merge adds a sighting to a receipt, which is unknown if its version is 0, and to its
+// returns. Except for chains it is commutative, associative and idempotent, so that webhooks
+// may arrive in any order and number. Of a chain the latest sighting holds until one is
+// final.
 func Merge(old Receipt, known Words, s Sighting) (Receipt, Words) {
 	told := known.join(s)
 	if s.Addendum && old.Version == 0 {
@@ -127,7 +108,7 @@ func Merge(old Receipt, known Words, s Sighting) (Receipt, Words) {
 	return next, told
 }
 
-// add merges what the sighting says of the payment itself.
+// add merges the payment of a sighting, without its returns.
 func (r *Receipt) add(s Sighting) {
 	if r.Version == 0 {
 		r.Offer, r.Account, r.Rail, r.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
@@ -152,7 +133,6 @@ func (r *Receipt) add(s Sighting) {
 	}
 }
 
-// replace takes over what the sighting says of the payment itself.
 func (r *Receipt) replace(s Sighting) {
 	r.State, r.Final = s.State, s.Final
 	r.EvidenceLevel, r.Evidence = s.EvidenceLevel, s.Evidence
@@ -161,9 +141,8 @@ func (r *Receipt) replace(s Sighting) {
 	r.Payer, r.OccurredAt, r.Revision = s.Payer, s.OccurredAt, s.Revision
 }
 
-// follow is a chain's next word. The first value in US cents that a confirmed amount
-// has stays, and one that becomes known is added even to a final row. What is not
-// confirmed is worth what was said last.
+// follow merges the next sighting of a chain. The first known value of a confirmed amount
+// stays, and one that becomes known later is added even to a final receipt.
 func (r *Receipt) follow(s Sighting) {
 	value, basis, same := r.USDCents, r.ValueBasis, r.Asset == s.Asset && r.Amount == s.Amount
 	fixed := same && value != nil && r.State == StatusConfirmed
@@ -178,14 +157,13 @@ func (r *Receipt) follow(s Sighting) {
 	}
 }
 
-// The order of what else is equal: what was paid stays paid, whatever arrives
-// late.
+// The order of otherwise equal sightings: a paid payment stays paid.
 var (
 	stateRank = map[Status]int{StatusDropped: 1, StatusConfirmed: 2}
 	levelRank = map[EvidenceLevel]int{LevelProvider: 1}
 )
 
-// join is the least upper bound of what two sources of equal trust say.
+// join merges a sighting of equal trust: the result is the least upper bound of both.
 func (r *Receipt) join(s Sighting) {
 	if cmp.Or(
 		cmp.Compare(stateRank[s.State], stateRank[r.State]),
@@ -207,7 +185,7 @@ func (r *Receipt) join(s Sighting) {
 	r.OccurredAt = max(r.OccurredAt, s.OccurredAt)
 }
 
-// derive computes the refund, its value and the status from the facts.
+// derive computes the refund, its value and the status.
 func (r *Receipt) derive(told Words) {
 	if r.USDCents == nil && r.Stated != nil {
 		r.USDCents, r.ValueBasis = &r.Stated.USDCents, BasisStated

@@ -7,55 +7,41 @@ import (
 	"strings"
 )
 
-// ReturnKind says how money went back.
+// ReturnKind is the kind of a return: a refund or a dispute.
 type ReturnKind string
 
 // The kinds of returns.
 const (
-	// ReturnRefund is one refund. All that are gone add up.
-	ReturnRefund ReturnKind = "refund"
-	// ReturnTotal is the sum of all refunds as a provider states it, those
-	// included of which nothing else is told. Refunds that are known not to be
-	// gone are taken off it, and it counts where it is more than those that are.
-	ReturnTotal ReturnKind = "refund_total"
-	// ReturnReversal takes the payment back, or its Amount of it: a dispute, or an
-	// operator's entry.
-	ReturnReversal ReturnKind = "reversal"
-	// ReturnCapture is no return, and comes by the same way before or after its
-	// payment: what was only authorised has been taken, at the time of the word.
+	ReturnRefund ReturnKind = "refund" // one refund; those with Gone add up
+	// ReturnTotal is the provider's sum of all refunds, unknown ones too. Known refunds
+	// without Gone are subtracted. It counts if it is more than the known refunds.
+	ReturnTotal    ReturnKind = "refund_total"
+	ReturnReversal ReturnKind = "reversal" // a dispute or an operator's void, of all or of Amount
+	// ReturnCapture is not a return but is reported like one: an authorized payment was
+	// captured.
 	ReturnCapture ReturnKind = "capture"
 )
 
-// Return is what is known of one refund or dispute of a payment. The latest
-// word on it holds, whatever the order in which words arrive.
+// Return is one refund or dispute of a payment. The latest report of it holds, in whatever
+// order reports arrive.
 type Return struct {
-	// ID names it among the returns of the payment, as in "re_…" or "dp_…".
-	ID   string
-	Kind ReturnKind
-	// Amount is what goes back, in the payment's atomic units; 0 of a reversal is
-	// all of it.
-	Amount int64
-	// Currency is that of Amount, as in Receipt.Asset, where the source names one;
-	// empty is the payment's own. A reversal in another one takes all of it, and a
-	// refund in another one moves nothing: nobody says how much of it went back.
+	ID     string // unique in the payment, such as "re_…" or "dp_…"
+	Kind   ReturnKind
+	Amount int64 // in atomic units of the payment; 0 of a reversal means all of it
+	// Currency is that of Amount if it is not the payment's. A reversal in another currency
+	// takes all of the payment, and a refund in another currency is not counted.
 	Currency string
-	// Gone says that the money is gone now: false before, and again after a
-	// refund failed or a dispute was won.
-	Gone bool
-	// At is when the source said so, in Unix seconds. Of two words of the same
-	// second the one with the higher Rank holds.
-	At   int64
-	Rank int
+	Gone     bool  // the money is gone now; false after a failed refund or a won dispute
+	At       int64 // when the source reported it, in Unix seconds
+	Rank     int   // the higher one of the same second holds
 }
 
-// Foreign reports whether it is a refund in another currency than the payment's, of
-// an asset.
+// Foreign reports whether it is a refund in another currency than the payment's asset.
 func (r Return) Foreign(asset string) bool {
 	return r.Kind != ReturnReversal && r.Currency != "" && r.Currency != asset
 }
 
-// ToldRefunded is what the words on the refunds of a payment, of an asset, add up to,
-// also where that is more than was paid.
+// ToldRefunded returns the sum of the reported refunds, which may exceed the payment.
 func ToldRefunded(words []Return, asset string) (atomic int64) {
 	var total int64
 	for _, r := range words {
@@ -70,7 +56,6 @@ func ToldRefunded(words []Return, asset string) (atomic int64) {
 	return max(atomic, total)
 }
 
-// problem says why the return cannot be stored; empty for none.
 func (r Return) problem() string {
 	switch {
 	case r.ID == "":
@@ -82,13 +67,12 @@ func (r Return) problem() string {
 	case r.Amount < 0:
 		return "negative amount of a return"
 	case !Storable(r.ID, r.Currency):
-		return "a text of a return is not UTF-8 or holds U+0000"
+		return "a text of a return is not UTF-8 or contains U+0000"
 	default:
 		return ""
 	}
 }
 
-// compareBools puts false before true.
 func compareBools(a, b bool) int {
 	if a == b {
 		return 0
@@ -98,18 +82,17 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// compare orders all words on one return, so that the greatest of them does
-// not depend on the order in which they come.
+// compare orders the reports of one return, whatever the order in which they arrive.
 func (r Return) compare(other Return) int {
 	return cmp.Or(
 		cmp.Compare(r.At, other.At), cmp.Compare(r.Rank, other.Rank), compareBools(r.Gone, other.Gone),
 		cmp.Compare(r.Amount, other.Amount), strings.Compare(string(r.Kind), string(other.Kind)), strings.Compare(r.Currency, other.Currency))
 }
 
-// Words are the latest words on the returns of one payment, by their ids.
+// Words are the latest reports of the returns of one payment, by ID.
 type Words map[string]Return
 
-// join returns the words that hold after a sighting, and leaves w as it is.
+// join returns the latest reports after a sighting. It does not change w.
 func (w Words) join(s Sighting) Words {
 	if len(s.Returns) == 0 {
 		return w
@@ -124,7 +107,7 @@ func (w Words) join(s Sighting) Words {
 	return next
 }
 
-// total is what went back and what was taken back of an asset, in atomic units.
+// total returns the refunded and the disputed amount in atomic units.
 func (w Words) total(asset string) (refunded, reversed int64) {
 	var kept int64
 	var stated Return
@@ -152,8 +135,7 @@ func (w Words) total(asset string) (refunded, reversed int64) {
 	return max(refunded, stated.Amount-kept), reversed
 }
 
-// captured is when the payment was captured, in Unix seconds; 0 where nothing
-// says so.
+// captured returns when the payment was captured, in Unix seconds, or 0.
 func (w Words) captured() (at int64) {
 	for _, told := range w {
 		if told.Kind == ReturnCapture {
@@ -163,7 +145,6 @@ func (w Words) captured() (at int64) {
 	return at
 }
 
-// saturatingAdd adds two amounts, neither negative, up to 2^63-1.
 func saturatingAdd(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -54,11 +54,6 @@ func TestInvalidSightingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnAddendumNeedsNothingOfThePayment(t *testing.T) {
-	s := sightings.Returned("pi_1", accounting.Return{ID: "re_1", Kind: accounting.ReturnRefund})
-	require.NoError(t, s.Validate())
-}
-
 func TestAllSpellingsOfAnAuthorizationAreOneKey(t *testing.T) {
 	require.Equal(t, accounting.IntentKey{Network: "eip155:8453", Asset: "0xab", From: "0xcd", Nonce: "0xef"},
 		accounting.IntentKey{Network: "eip155:8453", Asset: "0xAB", From: "0xCd", Nonce: "0xEF"}.Canonical())

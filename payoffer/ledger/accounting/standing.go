@@ -1,30 +1,21 @@
-// Package accounting holds the rules of the books: what sightings of a payment
-// amount to, and whether money counts, for whom and how much. It does no I/O,
-// knows no clock, and does not say where anything is kept.
+// Package accounting has the rules of the ledger: how observations of a payment are merged
+// into a receipt, and whether its money counts, for whom and how much. It does no I/O and
+// has no clock.
 package accounting
 
-// Status is what a receipt amounts to. Only StatusConfirmed is money held.
+// Status is the state of a receipt. Only StatusConfirmed is money received.
 type Status string
 
 // The statuses.
 const (
-	// StatusSeen is announced by the truth source and not sure yet.
-	StatusSeen Status = "seen"
-	// StatusConfirmed is money received.
-	StatusConfirmed Status = "confirmed"
-	// StatusDropped never became money: it left the chain or failed.
-	StatusDropped Status = "dropped"
-	// StatusRefunded went back to the payer in full.
-	StatusRefunded Status = "refunded"
-	// StatusReversed was taken back, by a dispute or by the operator's entry.
-	StatusReversed Status = "reversed"
-	// StatusMoved is the account's own money, moved within the account: nobody
-	// paid it, and it was never received.
-	StatusMoved Status = "moved"
-	// StatusSettling and StatusClaimed are sums of x402 intents that have no
-	// receipt: of unknown outcome, and settled by a facilitator's word alone.
-	StatusSettling Status = "settling"
-	StatusClaimed  Status = "claimed"
+	StatusSeen      Status = "seen"      // pending: the source reports it and may change its mind
+	StatusConfirmed Status = "confirmed" // received
+	StatusDropped   Status = "dropped"   // failed: it left the chain, or never arrived
+	StatusRefunded  Status = "refunded"  // refunded in full
+	StatusReversed  Status = "reversed"  // disputed, or voided by the operator
+	StatusMoved     Status = "moved"     // moved within the account, so no payment
+	StatusSettling  Status = "settling"  // of x402 intents without a receipt: outcome unknown
+	StatusClaimed   Status = "claimed"   // of x402 intents without a receipt: only a facilitator says it was paid
 )
 
 // EvidenceLevel says what a receipt rests on.
@@ -32,25 +23,20 @@ type EvidenceLevel string
 
 // The levels of evidence.
 const (
-	// LevelSigned is a message with a verified signature.
-	LevelSigned EvidenceLevel = "signed"
-	// LevelProvider was read from the provider.
-	LevelProvider EvidenceLevel = "provider"
-	// LevelChain was read from the chain.
-	LevelChain EvidenceLevel = "chain"
-	// LevelManual is an operator's entry.
-	LevelManual EvidenceLevel = "manual"
+	LevelSigned   EvidenceLevel = "signed"   // a message with a verified signature
+	LevelProvider EvidenceLevel = "provider" // read from the provider
+	LevelChain    EvidenceLevel = "chain"    // read from the chain
+	LevelManual   EvidenceLevel = "manual"   // an operator's entry
 )
 
-// trust orders the levels of evidence: a sighting is not moved by a less
-// trusted one and replaced by a more trusted one.
+// trust orders the levels of evidence: a more trusted sighting replaces a less trusted one.
 type trust int
 
 const (
-	trustNone   trust = iota
-	trustManual       // entered by the operator, who gives way to what proves it
-	trustProven       // signed, or read from the provider
-	trustChain        // the chain itself
+	trustNone trust = iota
+	trustManual
+	trustProven // signed, or read from the provider
+	trustChain
 )
 
 var trusts = map[EvidenceLevel]trust{
@@ -59,29 +45,27 @@ var trusts = map[EvidenceLevel]trust{
 
 func (e EvidenceLevel) trust() trust { return trusts[e] }
 
-// Standing is what decides whether money counts, and for whom.
+// Standing is the classification of money: it decides whether it counts, and for whom.
 type Standing struct {
 	Status        Status
 	EvidenceLevel EvidenceLevel
-	// Own says that the payer is the operator, Testnet that the money is worth
-	// nothing.
-	Own, Testnet bool
+	Own           bool // the payer is the operator
+	Testnet       bool // the money is worth nothing
 }
 
-// Held reports whether the money arrived, whatever it is worth.
+// Held reports whether the money arrived and stayed.
 func (s Standing) Held() bool { return s.Status == StatusConfirmed }
 
-// Arrived reports whether the money arrived, also if it went back since.
+// Arrived reports whether the money arrived, also if it was refunded or disputed later.
 func (s Standing) Arrived() bool {
 	return s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed
 }
 
-// Seen reports whether the money is not sure yet.
+// Seen reports whether the money is pending.
 func (s Standing) Seen() bool { return s.Status == StatusSeen }
 
-// Counts reports whether the money is received. Of test money only a chain's
-// ever is, never that of a checkout in test mode, and only where testCounts,
-// which TestCounts says.
+// Counts reports whether the money counts as received. Test money of a checkout never
+// does, and that of a chain only if testCounts (see TestCounts).
 func (s Standing) Counts(testCounts bool) bool {
 	return s.Held() && (!s.Testnet || testCounts && s.EvidenceLevel == LevelChain)
 }

@@ -141,7 +141,7 @@ func Changes() []Changed {
 		lived("corrected-and-restored", false, "Corrected: 43 USD instead of 42 USD by card, no longer taken back", "status from reversed to confirmed; amount from 42 USD to 43 USD",
 			"you corrected it", entered, word("reversed_by_operator", operator(true)),
 			with(entry("corrected", 1, 4300, 900), func(s *accounting.Sighting) { s.Returns = []accounting.Return{operator(false)} })),
-		lived("corrected-to-the-same", false, "42 USD by card: entered anew, as it was", "entered anew, as it was", "you corrected it", entered, entry("corrected", 1, 4200, 900)),
+		lived("corrected-to-the-same", false, "42 USD by card: entered again without a change", "entered again without a change", "you corrected it", entered, entry("corrected", 1, 4200, 900)),
 		lived("reversed", false, "42 USD taken back by card", "status from confirmed to reversed", "you reversed it", entered, word("reversed_by_operator", operator(true))),
 		lived("restored", false, "42 USD by card no longer taken back", "status from reversed to confirmed", "you restored it",
 			entered, word("reversed_by_operator", operator(true)), word("restored_by_operator", operator(false))),
