@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func adaptAny(caddyfile string) (string, []caddyconfig.Warning, error) {
 }
 
 // Each file holds a Caddyfile and, below a line of hyphens, the JSON or the
-// error that it becomes.
+// error of 'caddy validate'; -update writes the errors.
 func TestCaddyfileAdaptsAsWritten(t *testing.T) {
 	// What {$NAME} holds is part of the configuration; what {env.NAME} holds
 	// must never be.
@@ -47,6 +48,12 @@ func TestCaddyfileAdaptsAsWritten(t *testing.T) {
 			want = strings.TrimSpace(want)
 
 			got, err := adapt(t, caddyfile+"\n")
+			if err == nil && !strings.HasPrefix(want, "{") {
+				err = caddy.Validate(decode(t, got))
+			}
+			if *update && err != nil {
+				require.NoError(t, os.WriteFile(file, []byte(caddyfile+"\n----------\n"+err.Error()+"\n"), 0o644))
+			}
 
 			require.NotContains(t, got, "hidden-secret")
 			if strings.HasPrefix(want, "{") {

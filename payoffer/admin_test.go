@@ -143,19 +143,6 @@ func TestAdminAPIReportsWhatEveryoneReads(t *testing.T) {
 	require.InDelta(t, 42, told["goalUsd"], 0)
 }
 
-func TestAdminAPISaysWhenTheLedgerCannotBeUsed(t *testing.T) {
-	o := newOperated(t, books)
-	require.NoError(t, onChain().Operator.Ledger.Close())
-	for _, got := range []answer{
-		o.ask(http.MethodGet, operator.PathReceived, ""), o.ask(http.MethodGet, operator.PathReceipts, ""), o.ask(http.MethodGet, operator.PathIntents, ""),
-		o.ask(http.MethodPost, operator.PathReceipts, `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`),
-		o.ask(http.MethodPost, operator.PathIntents, `{"network":"base","from":"0x1","nonce":"0x2","outcome":"not_paid","reason":"x"}`),
-	} {
-		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
-		require.Contains(t, got.body, "the ledger cannot be used now; the log says why")
-	}
-}
-
 func TestAdminAPIEntersAndChangesReceipts(t *testing.T) {
 	o := newOperated(t, books)
 	row := o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":"42.50","date":"2026-11-20","reason":"statement"}`)
@@ -267,16 +254,6 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		})
 	}
 	require.NotContains(t, o.ask(http.MethodGet, operator.PathReceipts, "").body, "INV-8")
-}
-
-// Of two values for one member nobody knows which was meant, at whatever endpoint.
-func TestAdminAPIRefusesAMemberThatIsGivenTwice(t *testing.T) {
-	o := newOperated(t, books)
-	for _, path := range []string{operator.PathReceipts, operator.PathIntents, operator.PathKeys} {
-		got := o.ask(http.MethodPost, path, `{"offer":"one","offer":"two","token":"a","token":"b","network":"a","network":"b"}`)
-		require.Equal(t, http.StatusBadRequest, got.status, path)
-		require.Regexp(t, "cannot be read: .*(duplicate|unknown) object member name", got.body, path)
-	}
 }
 
 func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {

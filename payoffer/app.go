@@ -21,7 +21,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
-// outliving holds what goes on from one configuration to the next.
+// outliving contains what configurations share over a reload.
 var outliving = pool.New[service.Environment]()
 
 func init() {
@@ -30,26 +30,25 @@ func init() {
 		ctx, cancel := context.WithTimeout(ctx, outliving.Patience()+exitTimeout)
 		defer cancel()
 		if err := outliving.Wait(ctx); err != nil {
-			caddy.Log().Named("pay_offer").Error("the process ends before its settlements; they are resolved after the next start", zap.Error(err))
+			caddy.Log().Named("pay_offer").Error("the process ends before its settlements", zap.Error(err),
+				zap.String("hint", "they are resolved after the next start"))
 		}
 	})
 }
 
 const (
-	// exitLook is how often a start that waits looks whether the process is to end.
-	exitLook = 200 * time.Millisecond
-	// exitTimeout is how long the process waits at its end for everything but
-	// settlements under way, which have as long as their leases.
+	// exitPoll is how often a waiting start checks whether the process ends.
+	exitPoll = 200 * time.Millisecond
+	// exitTimeout bounds the wait at the end of the process. Settlements under way have
+	// until the end of their leases in addition.
 	exitTimeout = 30 * time.Second
 )
 
-// App does what offers need beside answering requests: it opens the ledger,
-// keeps the Bitcoin rate current, observes the rails, resolves payments whose
-// outcome was left open, and announces receipts. It starts by itself with the
-// first offer.
+// App does the background work of the offers: it opens the ledger, observes the rails,
+// resolves payments with an unknown outcome, and sends notifications. The first offer
+// starts it.
 type App struct {
-	// Where receipts are kept. Default: a SQLite database in Caddy's data
-	// directory.
+	// Where receipts are stored. Default: a SQLite database in Caddy's data directory.
 	Ledger *LedgerConfig `json:"ledger,omitempty"`
 
 	ctx      caddy.Context
@@ -57,14 +56,13 @@ type App struct {
 	emit     func(name string, data map[string]any) error
 	database database
 	share    *service.Runtime // nil without an offer
-	demo     *Stage           // nil where the offers take money
+	demo     *Stage           // nil unless the offer is a demo
 
 	mu       sync.Mutex
 	services []*service.Service
-	offers   map[string]*service.Service // the same by their ids
-	accounts map[string]ledger.Account   // of all of them, by their ids
-	plays    bool                        // one of them is a demo
-	// listening are the addresses of the servers that have something of the offers.
+	offers   map[string]*service.Service // by their ids
+	accounts map[string]ledger.Account   // of all offers, by their ids
+	// listening are the addresses of the servers with a module of this package.
 	listening []string
 }
 
@@ -76,7 +74,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision sets up the app. It calls nobody and opens nothing.
+// Provision sets up the app. It makes no network call and opens no database.
 func (app *App) Provision(ctx caddy.Context) error {
 	app.ctx, app.logger = ctx, ctx.Logger()
 	app.offers, app.accounts = make(map[string]*service.Service), make(map[string]ledger.Account)
@@ -84,8 +82,8 @@ func (app *App) Provision(ctx caddy.Context) error {
 	if app.database, err = app.Ledger.database(); err != nil {
 		return err
 	}
-	if app.Ledger.literalSecret() {
-		app.logger.Warn(literalSecrets, zap.Strings("options", []string{"ledger"}))
+	if app.Ledger.hasPassword() {
+		app.logger.Warn("secrets are in the configuration itself", zap.Strings("options", []string{"ledger"}), zap.String("hint", literalSecretsHint))
 	}
 	if err := registerMetrics(ctx.GetMetricsRegistry(), app); err != nil {
 		return err
@@ -95,19 +93,18 @@ func (app *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	events := value.(*caddyevents.App)
-	app.emit = emitter(ctx, events)
+	app.emit = newEmitter(ctx, events)
 	return events.On("started", app)
 }
 
-// begin makes the share of the configuration for its first offer, which says whether
-// it is a demo.
-func (app *App) begin(id string, demo *Stage) (err error) {
+// prepare makes the runtime for the first offer, which says whether it is a demo.
+func (app *App) prepare(id string, demo *Stage) (err error) {
 	if app.share != nil {
 		return nil
 	}
 	database, storage := app.database, app.ctx.Storage()
 	if app.demo = demo; demo != nil {
-		if database, storage, err = demo.keeps(id); err != nil {
+		if database, storage, err = demo.files(id); err != nil {
 			return err
 		}
 	}
@@ -116,8 +113,8 @@ func (app *App) begin(id string, demo *Stage) (err error) {
 	return err
 }
 
-// storageKey tells storages apart. One that says neither by name nor by its
-// settings which it is, is another one in each configuration.
+// storageKey identifies a storage by its name or its settings. A storage without both is
+// a new one in each configuration.
 func storageKey(storage certmagic.Storage) pool.Key {
 	if named, ok := storage.(fmt.Stringer); ok {
 		return pool.KeyOf("storage", fmt.Sprintf("%T", storage), named.String())
@@ -128,26 +125,24 @@ func storageKey(storage certmagic.Storage) pool.Key {
 	return pool.KeyOf("storage", fmt.Sprintf("%T %p", storage, storage))
 }
 
-// acquire takes an offer into use. Handlers with the same configuration, as
-// Caddy makes them for a site with several addresses, share it. One that would
-// share its id or an account with a different offer is refused. demo is nil for an
-// offer that takes money.
+// acquire returns the service of an offer. Handlers with the same configuration, which
+// Caddy makes for a site with several addresses, share it. Another offer with the same id
+// or account is refused.
 func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service.Service, error) {
 	app.mu.Lock()
 	defer app.mu.Unlock()
-	if err := app.begin(s.Offer.ID, demo); err != nil {
+	if err := app.prepare(s.Offer.ID, demo); err != nil {
 		return nil, err
 	}
 	svc, err := service.Acquire(app.share, s)
 	if err != nil || app.offers[s.Offer.ID] == svc {
 		return svc, err
 	}
-	if err := app.setApart(s); err != nil {
+	if err := app.checkUnique(s); err != nil {
 		return nil, err
 	}
 	app.services, app.offers[s.Offer.ID] = append(app.services, svc), svc
-	app.plays = app.plays || s.Offer.Demo
-	if err := app.keepDemoHere(); err != nil {
+	if err := app.checkDemoIsLocal(); err != nil {
 		return nil, err
 	}
 	countFromZero(svc)
@@ -155,30 +150,30 @@ func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service
 	return svc, nil
 }
 
-// setApart refuses an offer whose receipts could not be told from another's.
-func (app *App) setApart(s *service.Settings) error {
+// checkUnique refuses an offer whose receipts could belong to another offer.
+func (app *App) checkUnique(s *service.Settings) error {
 	if app.offers[s.Offer.ID] != nil {
 		return fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", s.Offer.ID)
 	}
 	for _, a := range s.Accounts() {
 		if taken, twice := app.accounts[a.ID]; twice {
-			return fmt.Errorf("the offers %q and %q both take money at the account of %s; "+
-				"receipts could not be told apart, use another address", taken.Offer, s.Offer.ID, taken.Rail)
+			return fmt.Errorf("the offers %q and %q both receive money at the account of %s; use another address for one of them",
+				taken.Offer, s.Offer.ID, taken.Rail)
 		}
 		app.accounts[a.ID] = a
 	}
 	return nil
 }
 
-// running are the offers of the configuration.
+// running returns the services of the configuration.
 func (app *App) running() []*service.Service {
 	app.mu.Lock()
 	defer app.mu.Unlock()
 	return slices.Clone(app.services)
 }
 
-// Offers are the terms of the configuration's offers, also before it is started.
-// The commands ask for them.
+// Offers returns the offers of the configuration, also before it starts. The commands use
+// it.
 func (app *App) Offers() []*offer.Offer {
 	var offers []*offer.Offer
 	for _, svc := range app.running() {
@@ -187,7 +182,7 @@ func (app *App) Offers() []*offer.Offer {
 	return offers
 }
 
-// Checked are the offers for 'check --live', also before they are started.
+// Checked returns the offers for 'check --live', also before they start.
 func (app *App) Checked() []diagnose.Offer {
 	var offers []diagnose.Offer
 	for _, svc := range app.running() {
@@ -196,10 +191,9 @@ func (app *App) Checked() []diagnose.Offer {
 	return offers
 }
 
-// Start opens the ledger, loads the keys and starts the work in the background,
-// as far as that goes on from the configuration before. Offers whose ledger or
-// storage cannot be reached come later by themselves, unless others take payments
-// meanwhile that this configuration would replace.
+// Start opens the ledger, loads the keys and starts the background work. If the ledger or
+// the storage cannot be reached, it retries in the background, unless the running
+// configuration has offers on another ledger: then the start fails.
 func (app *App) Start() error {
 	services := app.running()
 	if len(services) == 0 {
@@ -211,23 +205,22 @@ func (app *App) Start() error {
 	return app.share.Start(ctx, app.replaces(), services...)
 }
 
-// replaces reports whether the configuration before has its offers on another ledger,
+// replaces reports whether the running configuration has its offers on another ledger,
 // which is open.
 func (app *App) replaces() bool {
 	before := activeApp()
 	return before != nil && before.share != nil && before.share.Ledger != app.share.Ledger && before.share.Ledger.IsOpen()
 }
 
-// untilExit is a context that ends with the process: Caddy ends it when the start under
-// way has returned.
+// untilExit returns a context that ends when the process is about to end.
 func untilExit(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
-		look := time.NewTicker(exitLook)
-		defer look.Stop()
+		poll := time.NewTicker(exitPoll)
+		defer poll.Stop()
 		for !caddy.Exiting() {
 			select {
-			case <-look.C:
+			case <-poll.C:
 			case <-ctx.Done():
 				return
 			}
@@ -237,27 +230,26 @@ func untilExit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Stop does nothing: what the next configuration does not go on with ends when
-// this one is cleaned up.
+// Stop does nothing. Cleanup ends what the next configuration does not share.
 func (app *App) Stop() error { return nil }
 
-// Cleanup gives back what the configuration used. It waits for nothing, but where the
-// first start of a demo was refused: what ends does so in the background, settlements
-// under way first, and requests that are still being answered after a reload go on.
+// Cleanup releases what the configuration used. Unused parts end in the background,
+// after settlements under way and requests that are still answered. It waits only if
+// the first start of a demo was refused.
 func (app *App) Cleanup() error {
 	if app.share != nil {
 		app.share.Release(func(err error) {
-			caddy.Log().Named("pay_offer").Error("something could not be closed", zap.Error(err))
+			caddy.Log().Named("pay_offer").Error("a shared part cannot be closed", zap.Error(err))
 		})
 	}
 	if app.demo != nil {
-		app.demo.strike()
+		app.demo.tearDown()
 	}
 	return nil
 }
 
-// Handle implements caddyevents.Handler: once everything has started, it says
-// where to look.
+// Handle implements caddyevents.Handler. It logs the addresses of the offers after the
+// start.
 func (app *App) Handle(context.Context, caddy.Event) error {
 	everStarted.Store(true)
 	for _, svc := range app.running() {
@@ -268,7 +260,7 @@ func (app *App) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// activeApp is the app of the configuration that runs now, or nil.
+// activeApp returns the app of the running configuration, or nil.
 func activeApp() *App {
 	value, err := caddy.ActiveContext().AppIfConfigured("pay_offer")
 	if err != nil {

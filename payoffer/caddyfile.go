@@ -1,6 +1,14 @@
 package payoffer
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -21,117 +29,180 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 	return handler, err
 }
 
-// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
-//
-//	pay_offer [<matcher>] {
-//	    <option> <arguments...>
-//	    <rail> <arguments...> {
-//	        <option> <arguments...>
-//	    }
-//	}
-//
-// The options are those of the JSON configuration, one a line. What is a list
-// there and named in the singular here may be repeated.
-func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return endedByVariable(d, discreet(h.parse(d)))
-}
-
-func (h *Handler) parse(d *caddyfile.Dispenser) error {
-	d.Next() // the directive's name
-	if d.NextArg() {
-		return wrongArgs(d, "pay_offer")
-	}
-	options, written := h.options(), 0
-	base := options["base_url"].parse
-	options["base_url"] = option{parse: func(d *caddyfile.Dispenser) error {
-		written = d.Line()
-		return base(d)
-	}}
-	err := options.parse(d, "pay_offer")
-	switch {
-	case err != nil:
-		return err
-	case h.BaseURL == "":
-		return d.Errf("base_url is missing; add 'base_url <origin>', the address at which this offer is reached%s", unset(d, written))
-	case h.Card == nil:
-		return d.Err("card is missing; add 'card <url>', the address of the card checkout")
-	}
-	return nil
-}
-
-// options are those of the directive.
-func (h *Handler) options() block {
-	return block{
-		"id":            text(&h.ID, checkID),
-		"base_url":      text(&h.BaseURL, checkOrigin),
-		"site_url":      text(&h.SiteURL, checkOrigin),
-		"name":          text(&h.Name, checkName),
-		"operator":      text(&h.Operator, checkName),
-		"description":   text(&h.Description, checkDescription),
-		"contact":       text(&h.Contact, checkMailbox),
-		"source_url":    text(&h.SourceURL, checkURL),
-		"account":       text(&h.Account, checkAccount),
-		"amount":        text(&h.Amount, checkAmount),
-		"ignore_payer":  repeated(&h.IgnorePayers, checkEVMAddress),
-		"testnet":       flag(&h.Testnet),
-		"recommend":     text(&h.Recommend, checkRecommended),
-		"logo":          text(&h.Logo, checkLogo),
-		"thanks":        text(&h.Thanks, checkDescription),
-		"refunds":       text(&h.Refunds, checkDescription),
-		"legal":         list(&h.Legal, checkMemo),
-		"goal":          text(&h.Goal, checkAmount),
-		"tags":          list(&h.Tags, checkTag),
-		"mpp":           text(&h.MPP, checkMPP),
-		"rate_limit":    {parse: h.parseRateLimit, resolve: h.resolveRateLimit},
-		"card":          {parse: h.parseCard, resolve: h.resolveCard},
-		"usdc":          {parse: h.parseUSDC, resolve: h.resolveUSDC, repeats: true},
-		"bitcoin":       {parse: h.parseBitcoin, resolve: h.resolveBitcoin},
-		"bank_transfer": {parse: h.parseBankTransfer, resolve: h.resolveBankTransfer},
-		"storefront":    {parse: h.parseStorefront, resolve: h.resolveStorefronts, repeats: true},
-		"announce":      {parse: h.parseAnnounce, resolve: h.resolveAnnounce, repeats: true},
-	}
-}
-
 // parseGlobal sets up the app from the global option.
 func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next() // the option's name
 	if existing != nil {
 		return nil, d.Err("the global option pay_offer is given twice")
 	}
-	if d.NextArg() {
-		return nil, wrongArgs(d, globalOption)
-	}
 	app := new(App)
-	ledger := option{parse: app.parseLedger}
-	if err := (block{"ledger": ledger}).parse(d, globalOption); err != nil {
+	if err := arguments(d, "pay_offer { ... }"); err != nil {
+		return nil, err
+	}
+	if err := (options{"ledger": &app.Ledger}).unmarshal(d, "the global option pay_offer"); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "pay_offer", Value: caddyconfig.JSON(app, nil)}, nil
 }
 
-// parseLedger reads the line of the ledger. Syntax:
+// options are the options of a block: the name of each, with a pointer to the field that
+// it sets. The type of the field says which arguments the option takes:
 //
-//	ledger sqlite [<path>]
-//	ledger postgres <dsn>
-func (app *App) parseLedger(d *caddyfile.Dispenser) error {
-	args := d.RemainingArgs()
-	if len(args) == 0 || len(args) > 2 {
-		return wrongArgs(d, "ledger")
+//   - string: one value; secret: one value that is not empty
+//   - []string: one or more values; lines: one value, and the option may be repeated
+//   - form: the values of its usage
+//   - bool: nothing, on or off
+//   - int, uint64, caddy.Duration: one number or duration
+//   - a pointer to a config block: what its UnmarshalCaddyfile reads
+//   - a slice of such pointers: the same, and the option may be repeated
+type options map[string]any
+
+type (
+	secret string
+	lines  []string
+	form   struct {
+		usage  string
+		values []*string
 	}
-	app.Ledger = &LedgerConfig{Driver: args[0]}
-	switch {
-	case len(args) == 2 && args[0] == driverPostgres:
-		app.Ledger.DSN = args[1]
-	case len(args) == 2:
-		app.Ledger.Path = args[1]
-	}
-	if err := app.Ledger.check(); err != nil {
-		return d.Err(err.Error())
+)
+
+// unmarshal reads the block of an option, if it has one: one option a line.
+func (o options) unmarshal(d *caddyfile.Dispenser, block string) error {
+	seen := make(map[string]bool)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		field, known := o[name]
+		if !known {
+			names := slices.Sorted(maps.Keys(o))
+			return d.WrapErr(redact(fmt.Errorf("unrecognized option %q of %s%s; its options are: %s", name, block, didYouMean(name, names), strings.Join(names, ", "))))
+		}
+		if seen[name] && !repeats(field) {
+			return d.Errf("duplicate option '%s' of %s", name, block)
+		}
+		seen[name] = true
+		if err := unmarshalField(d, name, field); err != nil {
+			return err
+		}
+		if d.NextBlock(nesting + 1) {
+			return d.Errf("option '%s' of %s takes no block", name, block)
+		}
 	}
 	return nil
 }
 
-// Interface guards
-var (
-	_ caddyfile.Unmarshaler = (*Handler)(nil)
-)
+// repeats reports whether an option may stand on several lines.
+func repeats(field any) bool {
+	kind := reflect.TypeOf(field).Elem()
+	return kind == reflect.TypeFor[lines]() || kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Pointer
+}
+
+// unmarshalField reads the line of an option into its field.
+func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
+	var value string
+	switch field := field.(type) {
+	case *string:
+		return arguments(d, name+" <value>", field)
+	case *secret:
+		err := arguments(d, name+" <value>", (*string)(field))
+		if err == nil && *field == "" {
+			err = d.Errf("%s is empty; write {env.NAME} or {file.PATH}, or remove the option", name)
+		}
+		return err
+	case *form:
+		return arguments(d, field.usage, field.values...)
+	case *[]string:
+		if *field = d.RemainingArgs(); len(*field) == 0 {
+			return arguments(d, name+" <value>...", &value)
+		}
+		*field = slices.DeleteFunc(*field, func(s string) bool { return s == "" })
+	case *lines:
+		err := arguments(d, name+" <value>", &value)
+		*field = append(*field, value)
+		return err
+	case *bool:
+		*field = true
+		if d.NextArg() {
+			if *field = d.Val() == "on"; !*field && d.Val() != "off" && d.Val() != "" {
+				return d.Errf("%s: write on or off", name)
+			}
+		}
+		return arguments(d, name+" [on|off]")
+	case *int, *uint64:
+		err := arguments(d, name+" <number>", &value)
+		if err == nil && json.Unmarshal([]byte(value), field) != nil {
+			err = d.Errf("%s: this is not a whole number", name)
+		}
+		return err
+	case *caddy.Duration:
+		if err := arguments(d, name+" <duration>", &value); err != nil {
+			return err
+		}
+		return parseDuration(d, name, value, field)
+	default:
+		return unmarshalBlock(d, reflect.ValueOf(field).Elem())
+	}
+	return nil
+}
+
+// unmarshalBlock makes a config block for a field, which is a pointer to it or a slice of
+// such pointers, and reads it.
+func unmarshalBlock(d *caddyfile.Dispenser, field reflect.Value) error {
+	kind := field.Type()
+	if field.Kind() == reflect.Slice {
+		kind = kind.Elem()
+	}
+	config := reflect.New(kind.Elem())
+	if field.Kind() == reflect.Slice {
+		field.Set(reflect.Append(field, config))
+	} else {
+		field.Set(config)
+	}
+	return config.Interface().(caddyfile.Unmarshaler).UnmarshalCaddyfile(d)
+}
+
+// arguments reads exactly the arguments of an option that usage shows. Unlike the
+// dispenser's own error, the error repeats no argument, which may be a secret.
+func arguments(d *caddyfile.Dispenser, usage string, values ...*string) error {
+	if !d.AllArgs(values...) {
+		return d.Errf("wrong number of arguments; write it as: %s", usage)
+	}
+	return nil
+}
+
+func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Duration) error {
+	duration, err := caddy.ParseDuration(value)
+	if err != nil || duration <= 0 {
+		return d.Errf("%s: this is not a duration; write for example 30s or 1m", name)
+	}
+	*into = caddy.Duration(duration)
+	return nil
+}
+
+// didYouMean names the option with the fewest typos, at most two.
+func didYouMean(name string, known []string) string {
+	nearest := slices.MinFunc(known, func(a, b string) int { return typos(name, a) - typos(name, b) })
+	if typos(name, nearest) > min(2, len(name)/2) {
+		return ""
+	}
+	return " (did you mean '" + nearest + "'?)"
+}
+
+// typos counts the bytes to insert, remove or replace to turn a into b (Levenshtein).
+func typos(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0]++
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -21,7 +21,6 @@ const (
 	initUSDC    = "0x52908400098527886E0F7030069857D2E4169EE7"
 	initBitcoin = payoffertest.BitcoinFirstAddress
 	initZpub    = payoffertest.BitcoinZpub
-	initPhrase  = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 )
 
 // initialize runs 'caddy pay-offer init' in an empty folder. Questions without an answer are skipped.
@@ -168,7 +167,7 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{4, "Jane <jane>", "not an e-mail address"},
 		{5, "", "an answer is needed"},
 		{5, "buy.example.net/pay", "absolute URL"},
-		{5, "https://buy.example.net/pay sk_live_abcdefghijklmnop", "starts with plink_"},
+		{5, "https://buy.example.net/pay sk_live_abcdefghijklmnop", "a secret of a payment service"},
 		{6, strings.Replace(initUSDC, "9EE7", "9ee7", 1), "checksum"},
 		{6, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
 		{6, initUSDC + " bas", "unknown network"},
@@ -179,20 +178,17 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{9, "tip-jar", "write the name"},
 		{9, "card https://shop.example.net/l/a", "reserved"},
 		{10, "email me@example.org", "write https://…"},
-		{10, "email me@example.org mail.example.net:587 me:sk_live_abc", "without a password"},
+		{10, "email me@example.org mail.example.net:587 me:hunter2", "without a password"},
 	} {
 		_, _, err := initialize(t, map[int]string{c.question: c.answer})
 		require.ErrorContains(t, err, c.want, c.answer)
 		require.NotContains(t, err.Error(), "sk_live_abc")
+		require.NotContains(t, err.Error(), "hunter2")
 	}
 	for question := 1; question <= 10; question++ {
-		for _, secret := range []string{initPhrase, initKey} {
-			_, out, err := initialize(t, map[int]string{question: secret})
-			require.ErrorContains(t, err, "move that money to a new wallet now", question)
-			for _, word := range strings.Fields(secret) {
-				require.NotContains(t, err.Error()+out, word)
-			}
-		}
+		_, out, err := initialize(t, map[int]string{question: initKey})
+		require.ErrorContains(t, err, "move that money to a new wallet now", question)
+		require.NotContains(t, err.Error()+out, initKey)
 	}
 }
 

@@ -106,10 +106,10 @@ The old ledger keeps its data and accepts no more payments.
 func TestCommandLedgerTakesNoDSNAsAnArgument(t *testing.T) {
 	i := newInstance(t)
 	for to, want := range map[string]string{
-		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "arguments can be read by others",
+		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "other users can read arguments",
 		"postgres":                      "needs a DSN",
-		"postgres {env.NOT_SET_AT_ALL}": "is its variable set?",
-		"mysql x":                       "unknown ledger driver",
+		"postgres {env.NOT_SET_AT_ALL}": "set its variable",
+		"mysql x":                       "unknown driver",
 	} {
 		_, err := i.ledgerCommand("", "move", "--to", to)
 		require.ErrorContains(t, err, want)

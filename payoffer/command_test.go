@@ -150,44 +150,6 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	require.ErrorContains(t, err, "no offer has the id")
 }
 
-func TestCommandsListAndResolveOpenPayments(t *testing.T) {
-	o := newOperated(t, books)
-	out, err := o.payOffer("intents")
-	require.NoError(t, err)
-	require.Equal(t, "no payment is open\n", out)
-	unpaid := openPayment(t, "0x01", func(i *ledger.Intent) { i.Reason = "timeout\x1b[2J\u202e" })
-
-	out, err = o.payOffer("intents")
-	require.NoError(t, err)
-	require.Contains(t, out, "42 USD on eip155:84532 for "+offer.Host(o.service)+", settling since ")
-	require.Contains(t, out, "\n  nonce        0x01\n")
-	require.Contains(t, out, "\n  reason       timeout[2J\n", "nothing steers the terminal")
-	raw, err := o.payOffer("intents", "--json")
-	require.NoError(t, err)
-	require.Contains(t, raw, `"nonce":"0x01"`)
-
-	resolve := []string{"resolve", "--network", "base-sepolia", "--from", testPayer, "--nonce", "0x01", "--reason", "looked up"}
-	_, err = o.payOffer(resolve...)
-	require.ErrorContains(t, err, "not-paid")
-	_, err = o.payOffer(append(resolve, "--paid", "")...)
-	require.ErrorContains(t, err, "hash of the transaction")
-	out, err = o.payOffer(append(resolve, "--not-paid")...)
-	require.NoError(t, err)
-	require.Contains(t, out, "refused as of ")
-	require.Equal(t, ledger.IntentRefused, storedIntent(t, unpaid.IntentKey).State)
-	out, err = o.payOffer(append(resolve, "--paid", testTransaction)...)
-	require.NoError(t, err)
-	require.Contains(t, out, "settled as of ", "the operator's own entry is undone")
-	out, err = o.payOffer("intents", "--claims")
-	require.NoError(t, err)
-	require.Contains(t, out, strings.ToLower(testTransaction))
-	_, err = o.payOffer(append(resolve, "--not-paid")...)
-	require.NoError(t, err)
-	out, err = o.payOffer("intents", "--claims")
-	require.NoError(t, err)
-	require.Equal(t, "no payment rests on a claim\n", out)
-}
-
 func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	i := newInstance(t)

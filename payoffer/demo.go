@@ -11,159 +11,226 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/certmagic"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
-// demoModule is the id under which a program has a Demo.
+// demoModule is the module id of a Demo.
 const demoModule = "pay_offer.demo"
 
-// Demo plays those whom an offer needs for one whole sale. A program has one only
-// where its own main registers it as a Caddy module: a server that xcaddy built, or
-// a release, has none, whatever its configuration says. It is asked for an offer
-// whose every address is one of the shipped Caddyfile's, and for no other.
+// Demo provides the fake services for one whole sale. Only this repository's main
+// registers one: a server that xcaddy built, or a release, has none, whatever its
+// configuration says. It is used only for an offer whose every address is one of the
+// shipped Caddyfile.
 type Demo interface {
 	caddy.Module
-	// Stage has the pretend parts wait for an offer, and says where.
+	// Stage starts the fake services for an offer, and returns where they are.
 	Stage(o *offer.Offer) (Stage, error)
 }
 
-// Stage is what stands in a demo in place of the real parts, on loopback alone and
-// until the process ends.
+// Stage is the fake services of a demo, on loopback and until the process ends.
 type Stage struct {
-	// Folder makes the folder that keeps the ledger and the keys, or finds it, and Strike
+	// Folder returns the folder of the ledger and the keys, and makes it if needed. Strike
 	// removes it before the process ends.
 	Folder func() (string, error)
 	Strike func()
-	// Checkout is the address of the card checkout, and WebhookSecret signs what it
-	// tells of. Facilitator is the address of the facilitator.
+	// Checkout is the address of the card checkout, WebhookSecret signs its webhooks, and
+	// Facilitator is the address of the facilitator.
 	Checkout, WebhookSecret, Facilitator string
 }
 
-// stage finds the pretend parts for an offer, built of the handler's options, that
-// is to be a demo; nil where it is not.
-func (h *Handler) stage(o *offer.Offer) (*Stage, error) {
+// demoValue is a value of the shipped Caddyfile that belongs to nobody, with its option
+// and the environment variable that replaces it.
+type demoValue struct{ value, option, variable string }
+
+var demoValues = []demoValue{
+	{"http://localhost:8403", "site_url", "SITE_URL"},
+	{"https://checkout.example/pay-42", "card", "CARD_URL"},
+	{"0x000000000000000000000000000000000000dEaD", "usdc", "USDC_ADDRESS"},
+	{"tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr", "bitcoin", "BTC_ADDRESS"},
+	{"invoices@example.com", "bank_transfer", "TRANSFER_INBOX"},
+	{"https://tip-jar.example/42", "storefront tip-jar", "TIP_JAR_URL"},
+	{"https://pack.example/42", "storefront pack", "PACK_URL"},
+}
+
+// testKeyAddresses are the first addresses of well-known test keys, with which anyone could
+// take the money. The first address of an extended key is compared, in any spelling.
+var testKeyAddresses = []string{
+	// The mnemonic "abandon … about": BIP-84, 86, 49 and 44; the account keys of the last
+	// three at the P2WPKH addresses that would be published; BIP-44 of Ethereum.
+	"bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu",
+	"bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr",
+	"37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf",
+	"1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA",
+	"bc1qalwlmdxd2ggue4290ekzxl9tetg56neexr6amw",
+	"bc1qlxgx0xk2lcjuyas4xua5p0ezg3kjfl6yd3h8y6",
+	"bc1qmxrw6qdh5g3ztfcwm0et5l8mvws4eva24kmp8m",
+	"0x9858EfFD232B4033E47d90003D41EC34EcaEda94",
+	// Accounts 0 to 4 of Hardhat and Anvil.
+	"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+	"0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+	"0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
+	"0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+	"0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
+	// The examples of EIP-55.
+	"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+	"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+	"0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB",
+	"0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
+}
+
+// addresses are those to which the offer has money sent.
+func addresses(o *offer.Offer) (found []string) {
+	for _, m := range o.Methods(offer.Live{}) {
+		for _, address := range []string{m.URL, m.PayTo} {
+			if address != "" && !strings.HasPrefix(address, o.BaseURL+"/") {
+				found = append(found, address)
+			}
+		}
+	}
+	if b := o.Bitcoin(); b != nil {
+		// Without a rate its method has no address yet.
+		if address, err := b.Address(0); err == nil {
+			found = append(found, address)
+		}
+	}
+	return found
+}
+
+// checkDemoValues refuses a public offer with demo or test values, because payers would
+// believe that they have paid.
+func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
+	if !publicHost(o.BaseURL) {
+		return nil
+	}
+	for _, address := range addresses(o) {
+		if slices.Contains(testKeyAddresses, address) {
+			return fmt.Errorf("%s belongs to a published test key, so anyone could take the money; write an address of your own wallet", address)
+		}
+	}
+	wrong := demoOptions(o)
+	if !publicHost(o.SiteURL) && !slices.Contains(wrong, "site_url (SITE_URL)") {
+		wrong = append(wrong, "site_url is "+o.SiteURL+", which only this machine reaches (SITE_URL)")
+	}
+	for _, rail := range o.Rails {
+		switch {
+		case !rail.Test() || testnet || rail == offer.Rail(o.Card) && testMode:
+		case rail == offer.Rail(o.Card):
+			wrong = append(wrong, "card is a test checkout, at which nobody pays (CARD_URL); add the option 'test_mode' to it (CARD_TEST_MODE=on) if you mean it")
+		default:
+			wrong = append(wrong, rail.Name()+" is on a test network; add the option 'testnet' (TESTNET=on) if you mean it")
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is public, but these options still have demo or test values; set them to your own "+
+		"(in parentheses: the environment variable of the shipped Caddyfile; an empty address leaves its rail out):\n  - %s",
+		o.BaseURL, strings.Join(wrong, "\n  - "))
+}
+
+// demoOptions names the options that have a demo value.
+func demoOptions(o *offer.Offer) (options []string) {
+	found := append(addresses(o), o.SiteURL)
+	for _, d := range demoValues {
+		if slices.Contains(found, d.value) {
+			options = append(options, d.option+" ("+d.variable+")")
+		}
+	}
+	return options
+}
+
+// stageDemo starts the fake services if an offer is to be a demo: the program has a Demo,
+// every address is a demo value, and no option says how payments are settled or observed.
+func stageDemo(r *resolver, o *offer.Offer) (*Stage, error) {
 	info, err := caddy.GetModule(demoModule)
-	if err != nil || !h.asShipped() {
+	own := func(address string) bool {
+		return !slices.ContainsFunc(demoValues, func(d demoValue) bool { return d.value == address })
+	}
+	if err != nil || r.customized || slices.ContainsFunc(addresses(o), own) {
 		return nil, nil
 	}
 	if publicHost(o.BaseURL) || publicHost(o.SiteURL) {
-		return nil, errors.New("base_url and site_url of a demo are addresses of this machine alone; set your own addresses in place of all demo values, or leave out BASE_URL and SITE_URL")
+		return nil, errors.New("base_url and site_url of a demo must be addresses of this machine; replace all demo values, or remove BASE_URL and SITE_URL")
 	}
 	stage, err := info.New().(Demo).Stage(o)
 	if err != nil {
-		return nil, fmt.Errorf("the demo cannot begin: %w", err)
+		return nil, fmt.Errorf("the demo cannot start: %w", err)
 	}
 	return &stage, nil
 }
 
-// asShipped reports whether nobody has set an address, or anything that says how
-// money is settled or observed, that is not the shipped Caddyfile's.
-func (h *Handler) asShipped() bool {
-	card := *h.Card
-	card.Methods = nil
-	untouched := isDemoValue(card.URL) && same(card, CardConfig{URL: card.URL})
-	for _, u := range h.USDC {
-		network, err := offer.LookupNetwork(u.Network)
-		untouched = untouched && err == nil && network.Test && isDemoValue(u.Address) && same(*u, USDCConfig{Network: u.Network, Address: u.Address})
+// play builds the settings of a demo. Rails that have no fake service are left out, so
+// that nobody is sent to an address that does not exist.
+func (h *Handler) play(shipped *resolver, o *offer.Offer, today time.Time) (*service.Settings, *resolver) {
+	r := newResolver()
+	r.playing, r.leftOut = true, shipped.leftOut
+	for _, rail := range o.Rails {
+		r.leftOut = append(r.leftOut, rail.Name())
 	}
-	if b := h.Bitcoin; b != nil {
-		untouched = untouched && isDemoValue(b.Account) && same(*b, BitcoinConfig{Account: b.Account})
+	var rails []railConfig
+	for _, config := range h.rails() {
+		if playable, ok := config.(interface{ play(*Stage) railConfig }); ok {
+			rails = append(rails, playable.play(h.demo))
+		}
 	}
-	if b := h.BankTransfer; b != nil {
-		untouched = untouched && isDemoValue(b.Inbox) && same(*b, BankTransferConfig{Name: b.Name, Inbox: b.Inbox, Memo: b.Memo})
-	}
-	for _, s := range h.Storefronts {
-		untouched = untouched && isDemoValue(s.URL) && same(*s, StorefrontConfig{Name: s.Name, URL: s.URL})
-	}
-	for _, a := range h.Announce {
-		untouched = untouched && a.staysHere() // pretend money is no news for others
-	}
-	return untouched
-}
-
-// staysHere reports whether announcements go to a server of this machine.
-func (a *AnnounceConfig) staysHere() bool {
-	switch {
-	case a.Ntfy != nil:
-		return !publicHost(a.Ntfy.URL)
-	case a.Email != nil:
-		return !publicHost("smtp://" + a.Email.SMTP)
-	default:
-		return !publicHost(a.URL)
-	}
-}
-
-// same reports whether two configurations would be written alike.
-func same[C any](one, other C) bool { return pool.KeyOf("", one) == pool.KeyOf("", other) }
-
-// isDemoValue reports whether a value is a demo value of the shipped Caddyfile.
-func isDemoValue(value string) bool {
-	return slices.ContainsFunc(demo, func(d demoValue) bool { return strings.EqualFold(d.value, value) })
-}
-
-// play puts the pretend parts in place of the addresses of nobody, and builds the
-// settings anew. Rails at which no whole sale can be played are left out: nobody is
-// sent to an address that does not exist.
-func (h *Handler) play(stage *Stage, today time.Time, leftOut []string) (*service.Settings, error) {
-	h.Card.URL, h.Card.PaymentLink, h.Card.WebhookSecret, h.Card.TestMode = stage.Checkout, offer.DemoLink, stage.WebhookSecret, true
-	for _, u := range h.USDC {
-		u.Facilitators, u.RPC, u.Explorer = []*FacilitatorConfig{{URL: stage.Facilitator}}, []string{upstreamOff}, upstreamOff
-	}
-	leftOut = append(leftOut, offer.RailBitcoin)
-	if h.BankTransfer != nil {
-		leftOut = append(leftOut, h.BankTransfer.name())
-	}
-	for _, s := range h.Storefronts {
-		leftOut = append(leftOut, s.Name)
-	}
-	h.Bitcoin, h.BankTransfer, h.Storefronts = nil, nil, nil
-	s, err := h.build(today, leftOut)
-	if err == nil {
+	s := h.build(r, today, rails)
+	if s.Offer != nil {
 		s.Offer.Demo = true
 	}
-	return s, err
+	return s, r
 }
 
-// keeps are the ledger of an offer, by its id, and the storage: files that end with
-// the process.
-func (stage *Stage) keeps(id string) (database, certmagic.Storage, error) {
+// files returns the ledger of an offer and the storage, which end with the process.
+func (stage *Stage) files(id string) (database, certmagic.Storage, error) {
 	folder, err := stage.Folder()
 	return database{driverSQLite, filepath.Join(folder, certmagic.StorageKeys.Safe(id)+".db")},
 		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
 }
 
-// everStarted says that a configuration of this process has. Where the first one is
-// refused, Caddy ends the process and tells nobody.
+// everStarted says that a configuration of this process has started. If the first one is
+// refused, Caddy ends the process without a callback.
 var everStarted atomic.Bool
 
-// strike removes what a demo keeps whose start was refused, once nobody writes there.
-func (stage *Stage) strike() {
+// tearDown removes the files of a demo whose start was refused, after the last write.
+func (stage *Stage) tearDown() {
 	if everStarted.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
 	defer cancel()
-	_ = outliving.Wait(ctx) // then there is no more time
+	_ = outliving.Wait(ctx)
 	stage.Strike()
 }
 
-// keepDemoHere refuses a demo beside another offer, and one that others than this
-// machine could reach. The caller holds the mutex.
-func (app *App) keepDemoHere() error {
-	if !app.plays {
+// addListeners notes the addresses of a server with a module of this package.
+func (app *App) addListeners(ctx caddy.Context) error {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok { // a test without a server
+		return nil
+	}
+	app.mu.Lock()
+	defer app.mu.Unlock()
+	app.listening = append(app.listening, server.Listen...)
+	return app.checkDemoIsLocal()
+}
+
+// checkDemoIsLocal refuses a demo together with another offer, or if others than this
+// machine could reach it. The caller holds the mutex.
+func (app *App) checkDemoIsLocal() error {
+	if !slices.ContainsFunc(app.services, func(svc *service.Service) bool { return svc.Offer.Demo }) {
 		return nil
 	}
 	if len(app.services) > 1 {
-		return errors.New("one of the offers is a demo, which stands alone: set your own addresses in place of its demo values, or take it out")
+		return errors.New("a demo must be the only offer; replace its demo values, or remove it")
 	}
 	for _, listen := range app.listening {
 		address, err := caddy.ParseNetworkAddress(listen)
 		if err != nil || !offer.IsLoopback(address.Host) {
-			return fmt.Errorf("this is a demo, which only this machine may reach, and it would listen on %q; leave out BIND, or set your own addresses in place of all demo values", listen)
+			return fmt.Errorf("this is a demo, which only this machine may reach, and it would listen on %q; remove BIND, or replace all demo values", listen)
 		}
 	}
 	return nil

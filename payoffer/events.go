@@ -8,38 +8,34 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 )
 
-// emitter returns what raises an event and says whether it was handled. Caddy's
-// events app tells who raised an event only of a handler that aborts it, and logs
-// what else goes wrong; so the handlers of the configuration, which are loaded and
-// not yet subscribed, are asked themselves.
-func emitter(ctx caddy.Context, events *caddyevents.App) func(name string, data map[string]any) error {
+// newEmitter returns a function that emits an event and returns the errors of its handlers,
+// so that a failed notification is retried. Caddy's events app only logs these errors, so
+// the handlers are wrapped before it subscribes them.
+func newEmitter(ctx caddy.Context, events *caddyevents.App) func(name string, data map[string]any) error {
 	for _, subscription := range events.Subscriptions {
 		for i, handler := range subscription.Handlers {
-			subscription.Handlers[i] = watched{handler}
+			subscription.Handlers[i] = reportingHandler{handler}
 		}
 	}
 	return func(name string, data map[string]any) error {
 		var failures []error
 		e := events.Emit(ctx.WithValue(failuresKey{}, &failures), name, data)
-		// A context that ended may have kept handlers from the event.
+		// A canceled context may have kept the event from handlers.
 		return errors.Join(append(failures, e.Aborted, ctx.Err())...)
 	}
 }
 
-// failuresKey is where the context of an event holds what its handlers return.
+// failuresKey is the key of the handlers' errors in the context of an event.
 type failuresKey struct{}
 
-// watched is a handler that notes for the event's emitter that it failed.
-type watched struct{ caddyevents.Handler }
+// reportingHandler is a handler that adds its error to the context of the event.
+type reportingHandler struct{ caddyevents.Handler }
 
 // Handle implements caddyevents.Handler.
-func (w watched) Handle(ctx context.Context, e caddy.Event) error {
-	err := w.Handler.Handle(ctx, e)
+func (h reportingHandler) Handle(ctx context.Context, e caddy.Event) error {
+	err := h.Handler.Handle(ctx, e)
 	if failures, ok := ctx.Value(failuresKey{}).(*[]error); ok && err != nil {
 		*failures = append(*failures, err)
 	}
 	return err
 }
-
-// Interface guard
-var _ caddyevents.Handler = watched{}

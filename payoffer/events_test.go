@@ -45,7 +45,7 @@ func TestAnEventWhoseHandlerFailsIsNotTakenForHandled(t *testing.T) {
 	value, err := ctx.App("events")
 	require.NoError(t, err)
 	events := value.(*caddyevents.App)
-	emit := emitter(ctx, events)
+	emit := newEmitter(ctx, events)
 	require.NoError(t, events.Start())
 	t.Cleanup(func() { handleEvent = func(caddy.Event) error { return nil } })
 

@@ -1,16 +1,22 @@
-// Package payoffer puts payment offers into Caddy: the directive and its
-// options, the app behind it, and what Caddy asks of them. Its modules and
-// their JSON are the interface for others; the packages below it serve this
-// repository alone.
+// Package payoffer contains the Caddy modules of payment offers: the directive with its
+// options, and the app. The modules and their JSON are the only interface for others.
 package payoffer
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
@@ -19,20 +25,20 @@ func init() {
 }
 
 // Handler offers one fixed payment on every configured rail, to people and to
-// programs. It answers the offer's own paths and leaves every other request to
+// programs. It answers the offer's own paths and passes every other request to
 // the next handler.
 //
-// Every string option takes the placeholders `{env.*}` and `{file.*}`, which
-// are resolved when the configuration is loaded. A secret written that way is
-// not part of the configuration; where it has no value its feature is off. An
+// Every string option accepts the placeholders `{env.*}` and `{file.*}`, which
+// are replaced when the configuration is loaded. A secret written that way is
+// not part of the configuration; its feature is off if it has no value. An
 // empty address leaves its rail out.
 type Handler struct {
 	// The id of the offer in the ledger. Default: the host and port of
 	// base_url.
 	ID string `json:"id,omitempty"`
 
-	// The origin at which the offer is reached: scheme, host and optional
-	// port. It is its identity in documents and receipts. Required.
+	// The origin at which payers reach the offer: scheme, host and optional
+	// port. It identifies the offer in documents and receipts. Required.
 	BaseURL string `json:"base_url,omitempty"`
 
 	// The origin of the site that has the page for people at /offer/.
@@ -42,10 +48,10 @@ type Handler struct {
 	// The name of the offer, at most 80 characters. Default: "Payment offer".
 	Name string `json:"name,omitempty"`
 
-	// Who is paid, at most 80 characters. Default: the host of site_url.
+	// The seller, at most 80 characters. Default: the host of site_url.
 	Operator string `json:"operator,omitempty"`
 
-	// What is paid for, at most 500 characters. Default: a sentence with the
+	// What payers pay for, at most 500 characters. Default: a sentence with the
 	// amount.
 	Description string `json:"description,omitempty"`
 
@@ -59,46 +65,46 @@ type Handler struct {
 	Account string `json:"account,omitempty"`
 
 	// The price in US dollars. Default: 42, the amount of the interface;
-	// another one is warned about.
+	// another amount is logged as a warning.
 	Amount string `json:"amount,omitempty"`
 
 	// The operator's own EVM addresses. Payments from them are not counted
-	// as money from others. Default: none.
-	IgnorePayers []string `json:"ignore_payers,omitempty"`
+	// as customer payments. Default: none.
+	IgnorePayers lines `json:"ignore_payers,omitempty"`
 
-	// Whether test networks are meant on a public base_url, where they are
-	// refused otherwise. Default: false.
+	// Whether test networks are allowed on a public base_url. Default: false.
 	Testnet bool `json:"testnet,omitempty"`
 
-	// The name of the rail that the page for people opens first. Default: card.
+	// The name of the rail that the payment page opens first. Default: card.
 	Recommend string `json:"recommend,omitempty"`
 
-	// An image for the pages: a path on the host of base_url, as in /logo.svg, or
-	// its whole address. Default: none.
+	// An image for the pages: a path on the host of base_url, such as /logo.svg,
+	// or its whole address. Default: none.
 	Logo string `json:"logo,omitempty"`
 
-	// What payers are told after a payment, at most 500 characters. Default:
-	// nothing beside that it arrived.
+	// What payers read after a payment, at most 500 characters. Default: only
+	// that the payment arrived.
 	Thanks string `json:"thanks,omitempty"`
 
-	// What payers are told of refunds, at most 500 characters. Default: nothing.
+	// What payers read about refunds, at most 500 characters. Default: nothing.
 	Refunds string `json:"refunds,omitempty"`
 
-	// The lines that receipts carry as invoices need them, such as name, address
+	// The lines that receipts contain as invoices need them, such as name, address
 	// and tax number, each at most 140 characters. Default: none.
 	Legal []string `json:"legal,omitempty"`
 
-	// What is to be received in all, in US dollars, which the report of received
-	// money compares with. Default: none; the price stands there for programs.
+	// The total to be received in US dollars, with which the report compares the
+	// payments received. Default: none; programs then read the price.
 	Goal string `json:"goal,omitempty"`
 
 	// Words under which directories of payable addresses list this one: at most
 	// five, each of at most 32 printable ASCII characters. Default: none.
 	Tags []string `json:"tags,omitempty"`
 
-	// Where the Payment scheme (MPP) has its credentials: "authorization" takes them
-	// in Authorization, "header" in Payment-Authorization, for a site whose own login
-	// needs the other one, and "off" does not speak it. Default: authorization.
+	// The header from which the Payment scheme (MPP) reads its credentials:
+	// "authorization" is Authorization; "header" is Payment-Authorization, for a
+	// site whose own login needs Authorization; "off" disables the scheme.
+	// Default: authorization.
 	MPP string `json:"mpp,omitempty"`
 
 	// How often one client address may attempt to pay. Default: 10 attempts
@@ -121,12 +127,12 @@ type Handler struct {
 	// The storefront rails. Default: none.
 	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
 
-	// Where receipts are announced: to webhooks, topics of ntfy, and mailboxes.
-	// Default: nowhere but in the log, and by the events of the server.
+	// The endpoints that are notified of receipts: webhooks, topics of ntfy, and
+	// mailboxes. Default: only the log and the events of the server.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
 	service *service.Service
-	demo    *Stage // nil for an offer that takes money
+	demo    *Stage // nil unless the offer is a demo
 }
 
 // CaddyModule returns the Caddy module information.
@@ -137,8 +143,146 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves and checks the options and renders the offer, or goes on
-// with the one that is running. It calls nobody and opens nothing.
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	pay_offer [<matcher>] {
+//	    <option> <arguments...>
+//	    <rail> <arguments...> {
+//	        <option> <arguments...>
+//	    }
+//	}
+//
+// The options are those of the JSON configuration, one a line. An option that may be
+// repeated is a list there.
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	if err := arguments(d, "pay_offer [<matcher>] { ... }"); err != nil {
+		return err
+	}
+	return h.options().unmarshal(d, "pay_offer")
+}
+
+func (h *Handler) options() options {
+	return options{
+		"id": &h.ID, "base_url": &h.BaseURL, "site_url": &h.SiteURL, "name": &h.Name, "operator": &h.Operator,
+		"description": &h.Description, "contact": &h.Contact, "source_url": &h.SourceURL, "account": &h.Account,
+		"amount": &h.Amount, "ignore_payer": &h.IgnorePayers, "testnet": &h.Testnet, "recommend": &h.Recommend,
+		"logo": &h.Logo, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &h.Goal,
+		"tags": &h.Tags, "mpp": &h.MPP, "rate_limit": &h.RateLimit, "card": &h.Card, "usdc": &h.USDC,
+		"bitcoin": &h.Bitcoin, "bank_transfer": &h.BankTransfer, "storefront": &h.Storefronts, "announce": &h.Announce,
+	}
+}
+
+const (
+	// defaultAmount is the price that the interface fixes.
+	defaultAmount    offer.USD = 4200
+	defaultSourceURL           = "https://github.com/payoffer/caddy-pay-offer"
+	maxTags                    = 5
+)
+
+var (
+	offerID  = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]{1,100}$`)
+	railName = regexp.MustCompile(`^[a-z0-9-]{1,80}$`)
+	// tag is the form of a tag in facilitators and directories (x402, Bazaar).
+	tag = regexp.MustCompile(`^[!-~]([ -~]{0,30}[!-~])?$`)
+	// mppHeaders are the request headers of the Payment scheme, by the option's value.
+	mppHeaders = map[string]string{"authorization": "Authorization", "header": "Payment-Authorization", off: ""}
+)
+
+// terms resolves the options that belong to no rail.
+func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
+	t := offer.Terms{
+		BaseURL:   resolve(r, "base_url", h.BaseURL, offer.ParseOrigin),
+		Name:      cmp.Or(r.text("name", h.Name, 80), "Payment offer"),
+		Contact:   resolve(r, "contact", h.Contact, offer.ParseMailbox),
+		SourceURL: cmp.Or(resolve(r, "source_url", h.SourceURL, parseURL), defaultSourceURL),
+		Account:   cmp.Or(resolve(r, "account", h.Account, func(s string) (string, error) { return s, offer.CheckAccount(s) }), "pay"),
+		Amount:    cmp.Or(resolve(r, "amount", h.Amount, offer.ParseUSD), defaultAmount),
+		Goal:      resolve(r, "goal", h.Goal, offer.ParseUSD),
+		Recommend: r.word("recommend", h.Recommend, railName, "the name of a rail, such as usdc"),
+		Thanks:    r.text("thanks", h.Thanks, 500),
+		Refunds:   r.text("refunds", h.Refunds, 500),
+		Updated:   today.UTC().Format(time.DateOnly),
+	}
+	if t.BaseURL == "" && r.replace(h.BaseURL) == "" {
+		r.fail("base_url", errors.New("the origin is missing; write the address at which payers reach this offer, such as https://pay.example.org"))
+	}
+	t.SiteURL = cmp.Or(resolve(r, "site_url", h.SiteURL, offer.ParseOrigin), t.BaseURL)
+	t.ID = cmp.Or(r.word("id", h.ID, offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores"), offer.Host(t.BaseURL))
+	t.Operator = cmp.Or(r.text("operator", h.Operator, 80), offer.Host(t.SiteURL))
+	t.Description = cmp.Or(r.text("description", h.Description, 500), "One fixed payment of "+t.Amount.String()+" USD.")
+	for _, line := range h.Legal {
+		if line = r.text("legal", line, 140); line != "" {
+			t.Legal = append(t.Legal, line)
+		}
+	}
+	t.Tags = resolveAll(r, "tags", h.Tags, func(s string) (string, error) {
+		if !tag.MatchString(s) {
+			return "", fmt.Errorf("%q is not a tag; use at most 32 printable ASCII characters", s)
+		}
+		return s, nil
+	})
+	if len(t.Tags) > maxTags {
+		r.fail("tags", fmt.Errorf("there are %d; directories accept at most %d", len(t.Tags), maxTags))
+	}
+	t.MPP = mppHeaders["authorization"]
+	resolve(r, "mpp", h.MPP, func(s string) (known bool, err error) {
+		if t.MPP, known = mppHeaders[s]; !known {
+			err = fmt.Errorf("%q is not one of: authorization, header, off", s)
+		}
+		return known, err
+	})
+	t.Logo = resolve(r, "logo", h.Logo, func(s string) (string, error) {
+		if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
+			s = t.BaseURL + s
+		}
+		if _, err := offer.ParseURL(s); err != nil || !strings.HasPrefix(s, t.BaseURL+"/") {
+			return "", errors.New("this is not an image on the host of base_url, from which pages load everything; write its path, such as /logo.svg")
+		}
+		return s, nil
+	})
+	return t
+}
+
+func parseURL(s string) (string, error) {
+	_, err := offer.ParseURL(s)
+	return s, err
+}
+
+// railConfig is the config block of a rail.
+type railConfig interface {
+	// provision resolves the options, adds to s how the rail is observed, and returns the
+	// rail. It returns nil if the address is empty or an option is wrong.
+	provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail
+}
+
+// rails are the config blocks in the order of publication.
+func (h *Handler) rails() (rails []railConfig) {
+	if h.Card != nil {
+		rails = append(rails, h.Card)
+	}
+	for _, u := range withoutNil(h.USDC) {
+		rails = append(rails, u)
+	}
+	if h.Bitcoin != nil {
+		rails = append(rails, h.Bitcoin)
+	}
+	if h.BankTransfer != nil {
+		rails = append(rails, h.BankTransfer)
+	}
+	for _, s := range withoutNil(h.Storefronts) {
+		rails = append(rails, s)
+	}
+	return rails
+}
+
+// withoutNil leaves out what is null in the JSON configuration.
+func withoutNil[C any](configs []*C) []*C {
+	return slices.DeleteFunc(slices.Clone(configs), func(c *C) bool { return c == nil })
+}
+
+// Provision resolves and checks the options and renders the offer, or reuses the service
+// of the running configuration. It makes no network call and opens no database.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	value, err := ctx.App("pay_offer")
 	if err != nil {
@@ -147,18 +291,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	app, r := value.(*App), newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
-		return discreet(err)
+		return err
 	}
 	if h.service, err = app.acquire(s, r, h.demo); err != nil {
 		return err
 	}
-	return app.hosted(ctx)
-}
-
-// Validate refuses a public offer with the demo values of the shipped
-// Caddyfile, or with test values that nobody asked for.
-func (h *Handler) Validate() error {
-	return checkDemo(h.service.Offer, h.Testnet, h.Card.TestMode)
+	return app.addListeners(ctx)
 }
 
 // ServeHTTP answers the offer's paths.
@@ -172,6 +310,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
-	_ caddy.Validator             = (*Handler)(nil)
+	_ caddyfile.Unmarshaler       = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

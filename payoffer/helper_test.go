@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -43,17 +42,6 @@ func decode(t *testing.T, config string) *caddy.Config {
 	decoded := new(caddy.Config)
 	require.NoError(t, json.Unmarshal([]byte(config), decoded))
 	return decoded
-}
-
-// resolve makes a Location absolute.
-func resolve(t *testing.T, base, location string) string {
-	t.Helper()
-	require.NotEmpty(t, location)
-	origin, err := url.Parse(base)
-	require.NoError(t, err)
-	found, err := origin.Parse(location)
-	require.NoError(t, err)
-	return found.String()
 }
 
 func serve(t *testing.T, svc *service.Service, path string) *httptest.ResponseRecorder {

@@ -3,13 +3,13 @@ package payoffer
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -21,42 +21,76 @@ const (
 	defaultLedger  = "pay_offer.db"
 )
 
-// database is where receipts are kept, with its placeholders replaced.
+// LedgerConfig says where receipts are stored.
+type LedgerConfig struct {
+	// The kind of database: sqlite, which is for one instance, or postgres, which several
+	// share. Default: sqlite.
+	Driver string `json:"driver,omitempty"`
+
+	// The database file of sqlite. A relative path is below Caddy's data directory.
+	// Default: pay_offer.db.
+	Path string `json:"path,omitempty"`
+
+	// The connection string of postgres, a URL or keywords (libpq), which also says how TLS
+	// is used. It is a secret if it contains a password.
+	DSN string `json:"dsn,omitempty"`
+}
+
+// UnmarshalCaddyfile reads 'ledger sqlite [<path>]' or 'ledger postgres <dsn>'.
+func (c *LedgerConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	var where string
+	values := []*string{&c.Driver, &where}
+	if d.CountRemainingArgs() == 1 {
+		values = values[:1]
+	}
+	if err := arguments(d, "ledger sqlite [<path>], or ledger postgres <dsn>", values...); err != nil {
+		return err
+	}
+	if c.Driver == driverPostgres {
+		c.DSN = where
+	} else {
+		c.Path = where
+	}
+	return nil
+}
+
+// database is a ledger's database, with its placeholders replaced.
 type database struct {
 	driver string
 	// where is the absolute path of a file, or a DSN, which is a secret.
 	where string
 }
 
-// database resolves the configuration.
+// database resolves and checks the configuration.
 func (c *LedgerConfig) database() (database, error) {
 	if c == nil {
 		c = new(LedgerConfig)
 	}
-	if err := c.check(); err != nil {
-		return database{}, err
-	}
 	replacer := caddy.NewReplacer()
-	if c.Driver == driverPostgres {
-		dsn := replacer.ReplaceKnown(c.DSN, "")
-		if dsn == "" {
-			return database{}, errors.New("ledger postgres: the DSN is empty; is its variable set?")
-		}
-		return database{driverPostgres, dsn}, nil
+	path, dsn := replacer.ReplaceKnown(c.Path, ""), replacer.ReplaceKnown(c.DSN, "")
+	switch {
+	case c.Driver == driverPostgres && (c.DSN == "" || path != ""):
+		return database{}, errors.New("ledger postgres needs a DSN and no path; write 'ledger postgres {env.NAME}'")
+	case c.Driver == driverPostgres && dsn == "":
+		return database{}, errors.New("ledger postgres: the DSN is empty; set its variable")
+	case c.Driver == driverPostgres:
+		_, err := ledger.NewPostgres(dsn, time.Now)
+		return database{driverPostgres, dsn}, err
+	case c.Driver != "" && c.Driver != driverSQLite:
+		return database{}, errors.New("ledger: unknown driver; write sqlite or postgres")
+	case c.DSN != "" || strings.Contains(path, "://"): // a DSN may contain a password, and errors repeat a path
+		return database{}, errors.New("ledger sqlite needs a path and no DSN; write 'ledger postgres {env.NAME}' for PostgreSQL")
 	}
-	path := cmp.Or(replacer.ReplaceKnown(c.Path, ""), defaultLedger)
-	if err := checkLedgerPath(path); err != nil {
-		return database{}, err
-	}
+	path = cmp.Or(path, defaultLedger)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(caddy.AppDataDir(), path)
 	}
 	return database{driverSQLite, filepath.Clean(path)}, nil
 }
 
-// NewLedger makes a handle, which is not open, to the ledger of words as they
-// stand in the Caddyfile after the option's name; to that of the configuration
-// where there are none. The commands ask for it.
+// NewLedger returns a handle, which is not open, to the ledger of words as they stand
+// after 'ledger' in the Caddyfile, or of the configuration without words. The commands
+// use it.
 func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 	config := app.Ledger
 	if words != "" {
@@ -65,7 +99,7 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 		if driver == driverPostgres {
 			config = &LedgerConfig{Driver: driver, DSN: where}
 			if where != "" && !hasPlaceholder(where) {
-				return nil, errors.New("a DSN is a secret, and arguments can be read by others; write 'postgres {env.NAME}'")
+				return nil, errors.New("a DSN is a secret, and other users can read arguments; write 'postgres {env.NAME}'")
 			}
 		}
 	}
@@ -76,52 +110,18 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 	return database.handle()
 }
 
-// check finds what is wrong whatever the placeholders hold.
-func (c *LedgerConfig) check() error {
-	switch c.Driver {
-	case "", driverSQLite:
-		if c.DSN != "" {
-			return errors.New("ledger sqlite takes a path and no DSN")
-		}
-		return checkLedgerPath(c.Path)
-	case driverPostgres:
-		if c.DSN == "" || c.Path != "" {
-			return errors.New("ledger postgres needs a DSN and no path; write 'ledger postgres {env.NAME}'")
-		}
-		if hasPlaceholder(c.DSN) {
-			return nil
-		}
-		_, err := ledger.NewPostgres(c.DSN, time.Now)
-		return err
-	default:
-		return errors.New("unknown ledger driver; known are: " + driverPostgres + ", " + driverSQLite)
-	}
+// passwordInDSN matches a password in a DSN.
+var passwordInDSN = regexp.MustCompile(`://[^/@]*:[^/@]+@|\bpassword\s*=`)
+
+// hasPassword reports whether the configuration itself contains a password.
+func (c *LedgerConfig) hasPassword() bool {
+	return c != nil && !hasPlaceholder(c.DSN) && passwordInDSN.MatchString(c.DSN)
 }
 
-// checkLedgerPath refuses what belongs to postgres: a path is told in errors.
-func checkLedgerPath(path string) error {
-	if err := checkNoSecret(path); err != nil {
-		return fmt.Errorf("ledger sqlite: %w", err)
-	}
-	return nil
-}
-
-// literalSecret reports whether the configuration itself holds a password.
-func (c *LedgerConfig) literalSecret() bool {
-	if c == nil || hasPlaceholder(c.DSN) {
-		return false
-	}
-	if u, err := url.Parse(c.DSN); err == nil && u.User != nil {
-		_, has := u.User.Password()
-		return has
-	}
-	return strings.Contains(c.DSN, "password")
-}
-
-// key tells databases apart.
+// key identifies a database.
 func (d database) key() pool.Key { return pool.KeyOf("ledger", d.driver, d.where) }
 
-// handle makes a handle that is not open yet.
+// handle returns a handle that is not open yet.
 func (d database) handle() (*ledger.Ledger, error) {
 	if d.driver == driverPostgres {
 		return ledger.NewPostgres(d.where, time.Now)

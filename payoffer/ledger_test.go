@@ -48,7 +48,7 @@ func TestUnreachablePostgresKeepsTheOldConfigurationAndTheDSN(t *testing.T) {
 	require.NotContains(t, err.Error(), "hidden")
 	i.untilReceived()
 	log := i.log()
-	require.Contains(t, log, "secrets stand in the configuration")
+	require.Contains(t, log, "secrets are in the configuration")
 	require.NotContains(t, log, "hiddenword")
 }
 
@@ -61,6 +61,6 @@ func TestPasswordInTheConfigurationIsTold(t *testing.T) {
 		"{env.OFFER_TEST_DSN}":        false,
 		"postgres://u:{env.WORD}@h/b": false,
 	} {
-		require.Equal(t, literal, (&LedgerConfig{Driver: driverPostgres, DSN: dsn}).literalSecret(), dsn)
+		require.Equal(t, literal, (&LedgerConfig{Driver: driverPostgres, DSN: dsn}).hasPassword(), dsn)
 	}
 }

@@ -12,13 +12,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // While configurations change, no request gets another answer than the offer's.
@@ -101,36 +99,6 @@ func TestUnchangedOfferIsTheSameAfterAReload(t *testing.T) {
 	require.NotNil(t, watcher)
 }
 
-// What an offer is made of goes on by itself: a new description does not ask for
-// a price, a key or an address again.
-func TestChangedOfferGoesOnWithItsParts(t *testing.T) {
-	i := newInstance(t)
-	standInRate(t)
-	require.NoError(t, i.load(withBitcoin))
-	before, held := activeApp().running()[0], outliving.Len()
-	given := i.get(i.service + "/v1/pay/usdc.png").header.Get("Location")
-
-	config, err := adapt(t, i.caddyfile(strings.Replace(withBitcoin, "base_url", "description changed\n\t\tbase_url", 1)))
-	require.NoError(t, err)
-	ctx, err := caddy.ProvisionContext(decode(t, config))
-	require.NoError(t, err)
-	value, err := ctx.App("pay_offer")
-	require.NoError(t, err)
-	provisioned := value.(*App)
-	require.Equal(t, held+1, outliving.Len(), "the service alone is new")
-	changed := provisioned.running()[0]
-	require.NotSame(t, before, changed)
-	require.Equal(t, http.StatusOK, serve(t, changed, "/v1/pay/btc.uri").Code, "also before it has started")
-	require.Equal(t, http.StatusOK, serve(t, changed, strings.TrimPrefix(resolve(t, i.service, given), i.service)).Code)
-	require.NoError(t, provisioned.Cleanup())
-
-	require.NoError(t, caddy.Load([]byte(config), true))
-	require.NoError(t, outliving.Wait(t.Context()))
-	require.Equal(t, held, outliving.Len())
-	require.Equal(t, http.StatusOK, i.get(resolve(t, i.service, given)).status)
-	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
-}
-
 func TestFailedReloadLeavesTheOldOfferRunning(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
@@ -183,20 +151,6 @@ func TestStopEndsAllBackgroundWorkAndClosesTheLedger(t *testing.T) {
 	require.Empty(t, ourGoroutines())
 }
 
-// A new rate is in the next answer, without a request having waited for it.
-func TestNewRateChangesWhatIsServed(t *testing.T) {
-	i := newInstance(t)
-	prices, watcher, _ := standInRate(t)
-	require.NoError(t, i.load(withBitcoin))
-	before := i.get(i.service + "/v1/pay/btc.uri")
-	require.Contains(t, before.body, "amount=0.00046667") // 42 USD at 90000
-
-	prices.Set("mempool", payoffertest.PriceReply{Price: "84000"})
-	watcher.Refresh(t.Context())
-
-	require.Contains(t, i.get(i.service+"/v1/pay/btc.uri").body, "amount=0.0005&")
-}
-
 // ourGoroutines are the stacks of goroutines that this module started in the
 // background. None may be left when everything has ended.
 func ourGoroutines() []string {
@@ -239,18 +193,4 @@ func TestOfferIsServedBeforeTheLedgerIsOpen(t *testing.T) {
 	require.True(t, svc.Server.Serve(received, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/received", nil)))
 	require.Equal(t, http.StatusServiceUnavailable, received.Code)
 	require.NotEmpty(t, received.Header().Get("Retry-After"))
-}
-
-// The process waits at its end for as long as a settlement may take that asks
-// every facilitator, and one of them twice.
-func TestTheProcessWaitsAsLongAsALeaseLasts(t *testing.T) {
-	i := newInstance(t)
-	require.NoError(t, i.load(strings.Replace(smallest, "facilitator http://127.0.0.1:9", `facilitator http://127.0.0.1:9 {
-				timeout 40s
-			}
-			facilitator http://127.0.0.2:9 {
-				timeout 50s
-			}
-			facilitator http://127.0.0.3:9`, 1)))
-	require.GreaterOrEqual(t, outliving.Patience(), (40+50+30+50)*time.Second)
 }

@@ -27,13 +27,13 @@ var (
 
 	deliveries = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy", Subsystem: "pay_offer", Name: "webhook_deliveries_total",
-		Help: "Counter of inbound webhooks by offer, rail and what became of them.",
+		Help: "Counter of inbound webhooks by offer, rail and verdict.",
 	}, []string{"offer", "rail", "verdict"})
 
 	// upstreamSeconds times every call to an upstream, up to its headers.
 	upstreamSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "caddy", Subsystem: "pay_offer", Name: "upstream_seconds",
-		Help:    "Histogram of the time that an upstream takes to answer, in seconds, by kind, host and outcome.",
+		Help:    "Histogram of the response times of upstreams in seconds, by kind, host and outcome.",
 		Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"kind", "host", "outcome"})
 )
@@ -49,17 +49,17 @@ func registerMetrics(registry *prometheus.Registry, app *App) error {
 	return nil
 }
 
-// instruments feed the counters.
+// instruments update the counters.
 var instruments = service.Instruments{
 	Transport: func(kind string) http.RoundTripper { return meteredTransport(kind) },
-	Mailed:    func(host string, status int, took time.Duration) { called("announce", host, status, took) },
+	Mailed:    func(host string, status int, took time.Duration) { observeCall("announce", host, status, took) },
 	Attempt: func(offerID string, status x402.Status) {
 		attempts.WithLabelValues(offerID, string(status)).Inc()
 	},
 	Delivery: func(offerID, rail string, v observe.Verdict) {
 		deliveries.WithLabelValues(offerID, rail, string(v)).Inc()
 	},
-	// Caddy, which knows trusted proxies, holds an address for the client.
+	// Caddy decides which address is the client's, by trusted_proxies.
 	ClientIP: func(r *http.Request) string {
 		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return address
@@ -71,8 +71,8 @@ var verdicts = []observe.Verdict{
 	observe.Recorded, observe.Ignored, observe.Unverified, observe.Malformed, observe.Unavailable,
 }
 
-// countFromZero shows the counters of an offer's webhooks before the first
-// delivery: Prometheus sees no increase in a counter that appears with it.
+// countFromZero exports the counters of an offer's webhooks before the first delivery,
+// because Prometheus sees no increase in a new counter.
 func countFromZero(svc *service.Service) {
 	for rail := range svc.Server.Hooks {
 		for _, verdict := range verdicts {
@@ -81,11 +81,10 @@ func countFromZero(svc *service.Service) {
 	}
 }
 
-// connections are those to all upstreams.
+// connections are the connections to all upstreams.
 var connections = source.NewTransport()
 
-// meteredTransport carries the calls to upstreams of a kind, which
-// service.Instruments lists.
+// meteredTransport measures the calls to upstreams of one kind.
 type meteredTransport string
 
 // RoundTrip implements http.RoundTripper.
@@ -96,13 +95,13 @@ func (kind meteredTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 	if err == nil {
 		status = response.StatusCode
 	}
-	called(string(kind), r.URL.Hostname(), status, time.Since(start))
+	observeCall(string(kind), r.URL.Hostname(), status, time.Since(start))
 	return response, err
 }
 
-// called counts a call to an upstream. Its outcome is "error" for one that did not
-// answer, else the class of its status, as in "2xx"; mail servers have such, too.
-func called(kind, host string, status int, took time.Duration) {
+// observeCall records a call to an upstream. The outcome is the class of its HTTP or SMTP
+// status, such as "2xx", or "error" without an answer.
+func observeCall(kind, host string, status int, took time.Duration) {
 	outcome := "error"
 	if status >= 100 && status <= 599 {
 		outcome = string(rune('0'+status/100)) + "xx"
@@ -113,29 +112,30 @@ func called(kind, host string, status int, took time.Duration) {
 // scrapeTimeout bounds how long a scrape waits for the ledger.
 const scrapeTimeout = 2 * time.Second
 
-// gauges read the state of an app's offers whenever they are scraped.
+// gauges collects the state of an app's offers at each scrape.
 type gauges struct{ app *App }
 
 // The gauges.
 var (
 	gaugeFacilitator = gauge("facilitator_up",
-		"Whether a facilitator is asked to settle x402 payments on a network: 1, or 0 while it fails or does not support it.", "host", "network")
+		"Whether a facilitator settles x402 payments on a network: 1, or 0 while it fails or does not support it.", "host", "network")
 	gaugeLedger = gauge("ledger_up",
 		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts are absent.", "offer")
 	gaugeReceipts = gauge("receipts",
 		"Number of receipts by status and evidence.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeAmount = gauge("receipts_usd",
-		"Value of receipts in US dollars, as far as it is known, less what was refunded of it, by status and evidence; what was refunded has a status of its own.", "offer", "rail", "status", "evidence", "testnet")
+		"Known value of receipts in US dollars without refunds, by status and evidence; refunds have their own status.",
+		"offer", "rail", "status", "evidence", "testnet")
 	gaugeOpen = gauge("open_intents",
 		"Number of x402 payments whose outcome is unknown.", "offer")
 	gaugeObserved = gauge("rail_observed",
-		"Whether a rail is observed: 1, or 0 while it is blind.", "offer", "rail")
+		"Whether a rail is observed: 1 or 0.", "offer", "rail")
 	gaugeLag = gauge("observer_lag_seconds",
-		"Seconds since the truth source of a rail was last read.", "offer", "rail")
+		"Seconds since the payments of a rail were last read.", "offer", "rail")
 	gaugeClock = gauge("clock_offset_seconds",
-		"Seconds that the clock of this machine is ahead of others, negative where it is behind; 0 while nothing proves that it is wrong.")
+		"Seconds by which the clock of this machine is ahead, negative if it is behind; 0 unless upstreams prove an offset.")
 	gaugeBehind = gauge("announcements_pending",
-		"Number of announcements that a receiver has not taken yet, counted up to 100; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
+		"Number of notifications that wait for an endpoint, up to 100; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
 )
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -163,42 +163,50 @@ func (g gauges) Collect(metrics chan<- prometheus.Metric) {
 		return
 	}
 	set(gaugeClock, g.app.share.Clock.Offset().Seconds())
-	var facilitators []x402.FacilitatorHealth
-	for _, svc := range services {
-		facilitators = append(facilitators, svc.Facilitators()...)
-	}
-	g.facilitators(set, facilitators)
+	setFacilitators(set, services)
 	for _, svc := range services {
 		totals, err := g.app.share.Ledger.Totals(ctx, svc.Offer.ID)
 		set(gaugeLedger, number01(err == nil), svc.Offer.ID)
 		if err == nil {
-			g.sums(set, svc.Offer.ID, totals)
+			setSums(set, svc.Offer.ID, totals)
 		}
-		g.rails(set, svc.Offer.ID, svc.Health(), time.Now())
-		g.announcements(set, svc)
+		for _, h := range svc.Health() {
+			set(gaugeObserved, number01(!h.Blind), svc.Offer.ID, h.Rail)
+			if h.At > 0 { // else it was never read
+				set(gaugeLag, max(0, time.Since(time.Unix(h.At, 0)).Seconds()), svc.Offer.ID, h.Rail)
+			}
+		}
+		pending := make(map[string]int64) // endpoints may share a host
+		for _, endpoint := range svc.Announcements() {
+			pending[endpoint.Host] += endpoint.Behind
+		}
+		for host, count := range pending {
+			set(gaugeBehind, float64(count), svc.Offer.ID, host)
+		}
 	}
 }
 
 // setGauge sends the value of a gauge.
 type setGauge func(desc *prometheus.Desc, value float64, labels ...string)
 
-// facilitators: offers with the same facilitator each call it; it is up when
-// it is for all of them.
-func (g gauges) facilitators(set setGauge, all []x402.FacilitatorHealth) {
-	type place struct{ host, network string }
-	up := make(map[place]bool)
-	for _, health := range all {
-		at := place{health.Host, health.Network}
-		before, known := up[at]
-		up[at] = health.Up() && (before || !known)
+// setFacilitators sets the gauge of each facilitator. A facilitator of several offers is up
+// if it is up for all of them.
+func setFacilitators(set setGauge, services []*service.Service) {
+	up := make(map[[2]string]bool)
+	for _, svc := range services {
+		for _, health := range svc.Facilitators() {
+			key := [2]string{health.Host, health.Network}
+			before, known := up[key]
+			up[key] = health.Up() && (before || !known)
+		}
 	}
-	for at, healthy := range up {
-		set(gaugeFacilitator, number01(healthy), at.host, at.network)
+	for key, healthy := range up {
+		set(gaugeFacilitator, number01(healthy), key[0], key[1])
 	}
 }
 
-// sums are those of the report; the labels say what tells them apart.
-func (g gauges) sums(set setGauge, offer string, totals []ledger.Total) {
+// setSums sets the gauges of receipts to the sums of the report.
+func setSums(set setGauge, offer string, totals []ledger.Total) {
 	type label struct{ rail, status, evidence, testnet string }
 	sums := make(map[label]accounting.Money)
 	open := int64(0)
@@ -220,27 +228,6 @@ func (g gauges) sums(set setGauge, offer string, totals []ledger.Total) {
 	for at, s := range sums {
 		set(gaugeReceipts, float64(s.Count), offer, at.rail, at.status, at.evidence, at.testnet)
 		set(gaugeAmount, float64(s.USDCents)/100, offer, at.rail, at.status, at.evidence, at.testnet)
-	}
-}
-
-// rails: a source that was never read has no lag, and is blind.
-func (g gauges) rails(set setGauge, offer string, health []observe.Health, now time.Time) {
-	for _, h := range health {
-		set(gaugeObserved, number01(!h.Blind), offer, h.Rail)
-		if h.At > 0 {
-			set(gaugeLag, max(0, now.Sub(time.Unix(h.At, 0)).Seconds()), offer, h.Rail)
-		}
-	}
-}
-
-// announcements: receivers may share a host.
-func (g gauges) announcements(set setGauge, svc *service.Service) {
-	behind := make(map[string]int64)
-	for _, sink := range svc.Announcements() {
-		behind[sink.Host] += sink.Behind
-	}
-	for host, count := range behind {
-		set(gaugeBehind, float64(count), svc.Offer.ID, host)
 	}
 }
 

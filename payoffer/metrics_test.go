@@ -75,7 +75,7 @@ func TestMetricsOfMoneyAreNetOfRefunds(t *testing.T) {
 	inYen.Currency, inYen.Amount, inYen.UnknownUSD = "JPY", 6_500, 1
 	type labels struct{ status, evidence string }
 	counts, dollars := map[labels]float64{}, map[labels]float64{}
-	gauges{}.sums(func(desc *prometheus.Desc, value float64, values ...string) {
+	setSums(func(desc *prometheus.Desc, value float64, values ...string) {
 		switch desc {
 		case gaugeReceipts:
 			counts[labels{values[2], values[3]}] += value

@@ -28,9 +28,9 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 	const valid = `"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay"}`
 	require.NoError(t, caddy.Validate(handlerConfig(t, "{"+valid+"}")))
 	for name, c := range map[string]struct{ handler, want string }{
-		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: is missing"},
-		"no card":             {`{"base_url": "http://localhost:8402"}`, "card: is missing"},
-		"empty card":          {`{"base_url": "http://localhost:8402", "card": {}}`, "card: is empty"},
+		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: the origin is missing"},
+		"no card":             {`{"base_url": "http://localhost:8402"}`, "the card checkout is missing"},
+		"empty card":          {`{"base_url": "http://localhost:8402", "card": {}}`, "card: the address is empty"},
 		"unknown field":       {`{` + valid + `, "colour": "red"}`, `unknown field "colour"`},
 		"base_url with path":  {`{"base_url": "https://pay.example.org/x", "card": {"url": "https://checkout.example/pay"}}`, "base_url: "},
 		"two mistakes":        {`{` + valid + `, "contact": "me", "amount": "free"}`, "amount: "},
@@ -38,16 +38,14 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"id":                  {`{` + valid + `, "id": "my offer"}`, "id: "},
 		"name":                {`{` + valid + `, "name": "a\u0007b"}`, "control character"},
 		"rate limit":          {`{` + valid + `, "rate_limit": {"attempts": -1}}`, "rate_limit: "},
-		"null rail":           {`{` + valid + `, "storefronts": [null]}`, "storefront: one is null"},
-		"null facilitator":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [null]}]}`, "facilitator: one is null"},
-		"network":             {`{` + valid + `, "usdc": [{"address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "usdc: unknown network"},
-		"mainnet":             {`{` + valid + `, "usdc": [{"network": "base", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "nobody would settle"},
+		"network":             {`{` + valid + `, "usdc": [{"address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "usdc: the network is empty"},
+		"mainnet":             {`{` + valid + `, "usdc": [{"network": "base", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "a facilitator must settle"},
 		"two on one chain":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}, {"network": "eip155:84532", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "given twice"},
 		"token contract":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}]}`, "money sent there is lost"},
 		"rpc off and on":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": ["off", "https://rpc.example"]}]}`, "'off' stands alone"},
 		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "belong together"},
 		"half a header":       {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "header_value": "{env.X}"}]}]}`, "a header needs a name and a value"},
-		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: is negative"},
+		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: the duration is negative"},
 		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
 		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},
 		"unconfirmed key":     {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"}}`, "bitcoin: an extended public key"},
@@ -65,24 +63,23 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both receive money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},
-		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: the image is on another host"},
-		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6; directories take at most 5"},
-		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is none of: authorization, header, off"},
+		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: this is not an image on the host of base_url"},
+		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6; directories accept at most 5"},
+		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is not one of: authorization, header, off"},
 		"goal":                {`{` + valid + `, "goal": "much"}`, "goal: "},
 		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
 		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: write the address"},
 		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: write the address"},
-		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: a webhook, a topic of ntfy and a mailbox are announced to apart"},
+		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: a webhook, a topic of ntfy and a mailbox are separate endpoints"},
 		"topic":               {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example"}}]}`, "announce ntfy: this is not the URL of a topic"},
-		"token as topic":      {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example/tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"}}]}`, "announce ntfy: the topic of this URL looks like an access token of ntfy, which servers and proxies would log; write the topic there, the token as 'token {env.NAME}'"},
 		"topic in the clear":  {`{` + valid + `, "announce": [{"ntfy": {"url": "http://ntfy.example/topic"}}]}`, "announce ntfy: the URL for host \"ntfy.example\" is plain http"},
 		"one topic twice":     {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example/topic"}}, {"ntfy": {"url": "https://ntfy.example/topic"}}]}`, `announce: endpoints 1 and 2 have the same address (host "ntfy.example")`},
 		"no mail server":      {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com"}}]}`, "announce email: smtp is missing"},
-		"mail in the clear":   {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "tls": "off"}}]}`, "announce email: the way to host"},
+		"mail in the clear":   {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "tls": "off"}}]}`, "announce email: the connect"},
 		"half a login":        {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "user": "pay"}}]}`, "announce email: user and password belong together"},
 		"sender":              {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "from": "a@b\r\nBcc: c@example.com"}}]}`, "announce email from: "},
 		"link of the demo":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_pay_offer_demo"}}`, "card payment_link: plink_pay_offer_demo is the payment link of the demo"},
-		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "need payment_link"},
+		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "also need payment_link"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorContains(t, caddy.Validate(handlerConfig(t, c.handler)), c.want)
@@ -120,12 +117,12 @@ func TestARecommendedRailThatIsLeftOutGivesWay(t *testing.T) {
 
 func TestLedgerDriverIsChecked(t *testing.T) {
 	for config, want := range map[string]string{
-		`"driver": "mysql"`:                                              "unknown ledger driver",
+		`"driver": "mysql"`:                                              "unknown driver",
 		`"driver": "postgres"`:                                           "needs a DSN",
 		`"driver": "postgres", "dsn": "x", "path": "y"`:                  "no path",
 		`"driver": "postgres", "dsn": "{env.OFFER_TEST_UNSET}"`:          "the DSN is empty",
 		`"driver": "postgres", "dsn": "postgres://u:hidden%word@h/base"`: "the PostgreSQL DSN cannot be read",
-		`"driver": "sqlite", "dsn": "postgres://u@h/base"`:               "takes a path and no DSN",
+		`"driver": "sqlite", "dsn": "postgres://u@h/base"`:               "needs a path and no DSN",
 	} {
 		err := caddy.Validate(decode(t, `{"apps": {"pay_offer": {"ledger": {`+config+`}}}}`))
 		require.ErrorContains(t, err, want)
@@ -162,13 +159,13 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 
 	t.Setenv("OFFER_TEST_PAYEE", "not an address")
 	_, err = h.settings(newResolver(), today)
-	require.ErrorContains(t, err, "usdc: ")
+	require.ErrorContains(t, err, "usdc base-sepolia: ")
 }
 
 // A webhook whose secret has no value is another thing than one that nobody
 // configured: its provider is to come again, also after a reload that only sets it.
 func TestAWebhookSecretWithoutAValueIsRemembered(t *testing.T) {
-	settings := func(card, shop string) *service.Settings {
+	settings := func(card, shop secret) *service.Settings {
 		h := &Handler{
 			BaseURL: "http://localhost:8402",
 			Card:    &CardConfig{URL: "https://checkout.example/pay", WebhookSecret: card, PaymentLink: "plink_1"},

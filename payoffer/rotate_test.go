@@ -59,14 +59,3 @@ func (i *instance) keys() (ids []string) {
 	}
 	return ids
 }
-
-// The new configuration may answer before its app has started.
-func TestReloadHandsTheKeysOver(t *testing.T) {
-	o := newOperated(t, smallest)
-	before := o.get(o.service + offer.PathDID).body
-	require.Len(t, o.keys(), 1)
-	_, svc := o.provision()
-	require.Equal(t, before, serve(t, svc, offer.PathDID).Body.String())
-	quote := serve(t, svc, offer.PathQuote)
-	require.NotEmpty(t, x402.FindSigned(quote.Body.Bytes()))
-}

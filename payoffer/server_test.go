@@ -84,18 +84,6 @@ func TestEveryPathAnswers(t *testing.T) {
 	}
 }
 
-// The address of a QR image carries a MAC of the key that Start loads.
-func TestQRImageIsServedAtTheAddressThatWasGivenOut(t *testing.T) {
-	i := newInstance(t)
-	require.NoError(t, i.load(smallest))
-
-	given := i.get(i.service + "/v1/pay/usdc.png").header.Get("Location")
-	image := i.get(resolve(t, i.service, given))
-
-	require.Equal(t, http.StatusOK, image.status)
-	require.Equal(t, "image/png", image.header.Get("Content-Type"))
-}
-
 func TestOfferStandsBesideWhatASiteHasAlready(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("the backend"))
@@ -236,6 +224,6 @@ func TestOffersThatCannotBeToldApartAreRefused(t *testing.T) {
 	const samePayee = "\t\tusdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {\n\t\t\tfacilitator http://127.0.0.1:9\n\t\t\trpc off\n\t\t}\n"
 
 	require.ErrorContains(t, i.load(second("\t\tbase_url SERVICE\n")), "two offers have the id")
-	require.ErrorContains(t, i.load(second("\t\tbase_url OTHER\n"+samePayee)), "both take money at the account of usdc")
+	require.ErrorContains(t, i.load(second("\t\tbase_url OTHER\n"+samePayee)), "both receive money at the account of usdc")
 	require.NoError(t, i.load(second("\t\tbase_url OTHER\n")))
 }

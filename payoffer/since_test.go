@@ -41,9 +41,9 @@ func TestSinceIsADayInUTCOrAMoment(t *testing.T) {
 
 func TestSinceIsRefusedWhereNoPaymentCanBe(t *testing.T) {
 	for since, want := range map[string]string{
-		"yesterday":            `"yesterday" is no day and no moment`,
-		"2026-11-31":           `"2026-11-31" is no day and no moment`,
-		"2026-11-01T09:00:00":  "no day and no moment", // of which time zone?
+		"yesterday":            `"yesterday" is not a date`,
+		"2026-11-31":           `"2026-11-31" is not a date`,
+		"2026-11-01T09:00:00":  "is not a date", // of which time zone?
 		"2008-12-31":           "2008-12-31 is before 2009",
 		"2008-12-31T23:59:59Z": "is before 2009",
 		time.Now().Add(time.Minute).Format(time.RFC3339):        "is in the future",

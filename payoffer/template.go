@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 	"text/template"
@@ -15,12 +16,31 @@ import (
 )
 
 func init() {
+	caddy.RegisterModule(FileSystem{})
 	caddy.RegisterModule(TemplateFunctions{})
 }
 
-// TemplateFunctions adds the function `payOffer` to the templates handler: what
-// a page says of the offer. `{{$offer := payOffer .Req}}` finds the offer whose
-// site_url has the request's host.
+// FileSystem contains the page of the site, offer/index.html, so that file_server and
+// templates serve it without a file on disk.
+type FileSystem struct{}
+
+// CaddyModule returns the Caddy module information.
+func (FileSystem) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "caddy.fs.pay_offer",
+		New: func() caddy.Module { return new(FileSystem) },
+	}
+}
+
+// Open opens a file of the site.
+func (*FileSystem) Open(name string) (fs.File, error) { return site.FS.Open(name) }
+
+// UnmarshalCaddyfile reads 'pay_offer'.
+func (*FileSystem) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return unmarshalName(d) }
+
+// TemplateFunctions adds the function `payOffer` to the templates handler, which returns
+// the data of the page. `{{$offer := payOffer .Req}}` finds the offer whose site_url has
+// the request's host.
 type TemplateFunctions struct {
 	app *App
 }
@@ -40,26 +60,18 @@ func (f *TemplateFunctions) Provision(ctx caddy.Context) error {
 		return err
 	}
 	f.app = app.(*App)
-	return f.app.hosted(ctx)
+	return f.app.addListeners(ctx)
 }
 
-// UnmarshalCaddyfile sets up the functions from Caddyfile tokens. Syntax:
-//
-//	pay_offer
-func (f *TemplateFunctions) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the module's name
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	return nil
-}
+// UnmarshalCaddyfile reads 'pay_offer'.
+func (*TemplateFunctions) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return unmarshalName(d) }
 
 // CustomTemplateFunctions returns the functions by name.
 func (f *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
 	return template.FuncMap{"payOffer": f.payOffer}
 }
 
-// payOffer finds the offer of the site that a request came to.
+// payOffer returns the data of the offer whose site received the request.
 func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
 	for _, o := range f.app.Offers() {
 		if strings.EqualFold(offer.Host(o.SiteURL), request.Host) {
@@ -69,8 +81,19 @@ func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
 	return site.Data{}, fmt.Errorf("no offer has a site_url with the host %q; set site_url to the address of this site", request.Host)
 }
 
+// unmarshalName reads the name of a module without options.
+func unmarshalName(d *caddyfile.Dispenser) error {
+	d.Next()
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return nil
+}
+
 // Interface guards
 var (
+	_ fs.FS                     = (*FileSystem)(nil)
+	_ caddyfile.Unmarshaler     = (*FileSystem)(nil)
 	_ caddy.Provisioner         = (*TemplateFunctions)(nil)
 	_ caddyfile.Unmarshaler     = (*TemplateFunctions)(nil)
 	_ templates.CustomFunctions = (*TemplateFunctions)(nil)

@@ -266,7 +266,7 @@ func (r *reader) readAll(b *viewed) {
 func (b *viewed) metrics() (m money) {
 	totals, err := b.ledger.Totals(b.t.Context(), sightings.Offer)
 	require.NoError(b.t, err)
-	gauges{}.sums(func(desc *prometheus.Desc, value float64, labels ...string) {
+	setSums(func(desc *prometheus.Desc, value float64, labels ...string) {
 		if len(labels) != 5 || labels[2] != string(ledger.StatusConfirmed) || labels[4] != "false" {
 			return
 		}

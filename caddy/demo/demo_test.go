@@ -186,7 +186,7 @@ func TestADemoIsReachedFromThisMachineAlone(t *testing.T) {
 		"every address of IPv6":   {"BIND=::", "", "which only this machine may reach"},
 		"an address of a network": {"BIND=192.0.2.1", "", "which only this machine may reach"},
 		"a socket":                {"BIND=unix//tmp/demo.sock", "", "which only this machine may reach"},
-		"beside an offer":         {"OFFER_NAME=Ours", real, "one of the offers is a demo, which stands alone"},
+		"beside an offer":         {"OFFER_NAME=Ours", real, "a demo must be the only offer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, c.env)

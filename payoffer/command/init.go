@@ -125,7 +125,7 @@ func checkAnswer(text string) error {
 	if printable(text) != text || strings.ContainsAny(text, "{}\"`\\") {
 		return errors.New("an answer cannot contain {, }, \", `, \\ or control characters; write such a text into the file later")
 	}
-	return offer.CheckNoWalletSecret(text)
+	return offer.CheckNoSecret(text)
 }
 
 //go:embed init_caddyfile.tmpl

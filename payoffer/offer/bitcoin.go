@@ -38,13 +38,8 @@ var bitcoinNetworks = []bitcoinNetwork{
 	{&chaincfg.RegressionNetParams, "bip122:0f9188f13cb7b2c71f2a335e3a4fc328", "Bitcoin regression-test network", true, ""},
 }
 
-// errPrivateKey is the refusal of a key that spends.
-var errPrivateKey = noAccount(walletSecret("a private key"))
-
-// noAccount says what belongs in the place of a secret.
-func noAccount(err error) error {
-	return fmt.Errorf("%w; an address or the extended public key (xpub, zpub) belongs here", err)
-}
+// errPrivateKey refuses a key that can spend.
+var errPrivateKey = fmt.Errorf("%w; write an address or the extended public key (xpub, zpub) here", errWalletKey)
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
@@ -93,13 +88,9 @@ func CheckBitcoinAccount(account string) error {
 }
 
 func parseBitcoin(account string) (*Bitcoin, error) {
-	err := CheckNoWalletSecret(account)
-	if seedPhrase.MatchString(account) {
-		err = walletSecret("the seed phrase of a wallet")
-	}
 	switch {
-	case err != nil:
-		return nil, noAccount(err)
+	case CheckNoSecret(account) != nil:
+		return nil, errPrivateKey
 	case extendedKey.MatchString(account):
 		return parseExtendedKey(account)
 	case strings.Contains(account, "("):

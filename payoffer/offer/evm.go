@@ -23,7 +23,7 @@ func ParseEVMAddress(s string) (string, error) {
 	if evmKey.MatchString(s) {
 		return "", errors.New("this is a private key or a hash, not an address; never put a private key here (if it was one, move its money: it may be in your shell history)")
 	}
-	if err := CheckNoWalletSecret(s); err != nil {
+	if err := CheckNoSecret(s); err != nil {
 		return "", err
 	}
 	if !evmAddress.MatchString(s) {

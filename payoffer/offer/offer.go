@@ -90,7 +90,7 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 	}
 	if terms.Recommend != "" && !seen[terms.Recommend] {
 		names := slices.Sorted(maps.Keys(seen))
-		return nil, fmt.Errorf("recommend: there is no rail %q%s; write the name of one of: %s", terms.Recommend, DidYouMean(terms.Recommend, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("recommend: there is no rail %q; write the name of one of: %s", terms.Recommend, strings.Join(names, ", "))
 	}
 	return o, nil
 }

@@ -21,7 +21,6 @@ import (
 
 const (
 	privateKey = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
-	phrase     = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 	address    = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
@@ -48,7 +47,7 @@ func operators(local func() string) map[string]operator {
 			answers: []string{
 				holder, "", "", "pay@example.org", "https://buy.example.net/pay",
 				privateKey + " ⇒ private key", address + " bas ⇒ unknown network", address,
-				phrase + " ⇒ seed phrase", payoffertest.BitcoinZpub + " ⇒ first receiving address", payoffertest.BitcoinZpub + " " + payoffertest.BitcoinFirstAddress, "", "", "",
+				payoffertest.BitcoinZpub + " ⇒ first receiving address", payoffertest.BitcoinZpub + " " + payoffertest.BitcoinFirstAddress, "", "", "",
 			},
 			service: holder, site: holder, rails: []string{"card", "usdc", "btc"},
 		},

@@ -1,0 +1,180 @@
+package payoffer
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// AnnounceConfig is an endpoint that is notified of receipts: one of url, ntfy and email.
+type AnnounceConfig struct {
+	// The URL of a webhook (Standard Webhooks). An empty one is left out.
+	URL string `json:"url,omitempty"`
+
+	// The secret that signs the webhooks. A placeholder keeps it out of the configuration.
+	// Default: none.
+	Secret secret `json:"secret,omitempty"`
+
+	// A second secret that signs in addition, while the endpoint changes from one to the
+	// other. Default: none.
+	OtherSecret secret `json:"other_secret,omitempty"`
+
+	// A topic of ntfy to which a message is sent. Default: none.
+	Ntfy *NtfyConfig `json:"ntfy,omitempty"`
+
+	// A mailbox to which a message is sent. Default: none.
+	Email *EmailConfig `json:"email,omitempty"`
+}
+
+// NtfyConfig is a topic of an ntfy server.
+type NtfyConfig struct {
+	// The address of the topic, such as https://ntfy.example/topic. Everyone who knows it
+	// can read the topic, unless the server requires a login. An empty one is left out.
+	URL string `json:"url,omitempty"`
+
+	// An access token that may write to the topic. A placeholder keeps it out of the
+	// configuration. Default: none.
+	Token secret `json:"token,omitempty"`
+}
+
+// EmailConfig is a mailbox, and the server to which its mail is sent.
+type EmailConfig struct {
+	// The mailbox that receives the messages. An empty one is left out.
+	To string `json:"to,omitempty"`
+
+	// The mail server with its port, such as mail.example:587. Required with a mailbox.
+	SMTP string `json:"smtp,omitempty"`
+
+	// The sender's mailbox. Default: the one that receives.
+	From string `json:"from,omitempty"`
+
+	// The name to log in with. Default: none; the server is used without a login.
+	User string `json:"user,omitempty"`
+
+	// The password of the user. A placeholder keeps it out of the configuration. Required
+	// with user.
+	Password secret `json:"password,omitempty"`
+
+	// How the connection to the server is encrypted: starttls, implicit (TLS from the first
+	// byte), or off, which is only for a server on this machine. Default: implicit at port
+	// 465, off on this machine, else starttls.
+	TLS string `json:"tls,omitempty"`
+}
+
+// UnmarshalCaddyfile reads 'announce [ntfy|email] <address> { ... }'.
+func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	var address string
+	values := []*string{&address}
+	if d.CountRemainingArgs() == 2 {
+		d.NextArg()
+		switch d.Val() {
+		case "ntfy":
+			a.Ntfy = new(NtfyConfig)
+			values[0] = &a.Ntfy.URL
+		case "email":
+			a.Email = new(EmailConfig)
+			values[0] = &a.Email.To
+		default:
+			values = nil
+		}
+	}
+	if err := arguments(d, "announce [ntfy|email] <address> { ... }", values...); err != nil {
+		return err
+	}
+	switch {
+	case a.Ntfy != nil:
+		return a.Ntfy.options().unmarshal(d, "announce ntfy")
+	case a.Email != nil:
+		return a.Email.options().unmarshal(d, "announce email")
+	}
+	a.URL = address
+	var secrets lines
+	if err := (options{"secret": &secrets}).unmarshal(d, "announce"); err != nil {
+		return err
+	}
+	for _, s := range secrets {
+		switch {
+		case s == "":
+			return d.Err("announce secret is empty; write {env.NAME} or {file.PATH}, or remove the option")
+		case a.Secret == "":
+			a.Secret = secret(s)
+		case a.OtherSecret == "":
+			a.OtherSecret = secret(s)
+		default:
+			return d.Err("announce secret: at most two secrets sign at once; remove the one that the endpoint no longer knows")
+		}
+	}
+	return nil
+}
+
+func (n *NtfyConfig) options() options { return options{"token": &n.Token} }
+
+func (e *EmailConfig) options() options {
+	return options{"smtp": &e.SMTP, "from": &e.From, "user": &e.User, "password": &e.Password, "tls": &e.TLS}
+}
+
+// provision returns the endpoint, nil if its address is empty.
+func (a *AnnounceConfig) provision(r *resolver) announce.Endpoint {
+	switch {
+	case a.URL != "" && a.Ntfy != nil, a.URL != "" && a.Email != nil, a.Ntfy != nil && a.Email != nil:
+		r.fail("announce", errors.New("a webhook, a topic of ntfy and a mailbox are separate endpoints; write an entry for each"))
+	case a.Ntfy != nil:
+		return a.Ntfy.provision(r)
+	case a.Email != nil:
+		return a.Email.provision(r)
+	default:
+		url := r.upstream("announce", a.URL)
+		if url == "" {
+			return nil
+		}
+		r.customized = r.customized || publicHost(url)
+		return announce.Webhook{URL: url, Secrets: []string{r.secret("announce secret", a.Secret), r.secret("announce secret", a.OtherSecret)}}
+	}
+	return nil
+}
+
+func (n *NtfyConfig) provision(r *resolver) announce.Endpoint {
+	url := r.upstream("announce ntfy", n.URL)
+	if url == "" {
+		return nil
+	}
+	if _, _, err := announce.ParseTopic(url); err != nil {
+		r.fail("announce ntfy", err)
+	}
+	r.customized = r.customized || publicHost(url)
+	return announce.Ntfy{URL: url, Token: r.secret("announce ntfy token", n.Token)}
+}
+
+func (e *EmailConfig) provision(r *resolver) announce.Endpoint {
+	const name = "announce email"
+	to := resolve(r, name, e.To, offer.ParseMailbox)
+	if r.replace(e.To) == "" {
+		return nil
+	}
+	server, word := r.replace(e.SMTP), r.replace(e.TLS)
+	if server == "" {
+		r.fail(name, errors.New("smtp is missing; add the mail server with its port, such as 'smtp mail.example.org:587'"))
+	}
+	resolve(r, name, e.SMTP, func(string) (string, error) { return announce.ChooseTLS(server, word) })
+	r.customized = r.customized || publicHost("smtp://"+server)
+	sink := announce.Email{To: to, Server: server, From: cmp.Or(resolve(r, name+" from", e.From, offer.ParseMailbox), to), TLS: word}
+	if (e.User == "") != (e.Password == "") {
+		r.fail(name, errors.New("user and password belong together; write both or none"))
+	}
+	sink.User, sink.Password = r.text(name+" user", e.User, 80), r.replace(string(e.Password))
+	switch {
+	case sink.User == "" && sink.Password == "": // no login is meant
+	case sink.User == "":
+		r.secretsOff = append(r.secretsOff, name+" user")
+		sink.Password = ""
+	default:
+		if r.secret(name+" password", e.Password); sink.Password == "" {
+			sink.User = ""
+		}
+	}
+	return sink
+}

@@ -1,0 +1,107 @@
+package payoffer
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+)
+
+// BitcoinConfig is the rail that accepts bitcoin.
+type BitcoinConfig struct {
+	// An address, or the extended public key of an account. An empty one leaves the rail
+	// out.
+	Account string `json:"account,omitempty"`
+
+	// The kind of address at which the wallet of an extended public key receives. Only
+	// p2wpkh is published. An xpub or tpub needs this or first_address.
+	AddressType string `json:"address_type,omitempty"`
+
+	// The first receiving address that the wallet of the extended public key shows. It
+	// must be the address that is published first.
+	FirstAddress string `json:"first_address,omitempty"`
+
+	// Esplora endpoints from which payments are read. A payment counts when two hosts
+	// show it; if only one host answers, it is trusted and the rail is partial. "off"
+	// alone means that the chain is not read. Default: public endpoints of the network,
+	// on two hosts.
+	Esplora []string `json:"esplora,omitempty"`
+
+	// The price sources whose median is the rate: mempool, coinbase, kraken, bitstamp. Two
+	// must answer, or one if you name one. Default: all of them.
+	Rates []string `json:"rates,omitempty"`
+
+	// The address of a block explorer, to which receipts append the id of a transaction,
+	// such as https://mempool.space/tx/. "off" is none. Default: a public one of the
+	// network.
+	Explorer string `json:"explorer,omitempty"`
+
+	// The number of blocks after which a payment counts, at most 100. Default: 2.
+	Confirmations int `json:"confirmations,omitempty"`
+
+	// The moment from which payments count: a date, which begins in UTC, such as
+	// 2026-11-01, or an RFC 3339 moment. You can set it later; earlier payments are then
+	// read from the chain. Default: the first start.
+	Since string `json:"since,omitempty"`
+}
+
+// UnmarshalCaddyfile reads 'bitcoin <account> { ... }'.
+func (b *BitcoinConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := arguments(d, "bitcoin <account> { ... }", &b.Account); err != nil {
+		return err
+	}
+	return b.options().unmarshal(d, "bitcoin")
+}
+
+func (b *BitcoinConfig) options() options {
+	return options{
+		"address_type": &b.AddressType, "first_address": &b.FirstAddress, "esplora": &b.Esplora, "rates": &b.Rates,
+		"explorer": &b.Explorer, "confirmations": &b.Confirmations, "since": &b.Since,
+	}
+}
+
+const maxConfirmations = 100
+
+// provision makes the Bitcoin rail.
+func (b *BitcoinConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
+	if r.replace(b.Account) == "" {
+		r.leftOut = append(r.leftOut, offer.RailBitcoin)
+		return nil
+	}
+	addressType := resolve(r, "bitcoin address_type", b.AddressType, func(s string) (string, error) { return s, offer.CheckAddressType(s) })
+	firstAddress := resolve(r, "bitcoin first_address", b.FirstAddress, unparsed)
+	rail := resolve(r, "bitcoin", b.Account, func(account string) (*offer.Bitcoin, error) {
+		if err := offer.ConfirmBitcoinAccount(account, addressType, firstAddress); err != nil {
+			return nil, err
+		}
+		return offer.NewBitcoin(account, t.Name, t.Amount)
+	})
+	if rail == nil {
+		return nil
+	}
+	rates := resolveAll(r, "bitcoin rates", b.Rates, func(s string) (string, error) {
+		_, err := rate.New(rate.Config{Sources: []string{s}})
+		return s, err
+	})
+	public, published := bitcoin.DefaultEndpoints(rail), rail.Explorer
+	observed := service.Bitcoin{
+		Bitcoin: rail, Rates: rates,
+		Esplora:       r.upstreams("bitcoin esplora", b.Esplora, public),
+		Confirmations: cmp.Or(number(r, "bitcoin confirmations", b.Confirmations, maxConfirmations), bitcoin.DefaultConfirmations),
+		Since:         r.since("bitcoin since", b.Since),
+	}
+	if rail.Extended() && len(observed.Esplora) == 0 {
+		r.fail("bitcoin", errors.New("an extended public key needs esplora, because only the chain shows which address is next; remove 'esplora off', "+
+			"or write a single address instead of the key"))
+	}
+	rail.Explorer = r.explorer("bitcoin explorer", b.Explorer, published)
+	r.customized = r.customized || len(b.Rates) > 0 || b.Confirmations != 0 || observed.Since != 0 || rail.Explorer != published ||
+		len(observed.Esplora) != len(public)
+	s.Rails = append(s.Rails, observed)
+	return rail
+}

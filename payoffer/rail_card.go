@@ -1,0 +1,107 @@
+package payoffer
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+)
+
+// CardConfig is the hosted card checkout.
+type CardConfig struct {
+	// The address of the checkout. Required.
+	URL string `json:"url,omitempty"`
+
+	// The payment methods that the checkout offers. Default: card,
+	// us_bank_account, cashapp, link, klarna, afterpay_clearpay and affirm.
+	Methods []string `json:"methods,omitempty"`
+
+	// The id of the checkout's payment link (plink_…). Required with webhook_secret and
+	// api_key, so that payments for your other products are not counted.
+	PaymentLink string `json:"payment_link,omitempty"`
+
+	// The secret that signs the processor's webhooks. A placeholder keeps it out of the
+	// configuration. Default: none; no webhook is accepted.
+	WebhookSecret secret `json:"webhook_secret,omitempty"`
+
+	// The processor's API key, with which payments are read that no webhook reported. A
+	// placeholder keeps it out of the configuration. A restricted key that reads events,
+	// checkout sessions, payment intents, charges, refunds and disputes is enough.
+	// Default: none.
+	APIKey secret `json:"api_key,omitempty"`
+
+	// Whether the checkout is in the processor's test mode, whose payments are worth
+	// nothing. Default: true for an address that says so, such as
+	// https://buy.stripe.com/test_1, else false. A public offer accepts a test checkout
+	// only with this option or testnet.
+	TestMode bool `json:"test_mode,omitempty"`
+
+	// The moment from which payments count: a date, which begins in UTC, such as
+	// 2026-11-01, or an RFC 3339 moment. You can set it later; earlier payments are then
+	// read with api_key. Default: the first start.
+	Since string `json:"since,omitempty"`
+}
+
+// UnmarshalCaddyfile reads 'card <url> { ... }'.
+func (c *CardConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := arguments(d, "card <url> { ... }", &c.URL); err != nil {
+		return err
+	}
+	return c.options().unmarshal(d, "card")
+}
+
+func (c *CardConfig) options() options {
+	return options{
+		"methods": &c.Methods, "payment_link": &c.PaymentLink, "webhook_secret": &c.WebhookSecret, "api_key": &c.APIKey,
+		"test_mode": &c.TestMode, "since": &c.Since,
+	}
+}
+
+var (
+	paymentLink   = regexp.MustCompile(`^plink_[A-Za-z0-9_]+$`)
+	paymentMethod = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
+)
+
+// provision makes the card rail.
+func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
+	link := r.word("card payment_link", c.PaymentLink, paymentLink, "the id of a payment link; it starts with plink_")
+	methods := resolveAll(r, "card methods", c.Methods, func(s string) (string, error) {
+		if !paymentMethod.MatchString(s) {
+			return "", fmt.Errorf("%q is not a payment method; use its identifier, such as us_bank_account", s)
+		}
+		return s, nil
+	})
+	observed := service.Card{
+		WebhookSecret: r.hookSecret(offer.RailCard, "card webhook_secret", c.WebhookSecret),
+		APIKey:        r.secret("card api_key", c.APIKey), Since: r.since("card since", c.Since),
+	}
+	r.customized = r.customized || observed != (service.Card{}) || link != "" || c.TestMode
+	switch {
+	case link == offer.DemoLink && !r.playing:
+		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own", link))
+	case observed.WebhookSecret+observed.APIKey != "" && link == "":
+		r.fail("card", errors.New("webhook_secret and api_key also need payment_link, so that payments for your other products are not counted; "+
+			"add 'payment_link plink_…'"))
+	}
+	if r.replace(c.URL) == "" {
+		r.fail("card", errors.New("the address is empty; write the address of the card checkout, which every offer has"))
+		return nil
+	}
+	card := resolve(r, "card", c.URL, func(url string) (*offer.Card, error) { return offer.NewCard(url, methods, t.Amount) })
+	if card == nil {
+		return nil
+	}
+	card.PaymentLink, card.TestMode = link, card.TestMode || c.TestMode
+	observed.Card = card
+	s.Rails = append(s.Rails, observed)
+	return card
+}
+
+// play returns the checkout of a demo.
+func (c *CardConfig) play(stage *Stage) railConfig {
+	return &CardConfig{URL: stage.Checkout, Methods: c.Methods, PaymentLink: offer.DemoLink, WebhookSecret: secret(stage.WebhookSecret), TestMode: true}
+}

@@ -1,0 +1,88 @@
+package payoffer
+
+import (
+	"errors"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+)
+
+// StorefrontConfig is a checkout at a shop.
+type StorefrontConfig struct {
+	// The path segment of the rail: lower-case letters, digits and hyphens. Required.
+	Name string `json:"name,omitempty"`
+
+	// The address of the checkout. An empty one leaves the rail out.
+	URL string `json:"url,omitempty"`
+
+	// The secret part of the address that the shop calls after a sale, so that sales are
+	// read at once; at least 16 characters. A placeholder keeps it out of the
+	// configuration. Default: none; sales are read every 10 minutes.
+	HookSecret secret `json:"hook_secret,omitempty"`
+
+	// The seller's id at the shop. Default: none.
+	Seller string `json:"seller,omitempty"`
+
+	// The product's id at the shop. Required with hook_secret and token.
+	Product string `json:"product,omitempty"`
+
+	// The token with which sales are read from the shop. A placeholder keeps it out of the
+	// configuration. Default: none; the rail is not monitored.
+	Token secret `json:"token,omitempty"`
+
+	// The moment from which payments count: a date, which begins in UTC, such as
+	// 2026-11-01, or an RFC 3339 moment. You can set it later; earlier payments are then
+	// read with token. Default: the first start.
+	Since string `json:"since,omitempty"`
+}
+
+// UnmarshalCaddyfile reads 'storefront <name> <url> { ... }'.
+func (c *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := arguments(d, "storefront <name> <url> { ... }", &c.Name, &c.URL); err != nil {
+		return err
+	}
+	return c.options().unmarshal(d, "storefront")
+}
+
+func (c *StorefrontConfig) options() options {
+	return options{"hook_secret": &c.HookSecret, "seller": &c.Seller, "product": &c.Product, "token": &c.Token, "since": &c.Since}
+}
+
+var shopID = regexp.MustCompile(`^[!-~]{1,200}$`)
+
+// provision makes the rail of a shop.
+func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
+	name := resolve(r, "storefront", c.Name, parseRailName)
+	if r.replace(c.URL) == "" {
+		r.leftOut = append(r.leftOut, name)
+		return nil
+	}
+	if name == "" {
+		if r.replace(c.Name) == "" {
+			r.fail("storefront", errors.New("the name is empty; write 'storefront <name> <url>'"))
+		}
+		return nil
+	}
+	option := "storefront " + name
+	shop := service.Storefront{
+		Storefront: resolve(r, option, c.URL, func(url string) (*offer.Storefront, error) { return offer.NewStorefront(name, url, t.Amount) }),
+		HookSecret: r.hookSecret(name, option+" hook_secret", c.HookSecret),
+		Seller:     r.word(option+" seller", c.Seller, shopID, "an id of the shop; use printable characters without spaces"),
+		Token:      r.secret(option+" token", c.Token),
+		Since:      r.since(option+" since", c.Since),
+	}
+	product := r.word(option+" product", c.Product, shopID, "an id of the shop; use printable characters without spaces")
+	if shop.HookSecret+shop.Token != "" && product == "" {
+		r.fail(option, errors.New("hook_secret and token also need product, so that sales of your other products are not counted; add 'product <id>'"))
+	}
+	r.customized = r.customized || shop.HookSecret+shop.Seller+shop.Token+product != "" || shop.Since != 0
+	if shop.Storefront == nil {
+		return nil
+	}
+	shop.Storefront.Product = product
+	s.Rails = append(s.Rails, shop)
+	return shop.Storefront
+}

@@ -1,0 +1,204 @@
+package payoffer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+// USDCConfig is a rail that accepts USDC on one EVM chain.
+type USDCConfig struct {
+	// The chain: a name such as base, or the CAIP-2 id, such as eip155:8453. Required with
+	// an address.
+	Network string `json:"network,omitempty"`
+
+	// The receiving address. An empty one leaves the rail out.
+	Address string `json:"address,omitempty"`
+
+	// The services that verify and settle x402 payments, tried in order. Default: on a
+	// test network https://www.x402.org/facilitator; on others one is required.
+	Facilitators []*FacilitatorConfig `json:"facilitators,omitempty"`
+
+	// JSON-RPC endpoints from which payments are read. "off" alone means that the chain is
+	// not read. Default: a public endpoint of the chain.
+	RPC []string `json:"rpc,omitempty"`
+
+	// The block from which a payment counts: latest, safe or finalized. Default: safe.
+	Confirm string `json:"confirm,omitempty"`
+
+	// The address of a block explorer, to which receipts append the hash of a transaction,
+	// such as https://basescan.org/tx/. "off" is none. Default: a public one of the chain.
+	Explorer string `json:"explorer,omitempty"`
+
+	// The block from which payments are counted. If you set an earlier block later,
+	// everything is read again from there; a later block is ignored. Default: the first
+	// block after the first start.
+	FromBlock uint64 `json:"from_block,omitempty"`
+}
+
+// FacilitatorConfig is an x402 facilitator.
+type FacilitatorConfig struct {
+	// The base URL, to which /verify and /settle are appended. Required.
+	URL string `json:"url,omitempty"`
+
+	// The id of the API key. Default: none; requests are not signed.
+	KeyID secret `json:"key_id,omitempty"`
+
+	// The secret of the API key. A placeholder keeps it out of the configuration. Required
+	// with key_id.
+	KeySecret secret `json:"key_secret,omitempty"`
+
+	// The name of a header that authenticates each call, such as x-secret-key, and its
+	// value, such as {env.SETTLER_KEY}. Not together with key_id. Default: none.
+	Header string `json:"header,omitempty"`
+
+	// The value of that header. A placeholder keeps it out of the configuration.
+	HeaderValue secret `json:"header_value,omitempty"`
+
+	// The longest duration of one call. Default: 30s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+}
+
+// UnmarshalCaddyfile reads 'usdc <network> <address> { ... }'.
+func (u *USDCConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := arguments(d, "usdc <network> <address> { ... }", &u.Network, &u.Address); err != nil {
+		return err
+	}
+	return u.options().unmarshal(d, "usdc")
+}
+
+func (u *USDCConfig) options() options {
+	return options{
+		"facilitator": &u.Facilitators, "rpc": &u.RPC, "confirm": &u.Confirm, "explorer": &u.Explorer, "from_block": &u.FromBlock,
+	}
+}
+
+// UnmarshalCaddyfile reads 'facilitator <url> { ... }'.
+func (f *FacilitatorConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := arguments(d, "facilitator <url> { ... }", &f.URL); err != nil {
+		return err
+	}
+	return f.options().unmarshal(d, "facilitator")
+}
+
+func (f *FacilitatorConfig) options() options {
+	return options{
+		"key_id": &f.KeyID, "key_secret": &f.KeySecret, "timeout": &f.Timeout,
+		"header": &form{"header <name> <value>", []*string{&f.Header, (*string)(&f.HeaderValue)}},
+	}
+}
+
+// provision makes the rail of one chain. The first rail is named usdc, each other one
+// after its chain.
+func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
+	network := resolve(r, "usdc", u.Network, offer.LookupNetwork)
+	chainName := "usdc-" + strconv.FormatInt(network.ChainID, 10)
+	name := "usdc " + network.Name
+	address := resolve(r, name, u.Address, offer.ParseEVMAddress)
+	if r.replace(u.Address) == "" {
+		r.leftOut = append(r.leftOut, "usdc", chainName)
+		return nil
+	}
+	c := service.USDC{
+		RPC:       r.upstreams(name+" rpc", u.RPC, []string{network.RPC}),
+		Confirm:   cmp.Or(resolve(r, name+" confirm", u.Confirm, evm.ParseLevel), evm.Safe),
+		FromBlock: number(r, name+" from_block", u.FromBlock, 1<<63-1),
+	}
+	explorer := r.explorer(name+" explorer", u.Explorer, network.Explorer)
+	for _, f := range withoutNil(u.Facilitators) {
+		if facilitator := f.provision(r, name+" facilitator"); facilitator.URL != "" {
+			c.Facilitators = append(c.Facilitators, facilitator)
+		}
+	}
+	r.customized = r.customized || !network.Test || c.Facilitators != nil || !slices.Equal(c.RPC, []string{network.RPC}) ||
+		c.Confirm != evm.Safe || explorer != network.Explorer || c.FromBlock != 0
+	switch {
+	case network.Name == "":
+		if r.replace(u.Network) == "" {
+			r.fail("usdc", errors.New("the network is empty; write 'usdc <network> <address>'"))
+		}
+		return nil
+	case c.Facilitators == nil && network.Test:
+		c.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
+	case c.Facilitators == nil:
+		r.fail(name, fmt.Errorf("%s is a main network, on which a facilitator must settle payments; add 'facilitator <url>'", network.Name))
+	}
+	railName := "usdc"
+	for _, other := range service.RailsOf[service.USDC](s) {
+		railName = chainName
+		if other.Network.ChainID == network.ChainID {
+			r.fail(name, errors.New("the chain is given twice; write one rail for each chain"))
+		}
+	}
+	var err error
+	if c.USDC, err = offer.NewUSDC(railName, network, address, t.Amount); err != nil {
+		if address != "" { // else it was reported
+			r.fail(name, err)
+		}
+		return nil
+	}
+	c.Explorer = explorer
+	s.Rails = append(s.Rails, c)
+	return c.USDC
+}
+
+const defaultTimeout = 30 * time.Second
+
+// provision resolves a facilitator. Its authentication is off if a part of it has no value.
+func (f *FacilitatorConfig) provision(r *resolver, name string) x402.FacilitatorConfig {
+	c := x402.FacilitatorConfig{URL: r.upstream(name, f.URL)}
+	if c.URL == "" {
+		return c
+	}
+	switch {
+	case (f.KeyID == "") != (f.KeySecret == ""):
+		r.fail(name, errors.New("key_id and key_secret belong together; write both or none"))
+	case (f.Header == "") != (f.HeaderValue == ""):
+		r.fail(name, errors.New("a header needs a name and a value; write it as: header x-secret-key {env.SETTLER_KEY}"))
+	case f.KeyID != "" && f.Header != "":
+		r.fail(name, errors.New("header and key_id are two ways to authenticate; write one of them"))
+	}
+	c.KeyID, c.KeySecret = r.secret(name+" key_id", f.KeyID), r.secret(name+" key_secret", f.KeySecret)
+	if c.KeyID == "" || c.KeySecret == "" {
+		c.KeyID, c.KeySecret = "", ""
+	}
+	c.Header = resolve(r, name+" header", f.Header, parseHeader)
+	if c.HeaderValue = r.secret(name+" header", f.HeaderValue); c.HeaderValue == "" {
+		c.Header = ""
+	} else if !httpguts.ValidHeaderFieldValue(c.HeaderValue) {
+		r.fail(name+" header", errors.New("the value contains a character that no header accepts, such as a line break; copy it again"))
+	}
+	c.Timeout = cmp.Or(r.duration(name+" timeout", f.Timeout), defaultTimeout)
+	return c
+}
+
+// parseHeader checks the name of a request header that the call itself does not set.
+func parseHeader(s string) (string, error) {
+	switch {
+	case !httpguts.ValidHeaderFieldName(s):
+		return "", errors.New("this is not the name of a header; write 'header <name> <value>', such as 'header x-secret-key {env.SETTLER_KEY}'")
+	case slices.Contains([]string{"host", "content-type", "content-length", "transfer-encoding", "connection"}, strings.ToLower(s)):
+		return "", fmt.Errorf("the call itself sets the header %s; write the one that accepts the key", s)
+	}
+	return s, nil
+}
+
+// play returns the rail of a demo.
+func (u *USDCConfig) play(stage *Stage) railConfig {
+	return &USDCConfig{
+		Network: u.Network, Address: u.Address, Facilitators: []*FacilitatorConfig{{URL: stage.Facilitator}}, RPC: []string{off}, Explorer: off,
+	}
+}

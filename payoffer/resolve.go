@@ -1,0 +1,248 @@
+package payoffer
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// off turns the reading of a chain, or the link to a block explorer, off.
+const off = "off"
+
+// resolver replaces placeholders and checks the results. It collects every error, so that
+// one load reports all of them, and what the operator should be warned about.
+type resolver struct {
+	repl *caddy.Replacer
+	errs []error
+	// values are all values after replacement. They identify the settings.
+	values []string
+	// secretsOff are the secrets without a value, literalSecrets those that the
+	// configuration itself contains.
+	secretsOff, literalSecrets []string
+	// hooksOff are the rails whose webhook secret has no value, leftOut the names of the
+	// rails without an address.
+	hooksOff, leftOut []string
+	// customized says that an option is set which a demo does not have, playing that the
+	// options are those of a demo.
+	customized, playing bool
+}
+
+func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
+
+func (r *resolver) fail(option string, err error) {
+	r.errs = append(r.errs, fmt.Errorf("%s: %w", option, err))
+}
+
+// replace returns a value with its placeholders replaced.
+func (r *resolver) replace(value string) string {
+	value = r.repl.ReplaceKnown(value, "")
+	r.values = append(r.values, value)
+	return value
+}
+
+// resolve replaces the placeholders of a value and parses it. An empty value is the zero
+// value of the type. A value that looks like a secret is refused, and no error repeats a
+// long value, because it may be a secret.
+func resolve[T any](r *resolver, option, value string, parse func(string) (T, error)) (parsed T) {
+	if value = r.replace(value); value == "" {
+		return parsed
+	}
+	err := offer.CheckNoSecret(value)
+	if err == nil {
+		parsed, err = parse(value)
+	}
+	if err != nil {
+		r.fail(option, redact(err))
+	}
+	return parsed
+}
+
+// unparsed accepts every value.
+func unparsed(s string) (string, error) { return s, nil }
+
+// resolveAll resolves the values of a list, without the empty ones.
+func resolveAll(r *resolver, option string, values []string, parse func(string) (string, error)) (resolved []string) {
+	for _, value := range values {
+		switch value = resolve(r, option, value, parse); {
+		case slices.Contains(resolved, value):
+			r.fail(option, errors.New("a value is given twice"))
+		case value != "":
+			resolved = append(resolved, value)
+		}
+	}
+	return resolved
+}
+
+// longValue matches a value in an error that may be a secret: 64 bits are 16 hexadecimal digits.
+var longValue = regexp.MustCompile(`"(?:[^"\\]|\\.){16,}"`)
+
+// redact removes long values from an error.
+func redact(err error) error { return errors.New(longValue.ReplaceAllString(err.Error(), `"…"`)) }
+
+// text resolves a text for people: one line of at most limit characters.
+func (r *resolver) text(option, value string, limit int) string {
+	return resolve(r, option, value, func(s string) (string, error) {
+		if n := utf8.RuneCountInString(s); n > limit {
+			return "", fmt.Errorf("this text has %d characters; at most %d are allowed", n, limit)
+		}
+		if !utf8.ValidString(s) {
+			return "", errors.New("this text is not valid UTF-8")
+		}
+		return s, offer.CheckPrintable(s)
+	})
+}
+
+// word resolves a value of a form; want describes the form.
+func (r *resolver) word(option, value string, form *regexp.Regexp, want string) string {
+	return resolve(r, option, value, func(s string) (string, error) {
+		if !form.MatchString(s) {
+			return "", fmt.Errorf("%q is not %s", s, want)
+		}
+		return s, nil
+	})
+}
+
+// number checks that a number is between 0, which stands for the default, and high.
+func number[N int | uint64](r *resolver, option string, n, high N) N {
+	if n < 0 || n > high {
+		r.fail(option, fmt.Errorf("%d is not a whole number from 1 to %d", n, high))
+	}
+	return n
+}
+
+// duration checks that a duration is not negative; 0 stands for the default.
+func (r *resolver) duration(option string, d caddy.Duration) time.Duration {
+	if d < 0 {
+		r.fail(option, errors.New("the duration is negative; write for example 30s"))
+	}
+	return time.Duration(d)
+}
+
+// secret resolves a value that is never shown. Its feature is off if it has no value.
+func (r *resolver) secret(option string, configured secret) string {
+	if configured == "" {
+		return ""
+	}
+	if !hasPlaceholder(string(configured)) {
+		r.literalSecrets = append(r.literalSecrets, option)
+	}
+	value := r.replace(string(configured))
+	if value == "" {
+		r.secretsOff = append(r.secretsOff, option)
+	}
+	return value
+}
+
+// hookSecret resolves the secret of a rail's webhook.
+func (r *resolver) hookSecret(rail, option string, configured secret) string {
+	value := r.secret(option, configured)
+	if configured != "" && value == "" {
+		r.hooksOff = append(r.hooksOff, rail)
+	}
+	return value
+}
+
+// hasPlaceholder reports whether a value is known only when the configuration is loaded.
+func hasPlaceholder(s string) bool {
+	return strings.Contains(s, "{env.") || strings.Contains(s, "{file.")
+}
+
+// upstream resolves the URL of a service that is called. It may contain a key, so no
+// error repeats more than its host.
+func (r *resolver) upstream(option, value string) string {
+	value = r.replace(value)
+	if err := checkUpstream(value); value != "" && err != nil {
+		r.fail(option, err)
+	}
+	return value
+}
+
+// upstreams resolves the endpoints of a chain: public ones by default, none for "off".
+func (r *resolver) upstreams(option string, values, public []string) (resolved []string) {
+	for _, value := range values {
+		value = r.replace(value)
+		if err := checkUpstream(value); value != "" && value != off && err != nil {
+			r.fail(option, err)
+		}
+		if value != "" {
+			resolved = append(resolved, value)
+		}
+	}
+	switch {
+	case len(resolved) == 0:
+		return public
+	case len(resolved) == 1 && resolved[0] == off:
+		return nil
+	case slices.Contains(resolved, off):
+		r.fail(option, errors.New("'off' stands alone; write endpoints or 'off'"))
+	}
+	return resolved
+}
+
+func checkUpstream(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Contains(s, ",http"):
+		return errors.New("this is not an absolute URL; write it as in https://host.example.org/path")
+	case u.Scheme == "http" && !offer.IsLoopback(u.Hostname()):
+		return fmt.Errorf("the URL for host %q is plain http to a host that is not loopback; use https", u.Hostname())
+	}
+	if _, err := offer.ParseURL(s); err != nil {
+		return fmt.Errorf("the URL for host %q contains a user name, a password or an unescaped character; write a key into its path or query, "+
+			"percent-encoded", u.Hostname())
+	}
+	return nil
+}
+
+// explorer resolves the address of a block explorer. "off" is none.
+func (r *resolver) explorer(option, value, public string) string {
+	address := resolve(r, option, value, func(s string) (string, error) {
+		if _, err := offer.ParseURL(s); s != off && (err != nil || !strings.HasSuffix(s, "/") && !strings.HasSuffix(s, "=")) {
+			return "", errors.New("write the address to which the hash of a transaction is appended, as in https://basescan.org/tx/, or off")
+		}
+		return s, nil
+	})
+	switch address {
+	case "":
+		return public
+	case off:
+		return ""
+	}
+	return address
+}
+
+// since resolves the moment from which payments count to Unix seconds; 0 is the first start.
+func (r *resolver) since(option, value string) int64 {
+	begin := resolve(r, option, value, parseSince)
+	if begin.IsZero() {
+		return 0
+	}
+	return begin.Unix()
+}
+
+// parseSince reads a date, which begins in UTC, or an RFC 3339 moment, from 2009, when
+// Bitcoin began, until now.
+func parseSince(s string) (time.Time, error) {
+	begin, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		begin, err = time.Parse(time.RFC3339, s)
+	}
+	switch {
+	case err != nil:
+		return begin, fmt.Errorf("%q is not a date; use 2026-11-01 (midnight UTC) or 2026-11-01T15:04:05Z", s)
+	case begin.Year() < 2009:
+		return begin, fmt.Errorf("%s is before 2009; correct the year", s)
+	case begin.After(time.Now()):
+		return begin, fmt.Errorf("%s is in the future; write the day of the first payment that counts", s)
+	}
+	return begin, nil
+}
