@@ -101,7 +101,7 @@ func recordIn(t *testing.T, svc *service.Service) {
 	t.Helper()
 	account := svc.Accounts()[1] // that of usdc
 	cents := int64(4200)
-	_, err := svc.Operator.Ledger.Record(t.Context(), nil, ledger.Sighting{
+	_, err := svc.Operator.Ledger.Record(t.Context(), nil, ledger.Observation{
 		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0",
 		Transaction: "0x01", Asset: "USDC", Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed,
 		EvidenceLevel: ledger.LevelChain, Evidence: json.RawMessage(`{}`), Testnet: true,

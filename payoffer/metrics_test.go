@@ -67,8 +67,8 @@ func TestMetricsShowAWrongClock(t *testing.T) {
 func TestMetricsOfMoneyAreNetOfRefunds(t *testing.T) {
 	sum := func(status ledger.Status, level ledger.EvidenceLevel, count, cents, refunded int64) ledger.Total {
 		return ledger.Total{
-			Place: accounting.Place{Rail: "card", Standing: accounting.Standing{Status: status, EvidenceLevel: level}},
-			Sum:   accounting.Sum{Count: count, Amount: cents, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
+			BalanceKey: accounting.BalanceKey{Rail: "card", Classification: accounting.Classification{Status: status, EvidenceLevel: level}},
+			Sum:        accounting.Sum{Count: count, Amount: cents, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
 		}
 	}
 	inYen := sum(ledger.StatusConfirmed, ledger.LevelSigned, 1, 0, 0)

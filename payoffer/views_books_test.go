@@ -22,8 +22,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -93,7 +93,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 		require.NoError(t, err)
 	}
 	for _, p := range places {
-		require.NoError(t, b.ledger.Register(t.Context(), ledger.Account{Offer: sightings.Offer, ID: p.account, Rail: p.rail, Testnet: p.test}))
+		require.NoError(t, b.ledger.Register(t.Context(), ledger.Account{Offer: observations.Offer, ID: p.account, Rail: p.rail, Testnet: p.test}))
 	}
 	var err error
 	b.server, err = web.New(web.Config{
@@ -103,7 +103,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 		ClientIP: func(*http.Request) string { return "" }, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	announcer, err := announce.New(announce.Config{OfferID: sightings.Offer, Ledger: b.ledger, Owner: "views", Emit: b.hear})
+	announcer, err := announce.New(announce.Config{OfferID: observations.Offer, Ledger: b.ledger, Owner: "views", Emit: b.hear})
 	require.NoError(t, err)
 	require.NoError(t, announce.Load(t.Context(), announcer))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +135,7 @@ func (b *viewed) close() {
 func offerViewed(t *testing.T) *offer.Offer {
 	t.Helper()
 	terms := offer.Terms{
-		ID: sightings.Offer, BaseURL: "https://pay.example", SiteURL: "https://www.example", Name: "Example Offer", Operator: "Example Org",
+		ID: observations.Offer, BaseURL: "https://pay.example", SiteURL: "https://www.example", Name: "Example Offer", Operator: "Example Org",
 		Description: "One fixed payment.", SourceURL: "https://code.example/offer", Account: "pay", Amount: 42_00, Updated: "2026-11-21",
 	}
 	card, err := offer.NewCard("https://checkout.example/pay", nil, terms.Amount)
@@ -264,7 +264,7 @@ func (r *reader) readAll(b *viewed) {
 
 // metrics are what is confirmed of real money.
 func (b *viewed) metrics() (m money) {
-	totals, err := b.ledger.Totals(b.t.Context(), sightings.Offer)
+	totals, err := b.ledger.Totals(b.t.Context(), observations.Offer)
 	require.NoError(b.t, err)
 	setSums(func(desc *prometheus.Desc, value float64, labels ...string) {
 		if len(labels) != 5 || labels[2] != string(ledger.StatusConfirmed) || labels[4] != "false" {
@@ -276,7 +276,7 @@ func (b *viewed) metrics() (m money) {
 		case gaugeAmount:
 			m.received += int64(math.Round(value * 100))
 		}
-	}, sightings.Offer, totals)
+	}, observations.Offer, totals)
 	return m
 }
 
@@ -310,7 +310,7 @@ func (b *viewed) hear(_ string, data map[string]any) error {
 // announced in order, and the last of all is one that is made for this.
 func (b *viewed) announced() map[string]row {
 	const end = "the end"
-	last := sightings.Card(end, ledger.StatusSeen)
+	last := observations.Card(end, ledger.StatusSeen)
 	last.Account, last.Rail = "bank", "transfer"
 	_, err := b.ledger.Record(b.t.Context(), nil, last)
 	require.NoError(b.t, err)

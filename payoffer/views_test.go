@@ -14,7 +14,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 // TestSixViewsOfRandomHistoriesAgree lets payments live through refunds,
@@ -44,19 +44,19 @@ func TestSixViewsOfRandomHistoriesAgree(t *testing.T) {
 type tale struct {
 	id      string
 	at      place
-	history []ledger.Sighting
+	history []ledger.Observation
 	// early says that it was paid before the origin: nobody tells of it until
 	// that is lowered.
 	early bool
 	// said is what the ledger was told, and kept how much of that a copy holds.
-	said []ledger.Sighting
+	said []ledger.Observation
 	kept int
 }
 
 // newTale draws a payment at one of the places.
 func newTale(rng *rand.Rand, id string) *tale {
 	p := &tale{at: places[rng.IntN(len(places))], early: rng.IntN(8) == 0}
-	for _, s := range sightings.RandomHistory(rng, id) {
+	for _, s := range observations.RandomHistory(rng, id) {
 		p.id = s.ExternalID
 		s.Account, s.Rail, s.Testnet = p.at.account, p.at.rail, p.at.test
 		if p.early {
@@ -96,7 +96,7 @@ func playBooks(t *testing.T, create func(*testing.T) *ledger.Ledger, rng *rand.R
 	next := make(map[*tale]int)
 	tell := func(order []*tale) {
 		for part := range slices.Chunk(order, 1+rng.IntN(500)) {
-			var batch []ledger.Sighting
+			var batch []ledger.Observation
 			for _, p := range part {
 				s := p.history[next[p]]
 				next[p]++
@@ -139,11 +139,11 @@ func playBooks(t *testing.T, create func(*testing.T) *ledger.Ledger, rng *rand.R
 func want(tales []*tale) (sum money, rows map[string]row) {
 	rows = make(map[string]row)
 	for _, p := range tales {
-		f := sightings.Reference(p.said)
+		f := observations.Reference(p.said)
 		if f.Status == "" {
 			continue
 		}
-		own := slices.ContainsFunc(p.said, func(s ledger.Sighting) bool { return s.Own && !s.Addendum })
+		own := slices.ContainsFunc(p.said, func(s ledger.Observation) bool { return s.Own && !s.Addendum })
 		r := newRow(string(f.Status), string(f.Level), f.USD, f.Amount, f.Refunded, own, p.at.test)
 		rows[p.at.rail+" "+p.id] = r
 		sum.add(r)

@@ -30,9 +30,9 @@ import (
 type Ledger interface {
 	Totals(ctx context.Context, offer string) ([]ledger.Total, error)
 	Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error)
-	LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
-	LeaseSinks(ctx context.Context, owners map[ledger.SinkKey]string, now, until int64) (after map[ledger.SinkKey]int64, err error)
-	AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error
+	LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error)
+	LeaseSubscribers(ctx context.Context, owners map[ledger.SubscriberKey]string, now, until int64) (after map[ledger.SubscriberKey]int64, err error)
+	AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error
 	RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error)
 }
 
@@ -126,7 +126,7 @@ func New(c Config) (*Announcer, error) {
 // Load reads the positions of all announcers of one ledger in one statement. It is called
 // before anything is recorded, so that a new endpoint misses nothing.
 func Load(ctx context.Context, all ...*Announcer) error {
-	owners := make(map[ledger.SinkKey]string)
+	owners := make(map[ledger.SubscriberKey]string)
 	for _, a := range all {
 		for _, s := range a.subscribers {
 			owners[s.key()] = a.config.Owner
@@ -136,7 +136,7 @@ func Load(ctx context.Context, all ...*Announcer) error {
 		return nil
 	}
 	now := all[0].config.Now().Unix()
-	positions, err := all[0].config.Ledger.LeaseSinks(ctx, owners, now, now) // until now: no lease is kept
+	positions, err := all[0].config.Ledger.LeaseSubscribers(ctx, owners, now, now) // until now: no lease is kept
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (c *Config) write(ctx context.Context, e event) failure {
 		message = "a receipt is new"
 	}
 	c.Journal.InfoContext(ctx, message,
-		"change", e.change.Told(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.usd(), "refunded", unit.Format(t.Refunded),
+		"change", e.change.Summary(), "rail", t.Rail, "amount", unit.Format(t.Amount), "usd", e.usd(), "refunded", unit.Format(t.Refunded),
 		"before", string(t.From), "status", string(t.To), "evidence", string(t.EvidenceLevel), "counted", e.counted,
 		"own", t.Own, "testnet", t.Testnet, "reference", t.ExternalID, "number", t.ReceiptID, "version", t.Version,
 		"cause", t.Cause, "cursor", t.Bookmark().String(), "id", e.id,

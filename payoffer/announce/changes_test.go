@@ -10,18 +10,18 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 // Only money that is new, or that arrives now, reads as received, and every other
 // change says from what to what and why, wherever it is told.
 func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
 	d, j := newFixture(t), new(journal)
-	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"}))
+	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"}))
 	hook, topic, post := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t)
 	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: hook.URL()}, Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}}, Transport: hook.Transport()})
 	last := map[string]string{} // the line that names the last version of each payment
-	for _, c := range sightings.Changes() {
+	for _, c := range observations.Changes() {
 		for _, s := range c.Life {
 			receipts, err := d.outbox.Record(t.Context(), nil, s)
 			require.NoError(t, err, c.Name)
@@ -65,7 +65,7 @@ func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
 		lines[version(l.Number, l.Version)] = l.Change
 	}
-	for _, c := range sightings.Changes() {
+	for _, c := range observations.Changes() {
 		t.Run(c.Name, func(t *testing.T) {
 			at := last[c.Name]
 			require.Equal(t, c.Words+"; "+c.Why, lines[at])

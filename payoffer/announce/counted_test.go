@@ -27,8 +27,8 @@ func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
 		a := d.configured(Config{
 			TestOffer: testOffer, Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
 		})
-		for _, s := range []ledger.Sighting{
-			usdcSighting("0xaa", ledger.StatusConfirmed), cardSighting("pi_1", ledger.StatusConfirmed), usdcSighting("0xbb", ledger.StatusConfirmed),
+		for _, s := range []ledger.Observation{
+			usdcObservation("0xaa", ledger.StatusConfirmed), cardObservation("pi_1", ledger.StatusConfirmed), usdcObservation("0xbb", ledger.StatusConfirmed),
 		} {
 			d.record(s)
 			a.rounds(t.Context())

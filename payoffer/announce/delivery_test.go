@@ -16,11 +16,11 @@ func TestEveryTransitionIsAnnouncedOnceAndInOrder(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	d.pay() // before anybody listened
 	a := d.announcer(receiver)
-	d.record(usdcSighting("0xaa", ledger.StatusSeen), cardSighting("pi_x", ledger.StatusSeen))
-	d.record(usdcSighting("0xaa", ledger.StatusConfirmed))
+	d.record(usdcObservation("0xaa", ledger.StatusSeen), cardObservation("pi_x", ledger.StatusSeen))
+	d.record(usdcObservation("0xaa", ledger.StatusConfirmed))
 	a.rounds(t.Context())
-	d.record(usdcSighting("0xaa", ledger.StatusDropped), cardSighting("pi_x", ledger.StatusConfirmed))
-	d.record(usdcSighting("0xaa", ledger.StatusSeen)) // it is back
+	d.record(usdcObservation("0xaa", ledger.StatusDropped), cardObservation("pi_x", ledger.StatusConfirmed))
+	d.record(usdcObservation("0xaa", ledger.StatusSeen)) // it is back
 	a.rounds(t.Context())
 	a.rounds(t.Context())
 	require.Equal(t, []string{
@@ -49,7 +49,7 @@ func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
 	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: "other.example", ID: "plink_2", Rail: "card"}))
-	foreign := cardSighting("pi_other", ledger.StatusConfirmed)
+	foreign := cardObservation("pi_other", ledger.StatusConfirmed)
 	foreign.Offer, foreign.Account = "other.example", "plink_2"
 	d.record(foreign)
 	d.pay()

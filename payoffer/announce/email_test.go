@@ -54,7 +54,7 @@ func handing(t *testing.T, s *payoffertest.MailServer, e Email) (*fixture, *Anno
 func TestAnEmailSaysWhatWasPaidAndNothingOfThePayer(t *testing.T) {
 	s := payoffertest.NewMailServer(t)
 	d, a := handing(t, s, Email{From: "offer@example.com"})
-	entered := cardSighting("Jane Roe", ledger.StatusConfirmed)
+	entered := cardObservation("Jane Roe", ledger.StatusConfirmed)
 	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "a note"
 	d.record(entered)
 	a.rounds(t.Context())
@@ -87,9 +87,9 @@ func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
 	s := payoffertest.NewMailServer(t)
 	d := newFixture(t)
 	a := d.configured(Config{Endpoints: []Endpoint{Email{To: "operator@example.com", Server: s.Host()}}})
-	sighting := cardSighting(bad, ledger.StatusConfirmed)
-	sighting.Asset, sighting.USDCents = bad, nil
-	d.record(sighting)
+	observation := cardObservation(bad, ledger.StatusConfirmed)
+	observation.Asset, observation.USDCents = bad, nil
+	d.record(observation)
 	a.rounds(t.Context())
 	got := s.Connections()
 	require.Len(t, got, 1)
@@ -101,8 +101,8 @@ func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
 
 	n := payoffertest.NewNtfy(t)
 	a = d.configured(Config{Endpoints: []Endpoint{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
-	sighting.ExternalID = "pi_2"
-	d.record(sighting)
+	observation.ExternalID = "pi_2"
+	d.record(observation)
 	a.rounds(t.Context())
 	require.Contains(t, n.Messages()[0].Title, "42 US")
 	for name := range n.Requests()[0].Header {

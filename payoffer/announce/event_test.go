@@ -15,8 +15,8 @@ import (
 func transition() ledger.Transition {
 	cents := int64(4250)
 	after := accounting.Facts{
-		Standing: accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain},
-		Asset:    "USDC", Amount: 42_500_000, USDCents: &cents, OccurredAt: 1_800_000_000,
+		Classification: accounting.Classification{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain},
+		Asset:          "USDC", Amount: 42_500_000, USDCents: &cents, OccurredAt: 1_800_000_000,
 	}
 	before := after
 	before.Status = ledger.StatusSeen

@@ -99,31 +99,31 @@ func (a *Announcer) leave(ctx context.Context) {
 }
 
 // pay records one transition: a card payment that nobody has seen before.
-func (d *fixture) pay() ledger.Sighting {
+func (d *fixture) pay() ledger.Observation {
 	d.Helper()
 	d.seen++
-	s := cardSighting(fmt.Sprint("pi_", d.seen), ledger.StatusConfirmed)
+	s := cardObservation(fmt.Sprint("pi_", d.seen), ledger.StatusConfirmed)
 	d.record(s)
 	return s
 }
 
-func (d *fixture) record(sightings ...ledger.Sighting) {
+func (d *fixture) record(observations ...ledger.Observation) {
 	d.Helper()
-	_, err := d.outbox.Ledger.Record(d.Context(), nil, sightings...)
+	_, err := d.outbox.Ledger.Record(d.Context(), nil, observations...)
 	require.NoError(d, err)
 }
 
-func cardSighting(id string, state ledger.Status) ledger.Sighting {
+func cardObservation(id string, state ledger.Status) ledger.Observation {
 	cents := int64(4200)
-	return ledger.Sighting{
+	return ledger.Observation{
 		Offer: testOffer, Account: cardAccount, Rail: "card", ExternalID: id, Via: "link", Asset: "USD", Amount: 4200,
 		USDCents: &cents, State: state, EvidenceLevel: ledger.LevelSigned, OccurredAt: 1_799_999_000, Cause: "webhook",
 	}
 }
 
-func usdcSighting(tx string, state ledger.Status) ledger.Sighting {
+func usdcObservation(tx string, state ledger.Status) ledger.Observation {
 	cents := int64(4200)
-	return ledger.Sighting{
+	return ledger.Observation{
 		Offer: testOffer, Account: usdcAccount, Rail: "usdc", ExternalID: "eip155:84532:" + tx + ":0", Transaction: tx,
 		Asset: "USDC", Amount: 42_000_000, USDCents: &cents, State: state, EvidenceLevel: ledger.LevelChain,
 		Payer: "0xpayer", OccurredAt: 1_799_999_000, Cause: "poll",
@@ -163,14 +163,14 @@ type outbox struct {
 	leased                 atomic.Int64 // how often
 }
 
-func (o *outbox) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (int64, bool, error) {
+func (o *outbox) LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (int64, bool, error) {
 	o.leased.Add(1)
-	return o.Ledger.LeaseSink(ctx, offer, name, owner, now, until)
+	return o.Ledger.LeaseSubscriber(ctx, offer, name, owner, now, until)
 }
 
-func (o *outbox) LeaseSinks(ctx context.Context, owners map[ledger.SinkKey]string, now, until int64) (map[ledger.SinkKey]int64, error) {
+func (o *outbox) LeaseSubscribers(ctx context.Context, owners map[ledger.SubscriberKey]string, now, until int64) (map[ledger.SubscriberKey]int64, error) {
 	o.leased.Add(1)
-	return o.Ledger.LeaseSinks(ctx, owners, now, until)
+	return o.Ledger.LeaseSubscribers(ctx, owners, now, until)
 }
 
 func (o *outbox) Transitions(ctx context.Context, offer string, after int64, limit int) ([]ledger.Transition, error) {
@@ -180,11 +180,11 @@ func (o *outbox) Transitions(ctx context.Context, offer string, after int64, lim
 	return o.Ledger.Transitions(ctx, offer, after, limit)
 }
 
-func (o *outbox) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
+func (o *outbox) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {
 	if o.unwritable.Load() {
 		return errOutbox
 	}
-	return o.Ledger.AdvanceSink(ctx, offer, name, owner, after)
+	return o.Ledger.AdvanceSubscriber(ctx, offer, name, owner, after)
 }
 
 // ids are the ids of the announcements without their tags, by their payloads.

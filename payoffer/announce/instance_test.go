@@ -42,7 +42,7 @@ func TestPostgresInstancesAnnounceEachTransitionOnceAndInOrder(t *testing.T) {
 				running.Go(func() { a.run(ctx) })
 				recording.Go(func() {
 					for i := range payments {
-						if _, err := d.outbox.Record(ctx, nil, cardSighting(fmt.Sprintf("pi_%d_%d", n, i), ledger.StatusConfirmed)); err != nil {
+						if _, err := d.outbox.Record(ctx, nil, cardObservation(fmt.Sprintf("pi_%d_%d", n, i), ledger.StatusConfirmed)); err != nil {
 							t.Error(err)
 						}
 						a.Notify()

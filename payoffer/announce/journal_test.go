@@ -52,7 +52,7 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 // What was redacted is told of by its new name alone.
 func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
 	d, j := newFixture(t), new(journal)
-	entered := cardSighting("Jane Doe", ledger.StatusConfirmed)
+	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "of Jane Doe"
 	d.record(entered)
 	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: payoffertest.NewReceiver(t).URL()}}})

@@ -16,8 +16,8 @@ import (
 func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
-	d.record(cardSighting("pi_1", ledger.StatusSeen))
-	d.record(cardSighting("pi_1", ledger.StatusConfirmed))
+	d.record(cardObservation("pi_1", ledger.StatusSeen))
+	d.record(cardObservation("pi_1", ledger.StatusConfirmed))
 	for _, r := range []ledger.Return{
 		{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1200, Gone: true, At: 10},
 		{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 20},
@@ -25,7 +25,7 @@ func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 		{ID: "re_1", Kind: ledger.ReturnRefund, Gone: false, At: 40},   // failed
 		{ID: "re_2", Kind: ledger.ReturnRefund, Amount: 4200, Gone: true, At: 50},
 	} {
-		s := cardSighting("pi_1", ledger.StatusConfirmed)
+		s := cardObservation("pi_1", ledger.StatusConfirmed)
 		s.Returns = []ledger.Return{r}
 		d.record(s)
 		d.record(s) // a second delivery of the same says nothing new
@@ -45,10 +45,10 @@ func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 func TestWhatOnlyTheOperatorKnowsStaysWithTheOperator(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	a := d.announcer(receiver)
-	manual := cardSighting("INV-1", ledger.StatusConfirmed)
+	manual := cardObservation("INV-1", ledger.StatusConfirmed)
 	manual.EvidenceLevel, manual.Note = ledger.LevelManual, "paid by Jane Roe"
 	d.record(manual)
-	chain := usdcSighting("0xaa", ledger.StatusConfirmed)
+	chain := usdcObservation("0xaa", ledger.StatusConfirmed)
 	chain.Evidence = json.RawMessage(`{"block":7}`)
 	d.record(chain)
 	a.rounds(t.Context())

@@ -13,10 +13,10 @@ import (
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// randomSighting is about one of a few movements, so that they have lives.
-func randomSighting(random *rand.Rand) ledger.Sighting {
+// randomObservation is about one of a few movements, so that they have lives.
+func randomObservation(random *rand.Rand) ledger.Observation {
 	states := []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped}
-	return usdcSighting(fmt.Sprintf("0x%02d", random.IntN(8)), states[random.IntN(len(states))])
+	return usdcObservation(fmt.Sprintf("0x%02d", random.IntN(8)), states[random.IntN(len(states))])
 }
 
 func randomReply(random *rand.Rand) reply {

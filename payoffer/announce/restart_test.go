@@ -46,7 +46,7 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 			crashes := 0
 			for range 60 {
 				d.seen++
-				d.record(randomSighting(random))
+				d.record(randomObservation(random))
 				receiver.Script(randomReply(random))
 				d.outbox.unwritable.Store(random.IntN(4) == 0)
 				a.rounds(t.Context())
@@ -110,7 +110,7 @@ func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
 	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
 		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 		a := d.announcer(receiver)
-		entered := cardSighting("INV-2", ledger.StatusConfirmed)
+		entered := cardObservation("INV-2", ledger.StatusConfirmed)
 		entered.Amount = amount
 		d.record(entered)
 		a.rounds(t.Context())

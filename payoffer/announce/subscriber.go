@@ -57,8 +57,8 @@ func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) 
 	return s
 }
 
-func (s *subscriber) key() ledger.SinkKey {
-	return ledger.SinkKey{Offer: s.config.OfferID, Name: s.name}
+func (s *subscriber) key() ledger.SubscriberKey {
+	return ledger.SubscriberKey{Offer: s.config.OfferID, Name: s.name}
 }
 
 // poll delivers what is due and returns the time to the next poll. The lease is kept only
@@ -143,7 +143,7 @@ func (s *subscriber) skip(ctx context.Context, t ledger.Transition, f failure) (
 	now := s.config.Now().Unix()
 	since, err := s.config.Ledger.RefuseTransition(ctx, s.config.OfferID, s.name, s.config.Owner, now)
 	switch {
-	case errors.Is(err, ledger.ErrSinkTaken):
+	case errors.Is(err, ledger.ErrSubscriberTaken):
 		s.leaseUntil = 0
 		return false, nil
 	case err != nil || now-since < skipAfter:
@@ -175,7 +175,7 @@ func (s *subscriber) hold(ctx context.Context) (bool, error) {
 // lease requests the endpoint for a number of seconds and reads its position.
 func (s *subscriber) lease(ctx context.Context, seconds int64) (held bool, err error) {
 	now := s.config.Now().Unix()
-	position, held, err := s.config.Ledger.LeaseSink(ctx, s.config.OfferID, s.name, s.config.Owner, now, now+seconds)
+	position, held, err := s.config.Ledger.LeaseSubscriber(ctx, s.config.OfferID, s.name, s.config.Owner, now, now+seconds)
 	if err == nil {
 		s.setLease(position, held, now+seconds)
 	}
@@ -196,11 +196,11 @@ func (s *subscriber) setLease(position int64, held bool, until int64) {
 func (s *subscriber) advance(ctx context.Context, seq int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err := s.config.Ledger.AdvanceSink(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
+	err := s.config.Ledger.AdvanceSubscriber(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
 	switch {
 	case err == nil:
 		s.position = seq
-	case errors.Is(err, ledger.ErrSinkTaken):
+	case errors.Is(err, ledger.ErrSubscriberTaken):
 		s.leaseUntil = 0
 		return nil
 	}

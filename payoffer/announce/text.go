@@ -20,7 +20,7 @@ func (e event) subject() string { return e.of.Offer + ": " + e.headline() }
 func (e event) text() string {
 	var says strings.Builder
 	if !e.change.New() {
-		fmt.Fprintf(&says, "Changed: %s.\n", e.change.Words())
+		fmt.Fprintf(&says, "Changed: %s.\n", e.change.Description())
 	}
 	if why := e.change.Why(); why != "" {
 		fmt.Fprintf(&says, "Recorded because %s.\n", why)

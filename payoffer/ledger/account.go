@@ -28,7 +28,7 @@ var errNotRegistered = errors.New("the account is not registered for this offer"
 func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) (err error) {
 		var found bool
-		stored, found, err = first(ask(ctx, tx, scanValue[string], `
+		stored, found, err = first(queryTx(ctx, tx, scanValue[string], `
 			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
 			WHERE offer = $2 AND account = $3 RETURNING origin`, origin, offer, account))
 		if err == nil && !found {
@@ -93,7 +93,7 @@ func scanAccount(row scanner) (a Account, err error) {
 }
 
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
-	a, found, err := first(ask(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
+	a, found, err := first(queryTx(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
 	if err == nil && !found {
 		err = fmt.Errorf("offer %q, account %q: %w", offer, id, errNotRegistered)
 	}
@@ -134,7 +134,7 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 		return err
 	}
 	if c.Upon != nil {
-		standing, _, err := first(ask(ctx, tx, scanValue[string], `
+		standing, _, err := first(queryTx(ctx, tx, scanValue[string], `
 			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+tx.dialect.forUpdate(), c.Offer, c.Account))
 		if err != nil || standing != *c.Upon {
 			return err
@@ -147,17 +147,17 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 	return err
 }
 
-// Standing is the reading state of an account.
-type Standing struct {
+// AccountState is the reading state of an account.
+type AccountState struct {
 	Account          string
 	Position, Anchor string // of its cursor, empty without one
 	Open             bool   // it has receipts that are not final
 }
 
-// Standings returns the reading states of the accounts whose IDs begin with a prefix,
+// AccountStates returns the reading states of the accounts whose IDs begin with a prefix,
 // except those that are at a position and have nothing else to read.
-func (l *Ledger) Standings(ctx context.Context, prefix, position string) ([]Standing, error) {
-	return collect(ctx, l, func(row scanner) (s Standing, err error) {
+func (l *Ledger) AccountStates(ctx context.Context, prefix, position string) ([]AccountState, error) {
+	return collect(ctx, l, func(row scanner) (s AccountState, err error) {
 		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Open)
 		return s, err
 	}, `SELECT account, position, anchor, open FROM (

@@ -35,7 +35,7 @@ func TestALoweredOriginHasTheAccountReadAgainOnce(t *testing.T) {
 		}
 		record := func(upon *string, position string) string {
 			t.Helper()
-			s := chainSighting("0x"+position, StatusSeen)
+			s := chainObservation("0x"+position, StatusSeen)
 			_, err := l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: position, Upon: upon}, s)
 			require.NoError(t, err)
 			stored, _, err := l.Cursor(t.Context(), testOffer, testAccount)

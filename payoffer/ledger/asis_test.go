@@ -50,7 +50,7 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		instance, _ := d.ledgerAt(t, where)
-		mustRecord(t, instance, chainSighting("0xa", StatusConfirmed))
+		mustRecord(t, instance, chainObservation("0xa", StatusConfirmed))
 		if d.name == sqliteTests.name {
 			require.NoError(t, instance.Close())
 		} else {
@@ -63,7 +63,7 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 
 		if d.name == postgresTests.name {
 			for err := errors.New("none yet"); !errors.Is(err, errMoved); { // its sessions are lost, and that of the mover may not be gone
-				_, err = instance.Record(t.Context(), nil, chainSighting("0xb", StatusConfirmed))
+				_, err = instance.Record(t.Context(), nil, chainObservation("0xb", StatusConfirmed))
 				require.Error(t, err)
 			}
 		}

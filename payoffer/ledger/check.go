@@ -31,7 +31,7 @@ func check(ctx context.Context, tx *sql.Tx) error {
 	var wrong []string
 	places := maps.Clone(kept)
 	maps.Copy(places, scanned)
-	for _, at := range slices.SortedFunc(maps.Keys(places), accounting.Place.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(places), accounting.BalanceKey.Compare) {
 		if kept[at] != scanned[at] {
 			wrong = append(wrong, fmt.Sprintf("the sums of %+v are %+v and its rows make %+v", at, kept[at], scanned[at]))
 		}
@@ -55,7 +55,7 @@ func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error)
 	places := accounting.Sums{}
 	for _, t := range all {
 		if t.Sum != (accounting.Sum{}) {
-			places[t.Place] = t.Sum
+			places[t.BalanceKey] = t.Sum
 		}
 	}
 	return places, nil

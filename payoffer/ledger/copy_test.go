@@ -58,9 +58,9 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	require.NoError(t, l.InsertIntent(t.Context(), named))
 	require.NoError(t, l.NoteQuote(t.Context(), testOffer, 7, 4200, 1_000))
 	require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
-	_, _, err := l.LeaseSink(t.Context(), testOffer, "sink", "me", 0, 1<<40)
+	_, _, err := l.LeaseSubscriber(t.Context(), testOffer, "sink", "me", 0, 1<<40)
 	require.NoError(t, err)
-	yen := cardSighting("pi_yen", StatusConfirmed)
+	yen := cardObservation("pi_yen", StatusConfirmed)
 	yen.Asset, yen.USDCents = "JPY", nil
 	mustRecord(t, l, yen)
 	_, err = l.Record(t.Context(), nil, returned("pi_early", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true}))
@@ -124,7 +124,7 @@ func TestCopyHoldsEveryRowOfEveryTableAndGoesOn(t *testing.T) {
 			none, err := target.Feed(t.Context(), testOffer, last[len(last)-1].Bookmark(), 10)
 			require.NoError(t, err, "a reader goes on where it was")
 			require.Empty(t, none)
-			mustRecord(t, target, chainSighting("0xafter", StatusConfirmed))
+			mustRecord(t, target, chainObservation("0xafter", StatusConfirmed))
 			require.NoError(t, target.InsertIntent(t.Context(), testIntent("0xafter", "0x09")))
 			next, err := target.Feed(t.Context(), testOffer, last[len(last)-1].Bookmark(), 10)
 			require.NoError(t, err)
@@ -147,9 +147,9 @@ func TestCopyOfWhatIsNotInOrder(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, source.db.sequencer.Close())
 			source.db.parts = source.db.parts[:len(source.db.parts)-1]
-			mustRecord(t, source, chainSighting("0xlast", StatusSeen))
-			mustRecord(t, source, chainSighting("0xlast", StatusConfirmed))
-			mustRecord(t, source, cardSighting("pi_last", StatusConfirmed))
+			mustRecord(t, source, chainObservation("0xlast", StatusSeen))
+			mustRecord(t, source, chainObservation("0xlast", StatusConfirmed))
+			mustRecord(t, source, cardObservation("pi_last", StatusConfirmed))
 			sums, err := source.Totals(t.Context(), testOffer)
 			require.NoError(t, err)
 			var waiting int
@@ -170,8 +170,8 @@ func TestCopyOfWhatIsNotInOrder(t *testing.T) {
 			for _, tr := range after {
 				last = append(last, fmt.Sprint(tr.ExternalID, " ", tr.Version))
 			}
-			require.Equal(t, []string{chainSighting("0xlast", StatusSeen).ExternalID + " 1", chainSighting("0xlast", StatusSeen).ExternalID + " 2", "pi_last 1"}, last)
-			mustRecord(t, target, chainSighting("0xafter", StatusConfirmed))
+			require.Equal(t, []string{chainObservation("0xlast", StatusSeen).ExternalID + " 1", chainObservation("0xlast", StatusSeen).ExternalID + " 2", "pi_last 1"}, last)
+			mustRecord(t, target, chainObservation("0xafter", StatusConfirmed))
 			next, err := target.Feed(t.Context(), testOffer, after[2].Bookmark(), 10)
 			require.NoError(t, err)
 			require.Len(t, next, 1)

@@ -89,7 +89,7 @@ func pay(l *Ledger, n int) error {
 	if err := l.SettleIntent(ctx, intent.IntentKey, tx, []byte(`{"success":true}`), EvidenceFacilitator); err != nil {
 		return err
 	}
-	s := chainSighting(tx, StatusConfirmed)
+	s := chainObservation(tx, StatusConfirmed)
 	s.Intent = &intent.IntentKey
 	_, err := l.Record(ctx, &Cursor{Offer: testOffer, Account: testAccount, Position: tx}, s)
 	return err

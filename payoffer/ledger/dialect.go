@@ -52,9 +52,9 @@ type dialect interface {
 	// lock makes the transaction wait for others with one of the names, if transactions
 	// do not wait for each other anyway.
 	lock(tx *transaction, names ...string)
-	// hurry makes the commit not wait for the disk, on a database where that helps others.
+	// commitAsync makes the commit not wait for the disk, on a database where that helps others.
 	// A crash of the machine may lose it.
-	hurry(tx *transaction)
+	commitAsync(tx *transaction)
 	// require makes the transaction fail, and run again, if a condition does not hold
 	// because of changes that were committed since it began.
 	require(tx *transaction, condition string, args ...any)

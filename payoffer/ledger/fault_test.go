@@ -58,11 +58,11 @@ func writes(l *Ledger) map[string]write {
 	return map[string]write{
 		"Record": {func() error {
 			cursor := Cursor{Offer: testOffer, Account: testAccount, Position: "9"}
-			changed, joined := chainSighting("0xa", StatusConfirmed), chainSighting("0xb", StatusConfirmed)
+			changed, joined := chainObservation("0xa", StatusConfirmed), chainObservation("0xb", StatusConfirmed)
 			joined.Intent = &key
 			changed.Returns = []Return{{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true}}
 			early := returned("pi_2", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
-			_, err := l.Record(ctx, &cursor, changed, joined, cardSighting("pi_1", StatusSeen), early)
+			_, err := l.Record(ctx, &cursor, changed, joined, cardObservation("pi_1", StatusSeen), early)
 			return err
 		}, []string{
 			"INSERT ON receipts", "UPDATE ON receipts", "INSERT ON transitions", "INSERT ON totals", "UPDATE ON totals",
@@ -92,12 +92,12 @@ func writes(l *Ledger) map[string]write {
 			_, err := l.SetOrigin(ctx, testOffer, testAccount, "1")
 			return err
 		}, []string{"UPDATE ON accounts"}},
-		"LeaseSink": {func() error {
-			_, _, err := l.LeaseSink(ctx, testOffer, "new", "me", 0, 1)
+		"LeaseSubscriber": {func() error {
+			_, _, err := l.LeaseSubscriber(ctx, testOffer, "new", "me", 0, 1)
 			return err
 		}, []string{"INSERT ON sinks"}},
-		"AdvanceSink": {func() error {
-			return l.AdvanceSink(ctx, testOffer, "known", "me", 9)
+		"AdvanceSubscriber": {func() error {
+			return l.AdvanceSubscriber(ctx, testOffer, "known", "me", 9)
 		}, []string{"UPDATE ON sinks"}},
 		"NoteQuote": {func() error {
 			return l.NoteQuote(ctx, testOffer, 2, 4200, 10_000_000)
@@ -128,13 +128,13 @@ func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	t.Helper()
 	l, clock := d.ledger(t)
 	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-	mustRecord(t, l, chainSighting("0xa", StatusSeen))
+	mustRecord(t, l, chainObservation("0xa", StatusSeen))
 	old := returned("pi_old", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
 	_, err := l.Record(t.Context(), nil, old)
 	require.NoError(t, err)
 	require.NoError(t, l.NoteQuote(t.Context(), testOffer, 1, 4200, 1_000))
 	clock.set(10_000_000)
-	_, _, err = l.LeaseSink(t.Context(), testOffer, "known", "me", 0, 1)
+	_, _, err = l.LeaseSubscriber(t.Context(), testOffer, "known", "me", 0, 1)
 	require.NoError(t, err)
 	early := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
 	early.EvidenceLevel = LevelProvider
@@ -209,9 +209,9 @@ func TestCanceledContextStoresNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")), context.Canceled)
-		_, err := l.Record(ctx, nil, chainSighting("0xb", StatusSeen))
+		_, err := l.Record(ctx, nil, chainObservation("0xb", StatusSeen))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, before, dump(t, l))
-		mustRecord(t, l, chainSighting("0xb", StatusSeen))
+		mustRecord(t, l, chainObservation("0xb", StatusSeen))
 	})
 }

@@ -10,7 +10,7 @@ func TestAFeedGoesOnWhereItsReaderStopped(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		for _, id := range []string{"pi_1", "pi_2", "pi_3"} {
-			mustRecord(t, l, cardSighting(id, StatusConfirmed))
+			mustRecord(t, l, cardObservation(id, StatusConfirmed))
 		}
 		var seen []string
 		at := Bookmark{}
@@ -43,8 +43,8 @@ func TestAReaderIsToldThatTheHistoryIsAnother(t *testing.T) {
 		before, _ := d.ledger(t)
 		after, _ := d.ledger(t)
 		for _, l := range []*Ledger{before, after} {
-			mustRecord(t, l, cardSighting("pi_1", StatusConfirmed))
-			mustRecord(t, l, cardSighting("pi_2", StatusConfirmed))
+			mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
+			mustRecord(t, l, cardObservation("pi_2", StatusConfirmed))
 		}
 		read, err := before.Feed(t.Context(), testOffer, Bookmark{}, 10)
 		require.NoError(t, err)

@@ -139,7 +139,7 @@ func storePlain(ctx context.Context, tx *transaction, m *member) error {
 
 // storeBehindSavepoint stores one change. Its error is that of the whole transaction.
 func (w *writer) storeBehindSavepoint(ctx context.Context, tx *transaction, m *member) error {
-	tx.put("", "SAVEPOINT member")
+	tx.queue("", "SAVEPOINT member")
 	if err := tx.flush(ctx); err != nil {
 		return err
 	}
@@ -150,14 +150,14 @@ func (w *writer) storeBehindSavepoint(ctx context.Context, tx *transaction, m *m
 	}
 	tx.reported = tx.reported || one.reported
 	if m.err == nil {
-		tx.put("", "RELEASE member")
+		tx.queue("", "RELEASE member")
 		return nil
 	}
 	if w.ledger.dialect.undone(m.err) {
 		return m.err
 	}
-	tx.put("", "ROLLBACK TO member")
-	tx.put("", "RELEASE member")
+	tx.queue("", "ROLLBACK TO member")
+	tx.queue("", "RELEASE member")
 	return tx.flush(ctx)
 }
 

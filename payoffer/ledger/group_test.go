@@ -31,7 +31,7 @@ func together(t *testing.T, l *Ledger, changes ...func(ctx context.Context, tx *
 	busy, free := make(chan struct{}), make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
-		assert.NoError(t, l.gather(t.Context(), func(context.Context, *transaction) error {
+		assert.NoError(t, l.transactGrouped(t.Context(), func(context.Context, *transaction) error {
 			close(busy)
 			<-free
 			return nil
@@ -46,9 +46,9 @@ func together(t *testing.T, l *Ledger, changes ...func(ctx context.Context, tx *
 					became[n] = fmt.Errorf("panicked: %v", v)
 				}
 			}()
-			became[n] = l.gather(t.Context(), do)
+			became[n] = l.transactGrouped(t.Context(), do)
 		})
-		for len(l.db.gatherer.waiting) <= n { // so that they come in this order
+		for len(l.db.groupWriter.waiting) <= n { // so that they come in this order
 			runtime.Gosched()
 		}
 	}
@@ -120,7 +120,7 @@ func TestAChangeThatFailsLeavesThoseOfItsGroup(t *testing.T) {
 		}, "refused"},
 		"refused before any": {func(context.Context, *transaction) error { return refusal }, "refused"},
 		"a statement of which nobody needs the answer": {func(ctx context.Context, tx *transaction) error {
-			tx.put("storing nothing", `INSERT INTO accounts (account) VALUES ('half')`)
+			tx.queue("storing nothing", `INSERT INTO accounts (account) VALUES ('half')`)
 			return nil
 		}, "storing nothing"},
 		"a statement that cannot be read": {func(ctx context.Context, tx *transaction) error {

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 // What the tests record.
-var chainSighting, cardSighting, returned = sightings.Chain, sightings.Card, sightings.Returned
+var chainObservation, cardObservation, returned = observations.Chain, observations.Card, observations.Returned
 
 func testIntent(from, nonce string) Intent {
 	return Intent{
@@ -24,7 +24,7 @@ func testIntent(from, nonce string) Intent {
 	}
 }
 
-func mustRecord(t testing.TB, l *Ledger, s Sighting) Receipt {
+func mustRecord(t testing.TB, l *Ledger, s Observation) Receipt {
 	t.Helper()
 	receipts, err := l.Record(t.Context(), nil, s)
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 // TestRandomHistoriesStayConsistent drives a ledger with everything that can
@@ -58,11 +58,11 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	case 10:
 		_, err = l.RecordRejection(ctx, key, 5_000+rng.Int64N(1_000))
 	case 11:
-		err = l.ImportIntent(ctx, intent, chainSighting(fmt.Sprintf("0x%d", rng.IntN(12)), StatusConfirmed))
+		err = l.ImportIntent(ctx, intent, chainObservation(fmt.Sprintf("0x%d", rng.IntN(12)), StatusConfirmed))
 	default:
-		var batch []Sighting
+		var batch []Observation
 		for range 1 + rng.IntN(4) {
-			s := sightings.RandomSighting(rng, fmt.Sprintf("0x%d", rng.IntN(12)))
+			s := observations.RandomObservation(rng, fmt.Sprintf("0x%d", rng.IntN(12)))
 			if rng.IntN(2) == 0 {
 				s.Intent = &key
 			}

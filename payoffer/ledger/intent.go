@@ -143,7 +143,7 @@ func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, lim
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.
 func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (Intent, error) {
-	i, found, err := first(ask(ctx, tx, scanIntent, selectIntents+where, args...))
+	i, found, err := first(queryTx(ctx, tx, scanIntent, selectIntents+where, args...))
 	if err == nil && !found {
 		err = ErrNoIntent
 	}

@@ -34,7 +34,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 				SELECT intent_id FROM payment_ids WHERE payer = $2 AND payment_id = $4)))
 			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+conflicts+` AND NOT `+sameKey+`)`,
 			append(l.conflictArgs(i), i.Network, i.Asset, i.Nonce)...)
-		addMoved(tx, i.IntentKey, accounting.Standing{}, openStanding)
+		addMoved(tx, i.IntentKey, accounting.Classification{}, openStanding)
 		return nil
 	})
 }
@@ -43,8 +43,8 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 const sameKey = `(network = $9 AND asset = $10 AND nonce = $11)`
 
 // ImportIntent commits an intent that was settled elsewhere, with its Transfer, whatever
-// other intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrSighting.
-func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Sighting) error {
+// other intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
+func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -77,20 +77,20 @@ func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Sighting) error {
 
 // obstacle returns the reason why an intent cannot be opened, or nil.
 func (l *Ledger) obstacle(ctx context.Context, tx *transaction, i Intent) error {
-	conflicting := queued(tx, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...)
-	held := queued(tx, scanValue[string], `SELECT state FROM intents WHERE state <> 'refused' AND id = (
+	conflicting := queueQuery(tx, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...)
+	held := queueQuery(tx, scanValue[string], `SELECT state FROM intents WHERE state <> 'refused' AND id = (
 		SELECT intent_id FROM payment_ids WHERE payer = $1 AND payment_id = $2)`, i.From, i.PaymentID)
-	account := queued(tx, scanValue[string], `SELECT account FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account)
+	account := queueQuery(tx, scanValue[string], `SELECT account FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account)
 	if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
 		return err
 	}
-	if other, found := conflicting.only(); found {
+	if other, found := conflicting.one(); found {
 		return &ConflictError{Other: other}
 	}
-	if _, found := held.only(); found {
+	if _, found := held.one(); found {
 		return ErrPaymentID
 	}
-	if _, found := account.only(); !found {
+	if _, found := account.one(); !found {
 		return notRegistered(i)
 	}
 	return nil
@@ -130,7 +130,7 @@ func (l *Ledger) complete(i *Intent) error {
 // authorizations were rejected because of an earlier one that was not charged: they may
 // still be sent.
 func insertIntent(tx *transaction, i Intent) *statement {
-	inserted := tx.put("inserting the intent", `
+	inserted := tx.queue("inserting the intent", `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
 			tx, reason, evidence, created_at, updated_at, rail, testnet, unacknowledged, rejected_until)
@@ -151,7 +151,7 @@ func claimPaymentID(tx *transaction, i Intent) {
 	if i.PaymentID == "" {
 		return
 	}
-	tx.put("claiming the payment identifier", `
+	tx.queue("claiming the payment identifier", `
 		INSERT INTO payment_ids (payer, payment_id, intent_id)
 		SELECT $3, $5, id FROM intents WHERE `+byIntentKey+`
 		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
@@ -199,10 +199,10 @@ func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i
 }
 
 func (l *Ledger) claimIn(ctx context.Context, tx *transaction, key IntentKey, hash string, f func(i *Intent, taken bool) error) error {
-	others := queued(tx, scanValue[int64], `SELECT id FROM intents WHERE `+otherClaim+` LIMIT 1`,
+	others := queueQuery(tx, scanValue[int64], `SELECT id FROM intents WHERE `+otherClaim+` LIMIT 1`,
 		key.Network, key.Asset, key.From, key.Nonce, hash)
 	return l.changeIntentIn(ctx, tx, key, func(i *Intent) error {
-		_, taken := others.only()
+		_, taken := others.one()
 		return f(i, taken)
 	})
 }
@@ -215,7 +215,7 @@ func claimOpen(tx *transaction, key IntentKey, hash string, answer []byte, now i
 	args := []any{key.Network, key.Asset, key.From, key.Nonce, hash}
 	tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE `+byIntentKey+` AND state = 'settling'`+tx.dialect.forUpdate()+`)
 		AND NOT EXISTS (SELECT 1 FROM intents WHERE `+otherClaim+`)`, args...)
-	tx.put("updating the intent", `
+	tx.queue("updating the intent", `
 		UPDATE intents SET state = 'settled', evidence = 'facilitator', tx = CASE $5 WHEN '' THEN tx ELSE $5 END,
 			answer = $6, reason = '', updated_at = $7
 		WHERE `+byIntentKey, append(args, answer, now)...)
@@ -337,7 +337,7 @@ func (l *Ledger) changeIntentIn(ctx context.Context, tx *transaction, key Intent
 // updateIntent stores the fields that change after the insert.
 func updateIntent(tx *transaction, delta accounting.Sums, old, next Intent, now int64) {
 	delta.Change(old.total(), next.total())
-	tx.put("updating the intent", `
+	tx.queue("updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
 			updated_at = $8, reopened = $9, facilitator = $10, unacknowledged = $11, acknowledged_at = $12, rejected_until = $13, look_at = $14
 		WHERE id = $15`,
@@ -359,17 +359,17 @@ func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string
 			return err
 		}
 		now := l.now().Unix()
-		tx.put("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
-		tx.put("deleting what cannot be sent any more", `DELETE FROM intents
+		tx.queue("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
+		tx.queue("deleting what cannot be sent any more", `DELETE FROM intents
 			WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`, i.Offer, i.From, reasonWithdrawn, now)
 		if i.Facilitator == "" || i.Unacknowledged {
 			// insertIntent reads it. No authorization has this nonce.
 			until := max(i.RejectedUntil, min(i.ValidBefore, now+int64(rememberedFor/time.Second)))
-			tx.put("remembering the withdrawn intent", `UPDATE intents SET state = 'refused', reason = $1, nonce = $2, rejected_until = $3,
+			tx.queue("remembering the withdrawn intent", `UPDATE intents SET state = 'refused', reason = $1, nonce = $2, rejected_until = $3,
 				updated_at = $4, payload = $5, requirement = $5 WHERE id = $6`,
 				reasonWithdrawn, fmt.Sprintf("%s/%d", i.Nonce, i.ID), until, now, []byte{}, i.ID)
 		} else {
-			tx.put("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+			tx.queue("withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
 		}
 		addToTotals(tx, accounting.Sums{}.Change(i.total(), Total{}))
 		return nil

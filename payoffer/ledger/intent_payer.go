@@ -148,13 +148,13 @@ func (l *Ledger) UnacknowledgeIntent(ctx context.Context, key IntentKey) error {
 // answered the first request. Only the first call for a settled intent counts. The commit is
 // asynchronous: if it is lost, the charge continues to answer for its payer.
 func (l *Ledger) AcknowledgeIntent(ctx context.Context, key IntentKey, atOnce bool) error {
-	return l.gather(ctx, l.acknowledgeIntent(key.Canonical(), atOnce))
+	return l.transactGrouped(ctx, l.acknowledgeIntent(key.Canonical(), atOnce))
 }
 
 func (l *Ledger) acknowledgeIntent(key IntentKey, atOnce bool) change {
 	return func(_ context.Context, tx *transaction) error {
-		tx.dialect.hurry(tx)
-		tx.put("acknowledging a charge", `
+		tx.dialect.commitAsync(tx)
+		tx.queue("acknowledging a charge", `
 			UPDATE intents SET acknowledged_at = $5, updated_at = $5, unacknowledged = unacknowledged OR $6
 			WHERE `+byIntentKey+` AND state = 'settled' AND acknowledged_at = 0`,
 			key.Network, key.Asset, key.From, key.Nonce, l.now().Unix(), !atOnce)

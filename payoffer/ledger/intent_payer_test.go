@@ -352,7 +352,7 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")), "another one of the payer is open")
 		imported := next("0x02", 1_300, "order-1")
-		transfer := chainSighting("0xa", StatusConfirmed)
+		transfer := chainObservation("0xa", StatusConfirmed)
 		transfer.Answer = []byte(`{"a":1}`)
 		require.NoError(t, l.ImportIntent(ctx, imported, transfer))
 		got := mustIntent(t, l, imported.IntentKey)

@@ -69,14 +69,14 @@ func TestSinksOfAnEndedProcess(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		l, _ := d.ledgerAt(t, where)
-		_, held, err := l.LeaseSink(t.Context(), testOffer, "hook", "ended", 1_000, 1_500)
+		_, held, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "ended", 1_000, 1_500)
 		require.NoError(t, err)
 		require.True(t, held)
-		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "ended", 7))
+		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "ended", 7))
 		require.NoError(t, l.Close())
 
 		l, _ = d.ledgerAt(t, where)
-		after, held, err := l.LeaseSink(t.Context(), testOffer, "hook", "next", 1_000, 1_500)
+		after, held, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "next", 1_000, 1_500)
 		require.NoError(t, err)
 		require.Equal(t, d.name == sqliteTests.name, held)
 		if held {

@@ -55,7 +55,7 @@ type database struct {
 	writes, reads *prepared   // the prepared statements of both
 	present       presence
 	writer        *writer    // commits all changes; nil on a database with several writers
-	gatherer      *writer    // commits changes that read nothing
+	groupWriter   *writer    // commits changes that read nothing
 	sequencer     *sequencer // nil on a database with one writer
 }
 
@@ -84,12 +84,12 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 	}
 	if l.dialect.oneWriter() {
 		db.writer = newWriter(l, db, false)
-		db.gatherer = db.writer
+		db.groupWriter = db.writer
 		db.parts = append(db.parts, db.writer)
 	} else {
-		db.gatherer = newWriter(l, db, true)
+		db.groupWriter = newWriter(l, db, true)
 		db.sequencer = newSequencer(l, db)
-		db.parts = append(db.parts, db.gatherer, db.sequencer)
+		db.parts = append(db.parts, db.groupWriter, db.sequencer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 const (
-	testOffer   = sightings.Offer
-	testAccount = sightings.ChainAccount
-	cardAccount = sightings.CardAccount
+	testOffer   = observations.Offer
+	testAccount = observations.ChainAccount
+	cardAccount = observations.CardAccount
 )
 
 // testClock is a clock that tests set.
@@ -65,7 +65,7 @@ func TestOpenIsIdempotentAndKeepsWhatIsStored(t *testing.T) {
 		where := d.create(t)
 		l, _ := d.ledgerAt(t, where)
 		require.NoError(t, l.Open(t.Context()))
-		mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 		require.NoError(t, l.Close())
 
 		again, _ := d.ledgerAt(t, where)
@@ -102,7 +102,7 @@ func TestBooksAreOfOneMoment(t *testing.T) {
 						return
 					default:
 					}
-					_, err := l.Record(context.Background(), nil, cardSighting(fmt.Sprintf("pi_%d_%d", n, i), StatusConfirmed))
+					_, err := l.Record(context.Background(), nil, cardObservation(fmt.Sprintf("pi_%d_%d", n, i), StatusConfirmed))
 					assert.NoError(t, err)
 				}
 			})

@@ -53,15 +53,15 @@ func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
 			l, _ := sqliteTests.ledgerAt(t, path)
 			var log strings.Builder
 			l.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-			mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+			mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 			_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 			require.NoError(t, err)
-			mustRecord(t, l, chainSighting("0xb", StatusConfirmed)) // is in the -wal alone
+			mustRecord(t, l, chainObservation("0xb", StatusConfirmed)) // is in the -wal alone
 			lose(t, path)
 			l.db.present.expire()
 
 			for range 2 {
-				_, err = l.Record(t.Context(), nil, chainSighting("0xc", StatusConfirmed))
+				_, err = l.Record(t.Context(), nil, chainObservation("0xc", StatusConfirmed))
 				require.ErrorIs(t, err, ErrLost)
 			}
 			saved, err := filepath.Glob(path + ".rescued-*")
@@ -101,7 +101,7 @@ func TestPaymentsAreSavedWhenALedgerClosesWhoseFileIsLost(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
-	mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+	mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 	removeAll(t, path)
 	require.ErrorIs(t, l.Close(), ErrLost)
 	saved, err := filepath.Glob(path + ".rescued-*")
@@ -142,11 +142,11 @@ func TestAFileThatStaysIsNeverLost(t *testing.T) {
 		_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 		require.NoError(t, err)
 	}
-	mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+	mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 	for i, do := range []func(){func() {}, backup, checkpoint, func() { child(t, "open", path) }} {
 		do()
 		l.db.present.expire()
-		mustRecord(t, l, chainSighting("0xb"+string(rune('0'+i)), StatusConfirmed))
+		mustRecord(t, l, chainObservation("0xb"+string(rune('0'+i)), StatusConfirmed))
 	}
 	require.NoError(t, l.Close())
 	saved, err := filepath.Glob(path + ".rescued-*")

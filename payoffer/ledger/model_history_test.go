@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 // TestRandomHistoriesAgreeWithTheReferenceModel lets histories of many
@@ -37,10 +37,10 @@ func TestRandomHistoriesAgreeWithTheReferenceModel(t *testing.T) {
 // happen records histories that are shuffled into each other.
 func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 	t.Helper()
-	all := make([][]Sighting, count)
+	all := make([][]Observation, count)
 	var turns []int
 	for i := range all {
-		all[i] = sightings.RandomHistory(rng, fmt.Sprint(first+i))
+		all[i] = observations.RandomHistory(rng, fmt.Sprint(first+i))
 		for range all[i] {
 			turns = append(turns, i)
 		}
@@ -48,7 +48,7 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 	rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
 	told := make([]int, count)
 	for len(turns) > 0 {
-		var batch []Sighting
+		var batch []Observation
 		part := min(len(turns), 1+rng.IntN(500))
 		for _, i := range turns[:part] {
 			batch = append(batch, all[i][told[i]])
@@ -61,12 +61,12 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 
 	rows, err := l.Receipts(t.Context(), testOffer, 0, count)
 	require.NoError(t, err)
-	got := make(map[string]sightings.Facts, len(rows))
+	got := make(map[string]observations.Facts, len(rows))
 	for _, r := range rows {
-		got[r.ExternalID] = sightings.FactsOf(r)
+		got[r.ExternalID] = observations.FactsOf(r)
 	}
 	for i, history := range all {
-		want := sightings.Reference(history)
-		require.Equal(t, want, got[chainSighting(fmt.Sprint(first+i), StatusSeen).ExternalID], "%+v", history)
+		want := observations.Reference(history)
+		require.Equal(t, want, got[chainObservation(fmt.Sprint(first+i), StatusSeen).ExternalID], "%+v", history)
 	}
 }

@@ -169,7 +169,7 @@ func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
 		if err := storeAccounts(ctx, tx, map[string]Account{"late": {Offer: testOffer, ID: "late", Rail: "btc"}}); err != nil {
 			return err
 		}
-		pid, _, err := first(ask(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))
+		pid, _, err := first(queryTx(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))
 		if err != nil {
 			return err
 		}

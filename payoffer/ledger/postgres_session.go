@@ -139,19 +139,19 @@ func (d *postgresDialect) lock(tx *transaction, names ...string) {
 		buckets = append(buckets, int32(hash.Sum32()%lockBuckets))
 	}
 	slices.Sort(buckets)
-	tx.put("waiting for others who change the same", `
+	tx.queue("waiting for others who change the same", `
 		SELECT pg_advisory_xact_lock(`+nameSpace+`, bucket) FROM unnest($1::int[]) WITH ORDINALITY AS sorted (bucket, n)`,
 		slices.Compact(buckets))
 }
 
-func (d *postgresDialect) hurry(tx *transaction) {
-	if !tx.hurried {
-		tx.hurried = true
-		tx.put("", `SELECT set_config('synchronous_commit', 'off', true)`)
+func (d *postgresDialect) commitAsync(tx *transaction) {
+	if !tx.asynchronous {
+		tx.asynchronous = true
+		tx.queue("", `SELECT set_config('synchronous_commit', 'off', true)`)
 	}
 }
 
 // require fails by a division by zero, which is transient.
 func (d *postgresDialect) require(tx *transaction, condition string, args ...any) {
-	tx.put("looking again", `SELECT 1 / (`+condition+`)::int`, args...)
+	tx.queue("looking again", `SELECT 1 / (`+condition+`)::int`, args...)
 }

@@ -84,11 +84,11 @@ func TestPostgresInstancesSettleOneAuthorizationOfAPayerAtATime(t *testing.T) {
 	requireConsistent(t, all[0])
 }
 
-func TestPostgresInstancesRecordASightingOnce(t *testing.T) {
+func TestPostgresInstancesRecordAObservationOnce(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 4)
 	for n := range 20 {
-		s := chainSighting(fmt.Sprintf("0x%d", n), StatusSeen)
+		s := chainObservation(fmt.Sprintf("0x%d", n), StatusSeen)
 		var group sync.WaitGroup
 		for _, l := range all {
 			group.Go(func() {
@@ -119,7 +119,7 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 	for n, l := range all[1:] {
 		writers.Go(func() {
 			for i := range each {
-				_, err := l.Record(t.Context(), nil, chainSighting(fmt.Sprintf("0x%d-%d", n, i), StatusSeen))
+				_, err := l.Record(t.Context(), nil, chainObservation(fmt.Sprintf("0x%d-%d", n, i), StatusSeen))
 				assert.NoError(t, err)
 			}
 		})

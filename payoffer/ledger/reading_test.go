@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
@@ -18,8 +18,8 @@ func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
 			require.NoError(t, err)
 			return r, found
 		}
-		nonce := sightings.Nonce(0xabc)
-		paid := chainSighting("0xa", StatusSeen)
+		nonce := observations.Nonce(0xabc)
+		paid := chainObservation("0xa", StatusSeen)
 		mustRecord(t, l, paid)
 		_, found := find(testAccount, "0xpayer", nonce)
 		require.False(t, found)
@@ -33,19 +33,19 @@ func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, want, got)
 		for _, other := range [][3]string{
-			{cardAccount, "0xpayer", nonce}, {testAccount, "0xother", nonce}, {testAccount, "0xpayer", sightings.Nonce(1)},
+			{cardAccount, "0xpayer", nonce}, {testAccount, "0xother", nonce}, {testAccount, "0xpayer", observations.Nonce(1)},
 		} {
 			_, found = find(other[0], other[1], other[2])
 			require.False(t, found)
 		}
 
-		mustRecord(t, l, chainSighting("0xa", StatusDropped))
+		mustRecord(t, l, chainObservation("0xa", StatusDropped))
 		_, found = find(testAccount, "0xpayer", nonce)
 		require.False(t, found)
-		again := chainSighting("0xb", StatusSeen)
+		again := chainObservation("0xb", StatusSeen)
 		again.Nonce = nonce
 		mustRecord(t, l, again)
-		mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 		got, found = find(testAccount, "0xpayer", nonce)
 		require.True(t, found)
 		require.Equal(t, "0xb", got.Transaction, "the newest")

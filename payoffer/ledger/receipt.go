@@ -51,7 +51,7 @@ func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
 		return err
 	}
 	next.ObservedAt = r.now
-	next.ID, _, err = first(ask(ctx, r.tx, scanValue[int64], `
+	next.ID, _, err = first(queryTx(ctx, r.tx, scanValue[int64], `
 		INSERT INTO receipts (`+factColumns+`, observed_at, offer, account, rail, external_id)
 		VALUES `+placeholders(1, len(facts)+5)+` RETURNING id`,
 		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...))
@@ -135,7 +135,7 @@ type Transition struct {
 	Amount, Refunded int64
 	USDCents         *int64
 
-	Cause string // of the sighting
+	Cause string // of the observation
 	Note  string // the operator's reason, which is private
 	At    int64  // when it was recorded, in Unix seconds
 
@@ -188,9 +188,9 @@ func (t Transition) EventID() string {
 	return fmt.Sprintf("%s:%s:%d:%016x", t.Rail, external.String(), t.Version, uint64(t.Tag))
 }
 
-// Standing returns the classification after the transition, by today's evidence.
-func (t Transition) Standing() accounting.Standing {
-	return accounting.Standing{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
+// Classification returns the classification after the transition, by today's evidence.
+func (t Transition) Classification() accounting.Classification {
+	return accounting.Classification{Status: t.To, EvidenceLevel: t.EvidenceLevel, Own: t.Own, Testnet: t.Testnet}
 }
 
 // Change returns what the transition changed.

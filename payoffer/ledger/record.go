@@ -11,28 +11,28 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// Record commits sightings in one transaction: rows, returns, transitions, sums, joined
+// Record commits observations in one transaction: rows, returns, transitions, sums, joined
 // intents, and the cursor (or nil) that covers them. It returns the rows, without those of
 // addenda to unknown rows and of money that is Once in another account. Recording the same
-// again changes nothing. Errors: ErrSighting, ErrChanged, errNotRegistered.
+// again changes nothing. Errors: ErrObservation, ErrChanged, errNotRegistered.
 //
-// A sighting with an intent settles it by EvidenceChain; a dropped one makes its outcome
+// A observation with an intent settles it by EvidenceChain; a dropped one makes its outcome
 // unknown again. A chain uses an authorization once: if a second movement names the intent,
 // the first has left the chain, and the intent moves, unless the first is final.
-func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighting) ([]Receipt, error) {
-	for i := range sightings {
-		if err := sightings[i].Validate(); err != nil {
+func (l *Ledger) Record(ctx context.Context, cursor *Cursor, observations ...Observation) ([]Receipt, error) {
+	for i := range observations {
+		if err := observations[i].Validate(); err != nil {
 			return nil, err
 		}
 	}
 	var receipts []Receipt
 	err := l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		if len(sightings) > 0 {
-			tx.dialect.lock(tx, externalIDs(sightings)...)
+		if len(observations) > 0 {
+			tx.dialect.lock(tx, externalIDs(observations)...)
 		}
 		receipts = nil
 		r := recorder{tx: tx, now: l.now().Unix(), delta: accounting.Sums{}, stored: accounting.Sums{}}
-		for _, s := range sightings {
+		for _, s := range observations {
 			receipt, err := r.record(ctx, s)
 			if err != nil {
 				return fmt.Errorf("recording %q: %w", s.ExternalID, err)
@@ -54,16 +54,16 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, sightings ...Sighti
 	return receipts, nil
 }
 
-func externalIDs(sightings []Sighting) []string {
-	ids := make([]string, len(sightings))
-	for n, s := range sightings {
+func externalIDs(observations []Observation) []string {
+	ids := make([]string, len(observations))
+	for n, s := range observations {
 		ids[n] = s.ExternalID
 	}
 	return ids
 }
 
 // ErrChanged is returned by Record if the version of a receipt is not the one that a
-// sighting is Upon.
+// observation is Upon.
 var ErrChanged = errors.New("the receipt has changed since it was read")
 
 // recorder is one call of Record.
@@ -74,14 +74,14 @@ type recorder struct {
 	stored accounting.Sums // the sums before it, as far as they were read
 }
 
-// record stores one sighting and returns its row, if there is one.
-func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
+// record stores one observation and returns its row, if there is one.
+func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
 	testnet, known, err := r.lookUp(ctx, s)
 	if err != nil {
 		return Receipt{}, err
 	}
 	s.Testnet = s.Testnet || testnet
-	old, _, err := first(ask(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
+	old, _, err := first(queryTx(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
 		s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
@@ -122,19 +122,19 @@ func (r *recorder) record(ctx context.Context, s Sighting) (Receipt, error) {
 	return next, r.storeReturns(ctx, s, &next.ID, known, told)
 }
 
-// taken reports whether another account of the offer has the money of a sighting. Two
+// taken reports whether another account of the offer has the money of a observation. Two
 // records of one external ID wait for each other, so the second finds the first.
-func (r *recorder) taken(ctx context.Context, s Sighting) (bool, error) {
-	_, found, err := first(ask(ctx, r.tx, scanValue[int64], `
+func (r *recorder) taken(ctx context.Context, s Observation) (bool, error) {
+	_, found, err := first(queryTx(ctx, r.tx, scanValue[int64], `
 		SELECT id FROM receipts WHERE external_id = $3
 			AND account IN (SELECT account FROM accounts WHERE offer = $1 AND account <> $2)`, s.Offer, s.Account, s.ExternalID))
 	return found, err
 }
 
 // lookUp reads whether the account is on a test network, and the returns of the payment.
-func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known accounting.Words, err error) {
+func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, known accounting.ReturnRecords, err error) {
 	var returned bool
-	_, found, err := first(ask(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
+	_, found, err := first(queryTx(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
 		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID))
 	if err == nil && !found {
@@ -147,7 +147,7 @@ func (r *recorder) lookUp(ctx context.Context, s Sighting) (testnet bool, known 
 }
 
 // change stores the row with its transition and its part of the sums.
-func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sighting, returned Return) error {
+func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Observation, returned Return) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
 	steps := steps(old, *next)
@@ -181,7 +181,7 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Sig
 
 // putTransition stores the transition of a receipt from a status to its new state.
 func putTransition(tx *transaction, r Receipt, from Status, cause, note string, returned Return, movedAt int64) {
-	tx.put("storing the transition", `
+	tx.queue("storing the transition", `
 		INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
 			return_id, return_kind, moved_at, asset, evidence_level, own, testnet, occurred_at)
 		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
@@ -190,7 +190,7 @@ func putTransition(tx *transaction, r Receipt, from Status, cause, note string, 
 }
 
 // newest returns the latest of the new returns, or the zero Return.
-func newest(known, told accounting.Words) (last Return) {
+func newest(known, told accounting.ReturnRecords) (last Return) {
 	for id, w := range told {
 		if w != known[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
 			last = w
@@ -219,8 +219,8 @@ func steps(old, next Receipt) []step {
 	}
 }
 
-// join links the row to the intent of the sighting, and updates the intent.
-func (r *recorder) join(ctx context.Context, next *Receipt, s Sighting) error {
+// join links the row to the intent of the observation, and updates the intent.
+func (r *recorder) join(ctx context.Context, next *Receipt, s Observation) error {
 	if s.EvidenceLevel != LevelChain {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error
 		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
 		return err
 	}
-	taken, _, err := first(ask(ctx, r.tx, scanValue[bool],
+	taken, _, err := first(queryTx(ctx, r.tx, scanValue[bool],
 		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID))
 	if err == nil && !taken {
 		next.IntentID = &intent.ID
@@ -286,14 +286,14 @@ const (
 )
 
 // returns reads the returns of a payment.
-func (r *recorder) returns(ctx context.Context, account, externalID string) (known accounting.Words, err error) {
-	words, err := ask(ctx, r.tx, scanReturn, `
+func (r *recorder) returns(ctx context.Context, account, externalID string) (known accounting.ReturnRecords, err error) {
+	words, err := queryTx(ctx, r.tx, scanReturn, `
 		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the returns: %w", err)
 	}
-	known = accounting.Words{}
+	known = accounting.ReturnRecords{}
 	for _, w := range words {
 		known[w.ID] = w
 	}
@@ -306,7 +306,7 @@ func scanReturn(row scanner) (w Return, err error) {
 }
 
 // storeReturns stores new returns. receipt is nil while the payment is unknown.
-func (r *recorder) storeReturns(ctx context.Context, s Sighting, receipt *int64, known, told accounting.Words) error {
+func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int64, known, told accounting.ReturnRecords) error {
 	for _, w := range told {
 		if w == known[w.ID] {
 			continue

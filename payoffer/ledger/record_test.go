@@ -15,7 +15,7 @@ import (
 func TestRecordIsIdempotent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
-		s := chainSighting("0xa", StatusSeen)
+		s := chainObservation("0xa", StatusSeen)
 		first := mustRecord(t, l, s)
 		clock.set(2_000)
 		require.Equal(t, first, mustRecord(t, l, s))
@@ -29,15 +29,15 @@ func TestRecordIsIdempotent(t *testing.T) {
 func TestChainRowsGoBackAndForth(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		id := chainSighting("0xa", StatusSeen).ExternalID
+		id := chainObservation("0xa", StatusSeen).ExternalID
 		for _, state := range []Status{StatusSeen, StatusConfirmed, StatusDropped, StatusSeen, StatusConfirmed} {
-			require.Equal(t, state, mustRecord(t, l, chainSighting("0xa", state)).Status)
+			require.Equal(t, state, mustRecord(t, l, chainObservation("0xa", state)).Status)
 			requireConsistent(t, l)
 		}
-		moved := chainSighting("0xa", StatusConfirmed)
+		moved := chainObservation("0xa", StatusConfirmed)
 		moved.Evidence, moved.Final = json.RawMessage(`{"block":8}`), true
 		require.True(t, mustRecord(t, l, moved).Final)
-		require.Equal(t, StatusConfirmed, mustRecord(t, l, chainSighting("0xa", StatusDropped)).Status, "final is final")
+		require.Equal(t, StatusConfirmed, mustRecord(t, l, chainObservation("0xa", StatusDropped)).Status, "final is final")
 		require.Equal(t, []string{
 			id + " 1 >seen", id + " 2 seen>confirmed", id + " 3 confirmed>dropped", id + " 4 dropped>seen",
 			id + " 5 seen>confirmed",
@@ -55,8 +55,8 @@ func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
 		for offer, account := range map[string]string{testOffer: "second", "other": "third"} {
 			require.NoError(t, l.Register(t.Context(), Account{Offer: offer, ID: account, Rail: "usdc"}))
 		}
-		of := func(offer, account string, state Status) Sighting {
-			s := chainSighting("0xa", state)
+		of := func(offer, account string, state Status) Observation {
+			s := chainObservation("0xa", state)
 			s.Offer, s.Account, s.Once = offer, account, true
 			return s
 		}
@@ -88,15 +88,15 @@ func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
 func TestTotalsTellWhatCounts(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		own := chainSighting("0xb", StatusConfirmed)
+		own := chainObservation("0xb", StatusConfirmed)
 		own.Own = true
-		unknown := chainSighting("0xc", StatusConfirmed)
+		unknown := chainObservation("0xc", StatusConfirmed)
 		unknown.USDCents = nil
-		manual := cardSighting("pi_1", StatusConfirmed)
+		manual := cardObservation("pi_1", StatusConfirmed)
 		manual.EvidenceLevel = LevelManual
-		partly := cardSighting("pi_2", StatusConfirmed)
+		partly := cardObservation("pi_2", StatusConfirmed)
 		partly.Returns = []Return{{ID: "re_1", Kind: ReturnRefund, Amount: 1_000, Gone: true}}
-		for _, s := range []Sighting{chainSighting("0xa", StatusConfirmed), own, unknown, manual, partly} {
+		for _, s := range []Observation{chainObservation("0xa", StatusConfirmed), own, unknown, manual, partly} {
 			mustRecord(t, l, s)
 		}
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
@@ -104,21 +104,21 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 		require.NoError(t, l.SettleIntent(t.Context(), testIntent("0xbb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
 		totals, err := l.Totals(t.Context(), testOffer)
 		require.NoError(t, err)
-		at := func(account, rail string, status Status, level EvidenceLevel) accounting.Place {
-			return accounting.Place{Offer: testOffer, Account: account, Rail: rail, Standing: accounting.Standing{Status: status, EvidenceLevel: level, Testnet: rail == "usdc"}}
+		at := func(account, rail string, status Status, level EvidenceLevel) accounting.BalanceKey {
+			return accounting.BalanceKey{Offer: testOffer, Account: account, Rail: rail, Classification: accounting.Classification{Status: status, EvidenceLevel: level, Testnet: rail == "usdc"}}
 		}
 		confirmed, one := at(testAccount, "usdc", StatusConfirmed, LevelChain), accounting.Sum{Count: 1, Amount: 42_000_000, USDCents: 4200}
 		mine := confirmed
 		mine.Own = true
 		require.Equal(t, []Total{
-			{Place: at(testAccount, "usdc", StatusClaimed, ""), Sum: one},
-			{Place: confirmed, Sum: accounting.Sum{Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}},
-			{Place: mine, Sum: one},
-			{Place: at(testAccount, "usdc", StatusSettling, ""), Sum: one},
-			{Place: at(cardAccount, "card", StatusConfirmed, LevelManual), Sum: accounting.Sum{Count: 1, Amount: 4200, USDCents: 4200}},
+			{BalanceKey: at(testAccount, "usdc", StatusClaimed, ""), Sum: one},
+			{BalanceKey: confirmed, Sum: accounting.Sum{Count: 2, Amount: 84_000_000, USDCents: 4200, UnknownUSD: 1}},
+			{BalanceKey: mine, Sum: one},
+			{BalanceKey: at(testAccount, "usdc", StatusSettling, ""), Sum: one},
+			{BalanceKey: at(cardAccount, "card", StatusConfirmed, LevelManual), Sum: accounting.Sum{Count: 1, Amount: 4200, USDCents: 4200}},
 			{
-				Place: at(cardAccount, "card", StatusConfirmed, LevelSigned),
-				Sum:   accounting.Sum{Count: 1, Amount: 4200, Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},
+				BalanceKey: at(cardAccount, "card", StatusConfirmed, LevelSigned),
+				Sum:        accounting.Sum{Count: 1, Amount: 4200, Refunded: 1_000, USDCents: 4200, RefundedCents: 1_000},
 			},
 		}, totals)
 		requireConsistent(t, l)
@@ -132,7 +132,7 @@ func TestTransferJoinsItsIntent(t *testing.T) {
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0xlie", []byte(`{"a":1}`), EvidenceFacilitator))
 
-		s := chainSighting("0xa", StatusSeen)
+		s := chainObservation("0xa", StatusSeen)
 		s.Intent = &IntentKey{Network: key.Network, Asset: strings.ToUpper(key.Asset), From: key.From, Nonce: key.Nonce}
 		mustRecord(t, l, s)
 		got := mustIntent(t, l, key)
@@ -150,7 +150,7 @@ func TestTransferJoinsItsIntent(t *testing.T) {
 		require.Equal(t, IntentSettling, got.State)
 		require.Nil(t, got.Answer)
 		requireConsistent(t, l)
-		again := chainSighting("0xb", StatusConfirmed)
+		again := chainObservation("0xb", StatusConfirmed)
 		again.Intent = &key
 		mustRecord(t, l, again)
 		require.Equal(t, "0xb", mustIntent(t, l, key).Transaction)
@@ -170,7 +170,7 @@ func TestIntentMovesUnlessItsRowIsFinal(t *testing.T) {
 				l, _ := d.ledger(t)
 				key := testIntent("0xaa", "0x01").IntentKey
 				require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-				a, b := chainSighting("0xa", StatusConfirmed), chainSighting("0xb", StatusConfirmed)
+				a, b := chainObservation("0xa", StatusConfirmed), chainObservation("0xb", StatusConfirmed)
 				a.Intent, b.Intent, a.Final = &key, &key, c.final
 				mustRecord(t, l, a)
 				mustRecord(t, l, b)
@@ -187,7 +187,7 @@ func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
 		first, second := testIntent("0xaa", "0x01"), testIntent("0xbb", "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), first))
 		require.NoError(t, l.InsertIntent(t.Context(), second))
-		s := chainSighting("0xa", StatusSeen)
+		s := chainObservation("0xa", StatusSeen)
 		for _, key := range []IntentKey{first.IntentKey, second.IntentKey, {Network: "eip155:1"}} {
 			s.Intent = &key
 			mustRecord(t, l, s)
@@ -195,7 +195,7 @@ func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
 		require.Equal(t, IntentSettled, mustIntent(t, l, first.IntentKey).State)
 		require.Equal(t, IntentSettling, mustIntent(t, l, second.IntentKey).State)
 
-		elsewhere := chainSighting("0xb", StatusSeen)
+		elsewhere := chainObservation("0xb", StatusSeen)
 		elsewhere.Account, elsewhere.Intent = cardAccount, &second.IntentKey
 		mustRecord(t, l, elsewhere)
 		require.Equal(t, IntentSettling, mustIntent(t, l, second.IntentKey).State)
@@ -211,13 +211,13 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 		require.False(t, found)
 
 		cursor := Cursor{Offer: testOffer, Account: testAccount, Position: "7", Anchor: "0xhash", OKAt: 1_000}
-		_, err = l.Record(t.Context(), &cursor, chainSighting("0xa", StatusSeen))
+		_, err = l.Record(t.Context(), &cursor, chainObservation("0xa", StatusSeen))
 		require.NoError(t, err)
 		next := cursor
 		next.Position, next.OKAt = "8", 1_060
-		bad := chainSighting("0xb", StatusSeen)
+		bad := chainObservation("0xb", StatusSeen)
 		bad.Account = "unregistered"
-		_, err = l.Record(t.Context(), &next, chainSighting("0xc", StatusSeen), bad)
+		_, err = l.Record(t.Context(), &next, chainObservation("0xc", StatusSeen), bad)
 		require.ErrorIs(t, err, errNotRegistered)
 		got, found, err := l.Cursor(t.Context(), testOffer, testAccount)
 		require.NoError(t, err)
@@ -235,13 +235,13 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 	})
 }
 
-func TestInvalidSightingRefusesTheWholeBatch(t *testing.T) {
+func TestInvalidObservationRefusesTheWholeBatch(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		s := chainSighting("0xa", StatusSeen)
+		s := chainObservation("0xa", StatusSeen)
 		s.Payer = "0x\x00"
-		_, err := l.Record(t.Context(), nil, chainSighting("0xb", StatusSeen), s)
-		require.ErrorIs(t, err, ErrSighting)
+		_, err := l.Record(t.Context(), nil, chainObservation("0xb", StatusSeen), s)
+		require.ErrorIs(t, err, ErrObservation)
 		require.Empty(t, statuses(t, l))
 	})
 }
@@ -249,11 +249,11 @@ func TestInvalidSightingRefusesTheWholeBatch(t *testing.T) {
 func TestPagesCoverEverythingOnce(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		var sightings []Sighting
+		var observations []Observation
 		for _, tx := range strings.Split("abcdefg", "") {
-			sightings = append(sightings, chainSighting(tx, StatusSeen))
+			observations = append(observations, chainObservation(tx, StatusSeen))
 		}
-		_, err := l.Record(t.Context(), nil, sightings...)
+		_, err := l.Record(t.Context(), nil, observations...)
 		require.NoError(t, err)
 		var order, events string
 		for before := int64(0); ; {
@@ -315,16 +315,16 @@ func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
 func TestAnEntryIsMadeUponWhatStandsAlone(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		entry := func(version int64, s Sighting) Sighting {
+		entry := func(version int64, s Observation) Observation {
 			s.EvidenceLevel, s.Upon = LevelManual, &version
 			return s
 		}
-		mustRecord(t, l, entry(0, cardSighting("INV-7", StatusConfirmed)))
+		mustRecord(t, l, entry(0, cardObservation("INV-7", StatusConfirmed)))
 		before := dump(t, l)
-		correction := cardSighting("INV-7", StatusConfirmed)
+		correction := cardObservation("INV-7", StatusConfirmed)
 		correction.Revision = 1
-		for _, late := range []Sighting{
-			entry(0, cardSighting("INV-7", StatusConfirmed)), entry(2, correction), entry(1, cardSighting("INV-8", StatusConfirmed)),
+		for _, late := range []Observation{
+			entry(0, cardObservation("INV-7", StatusConfirmed)), entry(2, correction), entry(1, cardObservation("INV-8", StatusConfirmed)),
 			entry(1, returned("INV-8", Return{ID: "operator", Kind: ReturnReversal, Gone: true, At: 5})),
 		} {
 			_, err := l.Record(t.Context(), nil, late)

@@ -14,7 +14,7 @@ var ErrRedaction = errors.New("the ledger has no such entry of the operator")
 func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replacement, note string) (receipt Receipt, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool
-		receipt, found, err = first(ask(ctx, tx, scanReceipt, selectReceipts+`
+		receipt, found, err = first(queryTx(ctx, tx, scanReceipt, selectReceipts+`
 			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level = 'manual'`+tx.dialect.forUpdate(),
 			offer, account, externalID))
 		if err != nil {

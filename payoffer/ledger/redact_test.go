@@ -39,8 +39,8 @@ func everyText(t *testing.T, l *Ledger) string {
 }
 
 // cardOf is a card payment on some evidence.
-func cardOf(id string, level EvidenceLevel, state Status) Sighting {
-	s := cardSighting(id, state)
+func cardOf(id string, level EvidenceLevel, state Status) Observation {
+	s := cardObservation(id, state)
 	s.EvidenceLevel = level
 	return s
 }
@@ -53,7 +53,7 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		manual.Note = "statement of " + strings.ToUpper(name)
 		sale := cardOf("sale "+name, LevelManual, StatusSeen)
 		other := cardOf("INV-8", LevelManual, StatusConfirmed)
-		for _, s := range []Sighting{manual, sale, other} {
+		for _, s := range []Observation{manual, sale, other} {
 			mustRecord(t, l, s)
 		}
 		refund := manual
@@ -110,10 +110,10 @@ func TestWhatASourceNamedIsNotRedacted(t *testing.T) {
 		l, _ := d.ledger(t)
 		mustRecord(t, l, cardOf("pi_1", LevelSigned, StatusConfirmed))
 		mustRecord(t, l, cardOf("pi_2", LevelProvider, StatusConfirmed))
-		mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 		l.order(t.Context())
 		before := everyText(t, l)
-		for _, id := range []string{"pi_1", "pi_2", "none", chainSighting("0xa", StatusConfirmed).ExternalID} {
+		for _, id := range []string{"pi_1", "pi_2", "none", chainObservation("0xa", StatusConfirmed).ExternalID} {
 			for _, account := range []string{cardAccount, testAccount} {
 				_, err := l.Redact(t.Context(), testOffer, account, id, "redacted-1", "x")
 				require.ErrorIs(t, err, ErrRedaction)

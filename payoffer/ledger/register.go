@@ -31,7 +31,7 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 		}
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		stored, err := ask(ctx, tx, scanAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
+		stored, err := queryTx(ctx, tx, scanAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
 		if err != nil {
 			return fmt.Errorf("reading the accounts: %w", err)
 		}
@@ -96,7 +96,7 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 		a := changed[id]
 		accounts, rows = append(accounts, a), append(rows, []any{a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since})
 	}
-	stored, err := ask(ctx, tx, scanAccount, `
+	stored, err := queryTx(ctx, tx, scanAccount, `
 		INSERT INTO accounts (account, offer, rail, testnet, origin, since)
 		SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS boolean), value ->> 4, CAST(value ->> 5 AS bigint)
 		FROM `+tx.dialect.rows()+` WHERE true
@@ -163,7 +163,7 @@ func (e *KeysError) Error() string { return "the ledger was used with other keys
 func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		l.dialect.lock(tx, "keys")
-		known, err := ask(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
+		known, err := queryTx(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
 		if err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) err
 // ForgetKeys deletes the IDs of all keys, after they were lost, and returns their names.
 func (l *Ledger) ForgetKeys(ctx context.Context) (names []string, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		names, err = ask(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
+		names, err = queryTx(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
 		return err
 	})
 	slices.Sort(names)

@@ -13,7 +13,7 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 5})
-		other := cardSighting("pi_2", StatusConfirmed)
+		other := cardObservation("pi_2", StatusConfirmed)
 		receipts, err := l.Record(t.Context(), nil, refund, other)
 		require.NoError(t, err)
 		require.Len(t, receipts, 1, "a refund makes no row")
@@ -23,7 +23,7 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 		require.False(t, found)
 		requireConsistent(t, l)
 
-		paid := mustRecord(t, l, cardSighting("pi_1", StatusConfirmed))
+		paid := mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		require.EqualValues(t, 1_200, paid.Refunded)
 		require.EqualValues(t, 1_200, paid.RefundedCents)
 		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed"}, statuses(t, l), "what was paid is told before what went back")
@@ -44,10 +44,10 @@ func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
 		refund := returned("same", Return{ID: "re_1", Kind: ReturnRefund, Amount: 4_200, Gone: true})
 		_, err := l.Record(t.Context(), nil, refund)
 		require.NoError(t, err)
-		elsewhere := cardSighting("same", StatusConfirmed)
+		elsewhere := cardObservation("same", StatusConfirmed)
 		elsewhere.Account = testAccount
 		require.Zero(t, mustRecord(t, l, elsewhere).Refunded)
-		require.Equal(t, StatusRefunded, mustRecord(t, l, cardSighting("same", StatusConfirmed)).Status)
+		require.Equal(t, StatusRefunded, mustRecord(t, l, cardObservation("same", StatusConfirmed)).Status)
 		requireConsistent(t, l)
 	})
 }
@@ -55,7 +55,7 @@ func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
 func TestRefundMovesTheSums(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		mustRecord(t, l, cardSighting("pi_1", StatusConfirmed))
+		mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		re1 := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 1}
 		re2 := Return{ID: "re_2", Kind: ReturnRefund, Amount: 3_000, Gone: true, At: 1}
 		failed := re2
@@ -85,7 +85,7 @@ func TestRefundMovesTheSums(t *testing.T) {
 func TestUnmetReturnsAreForgotten(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
-		record := func(s Sighting) {
+		record := func(s Observation) {
 			_, err := l.Record(t.Context(), nil, s)
 			require.NoError(t, err)
 		}
@@ -98,7 +98,7 @@ func TestUnmetReturnsAreForgotten(t *testing.T) {
 			record(returned(fmt.Sprint("other_", n), refund))
 		}
 		record(returned("pi_1", refund))
-		record(cardSighting("pi_1", StatusConfirmed))
+		record(cardObservation("pi_1", StatusConfirmed))
 		const day = 24 * 60 * 60
 		clock.set(1_000 + unmetDays*day)
 		record(returned("late", refund))
@@ -108,8 +108,8 @@ func TestUnmetReturnsAreForgotten(t *testing.T) {
 		require.Equal(t, 8, count(), "not all in one call")
 		record(returned("later", refund))
 		require.Equal(t, 3, count())
-		record(cardSighting("other_1", StatusConfirmed))
-		record(cardSighting("late", StatusConfirmed))
+		record(cardObservation("other_1", StatusConfirmed))
+		record(cardObservation("late", StatusConfirmed))
 		for id, want := range map[string]Status{"pi_1": StatusRefunded, "late": StatusRefunded, "other_1": StatusConfirmed} {
 			r, _, err := l.Receipt(t.Context(), testOffer, cardAccount, id)
 			require.NoError(t, err)
@@ -122,13 +122,13 @@ func TestUnmetReturnsAreForgotten(t *testing.T) {
 func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		entry := cardSighting("ref-1", StatusConfirmed)
+		entry := cardObservation("ref-1", StatusConfirmed)
 		entry.EvidenceLevel, entry.Note = LevelManual, "statement of May"
 		corrected := entry
 		corrected.Amount, corrected.USDCents, corrected.Revision, corrected.Note = 2_400, ptr(int64(2_400)), 1, "transposed digits"
 		dated := corrected
 		dated.OccurredAt, dated.Revision, dated.Note = 800, 2, "wrong day"
-		for _, s := range []Sighting{entry, corrected, dated, corrected, entry} {
+		for _, s := range []Observation{entry, corrected, dated, corrected, entry} {
 			mustRecord(t, l, s)
 			requireConsistent(t, l)
 		}
@@ -146,8 +146,8 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 		require.Equal(t, []string{"4200 statement of May", "2400 transposed digits", "2400 wrong day"}, notes)
 		facts := func(amount int64) accounting.Facts {
 			return accounting.Facts{
-				Standing: accounting.Standing{Status: StatusConfirmed, EvidenceLevel: LevelManual},
-				Asset:    "USD", Amount: amount, USDCents: &amount, OccurredAt: 900,
+				Classification: accounting.Classification{Status: StatusConfirmed, EvidenceLevel: LevelManual},
+				Asset:          "USD", Amount: amount, USDCents: &amount, OccurredAt: 900,
 			}
 		}
 		require.Equal(t, Transition{
@@ -156,7 +156,7 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 			ReceiptID: r.ID, Asset: "USD", USDCents: ptr(int64(2_400)), EvidenceLevel: LevelManual, OccurredAt: 800,
 			Before: facts(4_200), After: facts(2_400),
 		}, transitions[1])
-		require.Equal(t, "date from 1970-01-01T00:15:00Z to 1970-01-01T00:13:20Z", transitions[2].Change().Words())
+		require.Equal(t, "date from 1970-01-01T00:15:00Z to 1970-01-01T00:13:20Z", transitions[2].Change().Description())
 	})
 }
 
@@ -165,7 +165,7 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		paid := cardSighting("pi_1", StatusConfirmed)
+		paid := cardObservation("pi_1", StatusConfirmed)
 		paid.Returns = []Return{{ID: "dp_1", Kind: ReturnReversal, Amount: 1_000, Gone: true, At: 950}}
 		mustRecord(t, l, paid)
 		pending := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 500, At: 960})

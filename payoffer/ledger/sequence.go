@@ -91,7 +91,7 @@ func (s *sequencer) unordered(ctx context.Context) bool {
 func (s *sequencer) store(ctx context.Context) error {
 	return s.ledger.alone(ctx, s.db, func(_ context.Context, tx *transaction) error {
 		for _, text := range tx.dialect.ordering() {
-			tx.put("ordering the history", text)
+			tx.queue("ordering the history", text)
 		}
 		return nil
 	})

@@ -23,7 +23,7 @@ func TestPostgresPaymentsDoNotWaitForEachOther(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		assert.NoError(t, all[0].transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-			s := chainSighting("0xheld", StatusConfirmed)
+			s := chainObservation("0xheld", StatusConfirmed)
 			s.Intent = &paid.IntentKey
 			r := recorder{tx: tx, now: 1_000, delta: accounting.Sums{}, stored: accounting.Sums{}}
 			if _, err := r.record(ctx, s); err != nil {
@@ -45,7 +45,7 @@ func TestPostgresPaymentsDoNotWaitForEachOther(t *testing.T) {
 		other := testIntent(fmt.Sprintf("0x%d", n), "0x01")
 		require.NoError(t, l.InsertIntent(ctx, other))
 		require.NoError(t, l.SettleIntent(ctx, other.IntentKey, fmt.Sprintf("0x%d", n), []byte(`{}`), EvidenceFacilitator))
-		_, err := l.Record(ctx, nil, chainSighting(fmt.Sprintf("0x%d", n), StatusConfirmed))
+		_, err := l.Record(ctx, nil, chainObservation(fmt.Sprintf("0x%d", n), StatusConfirmed))
 		require.NoError(t, err)
 	}
 	before, err := all[1].Transitions(ctx, testOffer, 0, 10)

@@ -38,14 +38,14 @@ type transaction struct {
 	session
 	dialect dialect
 	// waiting are sent with the next query or with the commit.
-	waiting  []*statement
-	reported bool // it changes a receipt or a sum
-	hurried  bool // its commit does not wait for the disk
+	waiting      []*statement
+	reported     bool // it changes a receipt or a sum
+	asynchronous bool // its commit does not wait for the disk
 }
 
-// put queues a statement whose result is not needed. It is sent with the next flush or
+// queue queues a statement whose result is not needed. It is sent with the next flush or
 // with the commit, which returns its error. doing is the prefix of the error.
-func (tx *transaction) put(doing, text string, args ...any) *statement {
+func (tx *transaction) queue(doing, text string, args ...any) *statement {
 	one := &statement{doing: doing, text: text, args: args}
 	tx.waiting = append(tx.waiting, one)
 	return one
@@ -63,7 +63,7 @@ func (tx *transaction) flush(ctx context.Context) error {
 
 // exec runs a statement and returns the number of rows that it changed.
 func (tx *transaction) exec(ctx context.Context, doing, text string, args ...any) (changed int64, err error) {
-	one := tx.put(doing, text, args...)
+	one := tx.queue(doing, text, args...)
 	err = tx.flush(ctx)
 	return one.changed, err
 }
@@ -71,8 +71,8 @@ func (tx *transaction) exec(ctx context.Context, doing, text string, args ...any
 // rows are the result of a queued query, filled by the next flush.
 type rows[T any] struct{ all []T }
 
-// queued queues a query.
-func queued[T any](tx *transaction, scan func(scanner) (T, error), text string, args ...any) *rows[T] {
+// queueQuery queues a query.
+func queueQuery[T any](tx *transaction, scan func(scanner) (T, error), text string, args ...any) *rows[T] {
 	found := new(rows[T])
 	tx.waiting = append(tx.waiting, &statement{text: text, args: args, row: func(row scanner) error {
 		one, err := scan(row)
@@ -82,15 +82,15 @@ func queued[T any](tx *transaction, scan func(scanner) (T, error), text string, 
 	return found
 }
 
-// only returns the row of a query with at most one.
-func (r *rows[T]) only() (row T, found bool) {
+// one returns the row of a query with at most one.
+func (r *rows[T]) one() (row T, found bool) {
 	row, found, _ = first(r.all, nil)
 	return row, found
 }
 
-// ask runs a query in a transaction and reads all its rows.
-func ask[T any](ctx context.Context, tx *transaction, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
-	found := queued(tx, scan, text, args...)
+// queryTx runs a query in a transaction and reads all its rows.
+func queryTx[T any](ctx context.Context, tx *transaction, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
+	found := queueQuery(tx, scan, text, args...)
 	err := tx.flush(ctx)
 	return found.all, err
 }

@@ -10,8 +10,8 @@ import (
 
 // checkout is a card payment as the processor tells of it: by an event, or read
 // back.
-func checkout(id, session, event string) Sighting {
-	s := cardSighting(id, StatusConfirmed)
+func checkout(id, session, event string) Observation {
+	s := cardObservation(id, StatusConfirmed)
 	s.Evidence = json.RawMessage(`{"session":"` + session + `"}`)
 	if s.EvidenceLevel = LevelProvider; event != "" {
 		s.EvidenceLevel, s.Evidence = LevelSigned, json.RawMessage(`{"session":"`+session+`","event":"`+event+`"}`)
@@ -40,7 +40,7 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 			"pi_none": ``, "pi_number": `7`, "pi_null": `{"session":null}`, "pi_deep": strings.Repeat("[", 2000) + strings.Repeat("]", 2000),
 			"pi_long": `"` + strings.Repeat("\U0001F600", 1000) + `"`,
 		} {
-			s := cardSighting(id, StatusConfirmed)
+			s := cardObservation(id, StatusConfirmed)
 			s.Evidence = json.RawMessage(evidence)
 			mustRecord(t, l, s)
 		}
@@ -87,7 +87,7 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 		grows("a refund")
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xpayer", "0x01")))
 		grows("an intent, which stands in the sums")
-		entered := cardSighting("sale", StatusSeen)
+		entered := cardObservation("sale", StatusSeen)
 		entered.EvidenceLevel = LevelManual
 		mustRecord(t, l, entered)
 		grows("an entry")
@@ -103,7 +103,7 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 		_, err = l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: "8", OKAt: 1})
 		require.NoError(t, err)
 		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
-		_, _, err = l.LeaseSink(t.Context(), testOffer, "sink", "owner", 1, 2)
+		_, _, err = l.LeaseSubscriber(t.Context(), testOffer, "sink", "owner", 1, 2)
 		require.NoError(t, err)
 		require.Equal(t, last, l.Changes(), "no report tells of a cursor, a lease or what is known")
 	})

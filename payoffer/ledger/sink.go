@@ -12,26 +12,26 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// ErrSinkTaken is returned if another owner has leased the sink.
-var ErrSinkTaken = errors.New("another owner reads for the sink")
+// ErrSubscriberTaken is returned if another owner has leased the sink.
+var ErrSubscriberTaken = errors.New("another owner reads for the sink")
 
-// LeaseSink is LeaseSinks of one sink.
-func (l *Ledger) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
-	key := SinkKey{offer, name}
-	places, err := l.LeaseSinks(ctx, map[SinkKey]string{key: owner}, now, until)
+// LeaseSubscriber is LeaseSubscribers of one sink.
+func (l *Ledger) LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
+	key := SubscriberKey{offer, name}
+	places, err := l.LeaseSubscribers(ctx, map[SubscriberKey]string{key: owner}, now, until)
 	after, held = places[key]
 	return after, held, err
 }
 
-// SinkKey names a sink: a subscriber of an offer's transitions.
-type SinkKey struct{ Offer, Name string }
+// SubscriberKey names a sink: a subscriber of an offer's transitions.
+type SubscriberKey struct{ Offer, Name string }
 
-// LeaseSinks leases sinks to owners until a Unix second; one that is not after now ends
+// LeaseSubscribers leases sinks to owners until a Unix second; one that is not after now ends
 // the leases. It returns the Seq of the last transition that each leased sink has
 // processed. A new sink starts after the newest transition of its offer.
-func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now, until int64) (after map[SinkKey]int64, err error) {
+func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]string, now, until int64) (after map[SubscriberKey]int64, err error) {
 	var rows [][]any
-	for _, key := range slices.SortedFunc(maps.Keys(owners), SinkKey.compare) { // two instances lock them in one order
+	for _, key := range slices.SortedFunc(maps.Keys(owners), SubscriberKey.compare) { // two instances lock them in one order
 		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
 			return nil, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
 		}
@@ -39,8 +39,8 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 	}
 	l.order(ctx)
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		after = make(map[SinkKey]int64, len(rows))
-		_, err := ask(ctx, tx, func(row scanner) (key SinkKey, err error) {
+		after = make(map[SubscriberKey]int64, len(rows))
+		_, err := queryTx(ctx, tx, func(row scanner) (key SubscriberKey, err error) {
 			var seq int64
 			err = row.Scan(&key.Offer, &key.Name, &seq)
 			after[key] = seq
@@ -63,37 +63,37 @@ func (l *Ledger) LeaseSinks(ctx context.Context, owners map[SinkKey]string, now,
 	return after, nil
 }
 
-func (k SinkKey) compare(other SinkKey) int {
+func (k SubscriberKey) compare(other SubscriberKey) int {
 	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
 }
 
-// AdvanceSink records that a sink has processed the transitions up to the Seq after. Only
-// the last owner may do so, also when its lease has ended. Error: ErrSinkTaken.
-func (l *Ledger) AdvanceSink(ctx context.Context, offer, name, owner string, after int64) error {
+// AdvanceSubscriber records that a sink has processed the transitions up to the Seq after. Only
+// the last owner may do so, also when its lease has ended. Error: ErrSubscriberTaken.
+func (l *Ledger) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
 			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
 			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
 		if err == nil && advanced == 0 {
-			err = ErrSinkTaken
+			err = ErrSubscriberTaken
 		}
 		return err
 	})
 }
 
 // RefuseTransition records that the endpoint of a sink refuses the next transition, and
-// returns the Unix second of the first refusal. AdvanceSink resets it. Error: ErrSinkTaken.
+// returns the Unix second of the first refusal. AdvanceSubscriber resets it. Error: ErrSubscriberTaken.
 func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool
-		since, found, err = first(ask(ctx, tx, scanValue[int64], `
+		since, found, err = first(queryTx(ctx, tx, scanValue[int64], `
 			UPDATE sinks SET refused_since = CASE WHEN refused_since BETWEEN 1 AND $1 THEN refused_since ELSE $1 END
 			WHERE offer = $2 AND name = $3 AND owner = $4 RETURNING refused_since`, now, offer, name, owner))
 		switch {
 		case err != nil:
 			return fmt.Errorf("recording the refusal of sink %q: %w", name, err)
 		case !found:
-			return ErrSinkTaken
+			return ErrSubscriberTaken
 		}
 		return nil
 	})

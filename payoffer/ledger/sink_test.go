@@ -10,12 +10,12 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		lease := func(offer, owner string, now, until int64) (int64, bool) {
-			after, held, err := l.LeaseSink(t.Context(), offer, "hook", owner, now, until)
+			after, held, err := l.LeaseSubscriber(t.Context(), offer, "hook", owner, now, until)
 			require.NoError(t, err)
 			return after, held
 		}
-		mustRecord(t, l, chainSighting("0xa", StatusSeen))
-		mustRecord(t, l, chainSighting("0xb", StatusSeen))
+		mustRecord(t, l, chainObservation("0xa", StatusSeen))
+		mustRecord(t, l, chainObservation("0xb", StatusSeen))
 		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
 		require.NoError(t, err)
 		newest := transitions[1].Seq
@@ -26,13 +26,13 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 		after, held = lease("other", "b", 100, 200)
 		require.True(t, held)
 		require.Zero(t, after, "an offer has its own sinks")
-		mustRecord(t, l, chainSighting("0xc", StatusSeen))
+		mustRecord(t, l, chainObservation("0xc", StatusSeen))
 
 		_, held = lease(testOffer, "b", 199, 300)
 		require.False(t, held)
-		require.ErrorIs(t, l.AdvanceSink(t.Context(), testOffer, "hook", "b", newest+1), ErrSinkTaken)
-		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", newest+1))
-		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", newest), "it never goes back")
+		require.ErrorIs(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "b", newest+1), ErrSubscriberTaken)
+		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", newest+1))
+		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", newest), "it never goes back")
 		after, held = lease(testOffer, "a", 150, 400)
 		require.True(t, held, "its owner holds on to it")
 		require.Equal(t, newest+1, after)
@@ -42,13 +42,13 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 		after, held = lease(testOffer, "b", 400, 500)
 		require.True(t, held, "the lease ran out")
 		require.Equal(t, newest+1, after)
-		require.ErrorIs(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", newest+9), ErrSinkTaken)
+		require.ErrorIs(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", newest+9), ErrSubscriberTaken)
 
 		_, held = lease(testOffer, "b", 401, 401)
 		require.True(t, held)
 		_, held = lease(testOffer, "a", 401, 500)
 		require.True(t, held, "it was given up")
-		require.ErrorIs(t, l.AdvanceSink(t.Context(), testOffer, "unknown", "a", 1), ErrSinkTaken)
+		require.ErrorIs(t, l.AdvanceSubscriber(t.Context(), testOffer, "unknown", "a", 1), ErrSubscriberTaken)
 	})
 }
 
@@ -61,7 +61,7 @@ func TestPostgresSinkIsLeasedOnce(t *testing.T) {
 		for n, l := range all {
 			go func() {
 				owner := string(rune('0' + n))
-				if _, held, err := l.LeaseSink(t.Context(), testOffer, name, owner, 100, 200); err != nil || !held {
+				if _, held, err := l.LeaseSubscriber(t.Context(), testOffer, name, owner, 100, 200); err != nil || !held {
 					owner = ""
 				}
 				owners <- owner
@@ -85,14 +85,14 @@ func TestARefusalCountsFromTheFirstOneUntilTheSinkAdvances(t *testing.T) {
 			require.NoError(t, err)
 			return since
 		}
-		_, _, err := l.LeaseSink(t.Context(), testOffer, "hook", "a", 100, 200)
+		_, _, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 200)
 		require.NoError(t, err)
 		require.EqualValues(t, 110, refuse(110))
 		require.EqualValues(t, 110, refuse(120))
 		require.EqualValues(t, 105, refuse(105), "the clock was ahead")
 		_, err = l.RefuseTransition(t.Context(), testOffer, "hook", "b", 130)
-		require.ErrorIs(t, err, ErrSinkTaken)
-		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", 1))
+		require.ErrorIs(t, err, ErrSubscriberTaken)
+		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", 1))
 		require.EqualValues(t, 140, refuse(140))
 	})
 }

@@ -10,21 +10,21 @@ import (
 func TestASnapshotIsOfOneMomentAndWhole(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		var batch []Sighting
+		var batch []Observation
 		for n := range snapshotPage + 3 {
-			batch = append(batch, cardSighting(fmt.Sprint("pi_", n), StatusSeen))
+			batch = append(batch, cardObservation(fmt.Sprint("pi_", n), StatusSeen))
 		}
 		_, err := l.Record(t.Context(), nil, batch...)
 		require.NoError(t, err)
-		mustRecord(t, l, cardSighting("pi_7", StatusConfirmed))
+		mustRecord(t, l, cardObservation("pi_7", StatusConfirmed))
 		totals, err := l.Totals(t.Context(), testOffer)
 		require.NoError(t, err)
 
 		s, err := l.Snapshot(t.Context(), testOffer)
 		require.NoError(t, err)
 		defer s.Close()
-		mustRecord(t, l, cardSighting("pi_8", StatusConfirmed))
-		mustRecord(t, l, cardSighting("later", StatusConfirmed))
+		mustRecord(t, l, cardObservation("pi_8", StatusConfirmed))
+		mustRecord(t, l, cardObservation("later", StatusConfirmed))
 
 		require.Equal(t, totals, s.Totals)
 		read, last := 0, int64(0)

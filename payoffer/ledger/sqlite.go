@@ -174,7 +174,7 @@ func (d *sqliteDialect) forUpdate() string            { return "" }
 func (d *sqliteDialect) bytewise() string             { return "" }
 func (d *sqliteDialect) rows() string                 { return "json_each($1)" }
 func (d *sqliteDialect) lock(*transaction, ...string) {}
-func (d *sqliteDialect) hurry(*transaction)           {}
+func (d *sqliteDialect) commitAsync(*transaction)     {}
 
 func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) {
 	tx.waiting = append(tx.waiting, &statement{text: `SELECT ` + condition, args: args, row: func(row scanner) error {

@@ -72,7 +72,7 @@ func TestSQLiteLockIsThatOfTheFileAndOfItsName(t *testing.T) {
 	require.Contains(t, child(t, "open", moved), errInUse.Error(), "by another name")
 	require.NoError(t, os.Rename(moved, path))
 
-	mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+	mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 	require.NoError(t, l.Close())
 	require.Empty(t, child(t, "open", path), "free with the end of the first")
 	again, _ := sqliteTests.ledgerAt(t, path)

@@ -23,21 +23,21 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		for name, s := range map[string]Sighting{
-			"open": chainSighting("0xa", StatusSeen), "final": chainSighting("0xb", StatusConfirmed), "dropped": chainSighting("0xc", StatusDropped),
+		for name, s := range map[string]Observation{
+			"open": chainObservation("0xa", StatusSeen), "final": chainObservation("0xb", StatusConfirmed), "dropped": chainObservation("0xc", StatusDropped),
 		} {
 			s.Offer, s.Account, s.Final = name, prefix+name, name == "final"
 			mustRecord(t, l, s)
 		}
-		rows, err := l.Standings(t.Context(), prefix, "10")
+		rows, err := l.AccountStates(t.Context(), prefix, "10")
 		require.NoError(t, err)
-		require.ElementsMatch(t, []Standing{
+		require.ElementsMatch(t, []AccountState{
 			{Account: prefix + "open", Position: "10", Anchor: "0x10", Open: true},
 			{Account: prefix + "dropped", Position: "10", Anchor: "0x10", Open: true},
 			{Account: prefix + "ahead", Position: "12", Anchor: "0x12"},
 			{Account: prefix + "none"},
 		}, rows)
-		rows, err = l.Standings(t.Context(), "eip155:84532/", "")
+		rows, err = l.AccountStates(t.Context(), "eip155:84532/", "")
 		require.NoError(t, err)
 		require.Empty(t, rows, "they are on another chain")
 	})

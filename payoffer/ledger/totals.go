@@ -48,19 +48,19 @@ func (i Intent) total() Total {
 		return Total{}
 	}
 	standing.Own, standing.Testnet = i.Own, i.Testnet
-	place := accounting.Place{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Standing: standing}
-	return Total{Place: place, Sum: accounting.NewSum(i.Amount, i.USDCents)}
+	place := accounting.BalanceKey{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Classification: standing}
+	return Total{BalanceKey: place, Sum: accounting.NewSum(i.Amount, i.USDCents)}
 }
 
 // The classifications of an open intent, and of one that only a facilitator has confirmed.
 var (
-	openStanding    = accounting.Standing{Status: StatusSettling}
-	claimedStanding = accounting.Standing{Status: StatusClaimed}
+	openStanding    = accounting.Classification{Status: StatusSettling}
+	claimedStanding = accounting.Classification{Status: StatusClaimed}
 )
 
-// fits rejects a sighting with which a sum would exceed 2^63-1.
+// fits rejects a observation with which a sum would exceed 2^63-1.
 func (r *recorder) fits(ctx context.Context, next Receipt) error {
-	place := next.Total().Place
+	place := next.Total().BalanceKey
 	before, known := r.stored[place]
 	if !known {
 		total, err := r.standing(ctx, place)
@@ -75,13 +75,13 @@ func (r *recorder) fits(ctx context.Context, next Receipt) error {
 		before, r.stored[place] = total.Sum, total.Sum
 	}
 	if before.Plus(r.delta[place], 1).Overflows() {
-		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrSighting, next.Account)
+		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrObservation, next.Account)
 	}
 	return nil
 }
 
-func (r *recorder) standing(ctx context.Context, at accounting.Place) (Total, error) {
-	total, _, err := first(ask(ctx, r.tx, scanTotal, selectPlace,
+func (r *recorder) standing(ctx context.Context, at accounting.BalanceKey) (Total, error) {
+	total, _, err := first(queryTx(ctx, r.tx, scanTotal, selectPlace,
 		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet, at.Currency))
 	return total, err
 }
@@ -93,7 +93,7 @@ var selectPlace = selectTotals(`offer = $1 AND account = $2 AND rail = $3 AND st
 // them, so that two transactions cannot wait for each other's rows.
 func addToTotals(tx *transaction, changes accounting.Sums) {
 	var own, others, later totalRows
-	for _, at := range slices.SortedFunc(maps.Keys(changes), accounting.Place.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(changes), accounting.BalanceKey.Compare) {
 		d := changes[at]
 		if d == (accounting.Sum{}) {
 			continue
@@ -117,11 +117,11 @@ func addToTotals(tx *transaction, changes accounting.Sums) {
 }
 
 // addMoved moves an intent in the sums from one classification to another, without reading
-// the intent first. The zero Standing is none.
-func addMoved(tx *transaction, key IntentKey, from, to accounting.Standing) {
+// the intent first. The zero Classification is none.
+func addMoved(tx *transaction, key IntentKey, from, to accounting.Classification) {
 	var moves []string
-	for n, at := range map[int]accounting.Standing{-1: from, 1: to} {
-		if at != (accounting.Standing{}) {
+	for n, at := range map[int]accounting.Classification{-1: from, 1: to} {
+		if at != (accounting.Classification{}) {
 			moves = append(moves, fmt.Sprintf(`SELECT '%s' AS moved_to, '%s' AS level, %d AS n`, at.Status, at.EvidenceLevel, n))
 		}
 	}
@@ -131,7 +131,7 @@ func addMoved(tx *transaction, key IntentKey, from, to accounting.Standing) {
 		table, column, currency, end = "total_changes", ", currency", ", ''", ""
 	}
 	tx.reported = true
-	tx.put("updating the totals", `
+	tx.queue("updating the totals", `
 		INSERT INTO `+table+` AS sums (`+totalsKey+`, `+sumColumns+column+`)
 		SELECT offer, account, rail, moved_to, level, own, testnet, n, n * amount, 0, n * COALESCE(usd_cents, 0), 0,
 			CASE WHEN usd_cents IS NULL THEN n ELSE 0 END`+currency+`
@@ -174,7 +174,7 @@ func (t *totalRows) store(tx *transaction, table, column, end string) {
 		return
 	}
 	tx.reported = true
-	tx.put("updating the totals", `
+	tx.queue("updating the totals", `
 		INSERT INTO `+table+` AS sums (`+totalsKey+`, `+sumColumns+column+`)
 		VALUES `+strings.Join(t.rows, ", ")+end, t.values...)
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSightingBeyondTheSumsIsRefused(t *testing.T) {
+func TestObservationBeyondTheSumsIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*Sighting){
-		"amount": func(s *Sighting) { s.Amount = math.MaxInt64 },
-		"value":  func(s *Sighting) { s.USDCents = ptr(int64(math.MaxInt64)) },
+	for name, spoil := range map[string]func(*Observation){
+		"amount": func(s *Observation) { s.Amount = math.MaxInt64 },
+		"value":  func(s *Observation) { s.USDCents = ptr(int64(math.MaxInt64)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachDialect(t, func(t *testing.T, d testDialect) {
 				l, _ := d.ledger(t)
-				small, big, bigger := chainSighting("0xa", StatusSeen), chainSighting("0xb", StatusSeen), chainSighting("0xc", StatusSeen)
+				small, big, bigger := chainObservation("0xa", StatusSeen), chainObservation("0xb", StatusSeen), chainObservation("0xc", StatusSeen)
 				spoil(&big)
 				spoil(&bigger)
 				_, err := l.Record(t.Context(), nil, big, bigger)
-				require.ErrorIs(t, err, ErrSighting)
+				require.ErrorIs(t, err, ErrObservation)
 				require.ErrorContains(t, err, bigger.ExternalID)
 				mustRecord(t, l, big)
 				_, err = l.Record(t.Context(), nil, small)
-				require.ErrorIs(t, err, ErrSighting)
+				require.ErrorIs(t, err, ErrObservation)
 
 				// What does not count any more makes room.
 				big.State = StatusDropped
@@ -32,8 +32,8 @@ func TestSightingBeyondTheSumsIsRefused(t *testing.T) {
 				mustRecord(t, l, small)
 				small.State = StatusDropped
 				_, err = l.Record(t.Context(), nil, small)
-				require.ErrorIs(t, err, ErrSighting, "the sum of what was dropped is full")
-				require.Equal(t, StatusSeen, mustRecord(t, l, chainSighting("0xa", StatusSeen)).Status)
+				require.ErrorIs(t, err, ErrObservation, "the sum of what was dropped is full")
+				require.Equal(t, StatusSeen, mustRecord(t, l, chainObservation("0xa", StatusSeen)).Status)
 				requireConsistent(t, l)
 			})
 		})
@@ -45,7 +45,7 @@ func TestReturnBeyondTheSumsIsRefused(t *testing.T) {
 		l, _ := d.ledger(t)
 		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: math.MaxInt64, Gone: true}
 		for _, id := range []string{"pi_1", "pi_2"} {
-			s := cardSighting(id, StatusConfirmed)
+			s := cardObservation(id, StatusConfirmed)
 			s.Amount = math.MaxInt64
 			mustRecord(t, l, s)
 			if id == "pi_1" {
@@ -54,7 +54,7 @@ func TestReturnBeyondTheSumsIsRefused(t *testing.T) {
 		}
 		before := dump(t, l)
 		_, err := l.Record(t.Context(), nil, returned("pi_2", refund))
-		require.ErrorIs(t, err, ErrSighting, "the sum of what was refunded is full")
+		require.ErrorIs(t, err, ErrObservation, "the sum of what was refunded is full")
 		require.Equal(t, before, dump(t, l))
 		requireConsistent(t, l)
 	})

@@ -28,10 +28,10 @@ func (l *Ledger) transact(ctx context.Context, do change) error {
 	})
 }
 
-// gather is transact for a change that reads and rejects nothing, so that it can be
+// transactGrouped is transact for a change that reads and rejects nothing, so that it can be
 // committed in a group on every database.
-func (l *Ledger) gather(ctx context.Context, do change) error {
-	return l.opened(ctx, func(db *database) error { return db.gatherer.commit(ctx, do) })
+func (l *Ledger) transactGrouped(ctx context.Context, do change) error {
+	return l.opened(ctx, func(db *database) error { return db.groupWriter.commit(ctx, do) })
 }
 
 // opened runs use while the ledger is open. It returns nil only if the file of the

@@ -11,13 +11,13 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		require.NoError(t, l.Register(t.Context(), Account{Offer: "other", ID: "plink_2", Rail: "card"}))
-		first := mustRecord(t, l, cardSighting("pi_1", StatusSeen))
-		second := mustRecord(t, l, cardSighting("pi_2", StatusConfirmed))
-		foreign := cardSighting("pi_3", StatusConfirmed)
+		first := mustRecord(t, l, cardObservation("pi_1", StatusSeen))
+		second := mustRecord(t, l, cardObservation("pi_2", StatusConfirmed))
+		foreign := cardObservation("pi_3", StatusConfirmed)
 		foreign.Offer, foreign.Account = "other", "plink_2"
 		mustRecord(t, l, foreign)
-		last := mustRecord(t, l, cardSighting("pi_4", StatusConfirmed))
-		again := cardSighting("pi_1", StatusConfirmed)
+		last := mustRecord(t, l, cardObservation("pi_4", StatusConfirmed))
+		again := cardObservation("pi_1", StatusConfirmed)
 		again.Note = "a word"
 		mustRecord(t, l, again)
 
@@ -37,7 +37,7 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		entered := cardSighting("INV-7", StatusConfirmed)
+		entered := cardObservation("INV-7", StatusConfirmed)
 		entered.EvidenceLevel = LevelManual
 		corrected := entered
 		corrected.Revision, corrected.Amount, corrected.USDCents = 1, 4_000, ptr(int64(4_000))
@@ -56,7 +56,7 @@ func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
 func TestAValueThatBecomesKnownIsToldToReaders(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
-		paid := chainSighting("0xa", StatusConfirmed)
+		paid := chainObservation("0xa", StatusConfirmed)
 		paid.USDCents = nil
 		mustRecord(t, l, paid)
 		paid.USDCents = ptr(int64(4_200))

@@ -8,7 +8,7 @@ type (
 	EvidenceLevel = accounting.EvidenceLevel
 	ReturnKind    = accounting.ReturnKind
 	Return        = accounting.Return
-	Sighting      = accounting.Sighting
+	Observation   = accounting.Observation
 	IntentKey     = accounting.IntentKey
 	Receipt       = accounting.Receipt
 	Total         = accounting.Total
@@ -46,5 +46,5 @@ const (
 	ReturnCapture  = accounting.ReturnCapture
 )
 
-// ErrSighting is returned by Record for an invalid sighting.
-var ErrSighting = accounting.ErrSighting
+// ErrObservation is returned by Record for an invalid observation.
+var ErrObservation = accounting.ErrObservation

@@ -11,7 +11,7 @@ import (
 
 // Ledger is what every observer reads and writes; *ledger.Ledger is one.
 type Ledger interface {
-	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
+	Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error)
 	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
 	Account(ctx context.Context, offer, account string) (ledger.Account, error)
 	SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error)
@@ -22,17 +22,17 @@ type Ledger interface {
 // its address.
 var ErrNoLedger error = &Error{Code: ErrLedger, Host: "ledger"}
 
-// Record commits sightings and the cursor that covers them. Sightings that the
-// ledger refuses for good (ledger.ErrSighting), as one with an absurd amount,
+// Record commits observations and the cursor that covers them. Observations that the
+// ledger refuses for good (ledger.ErrObservation), as one with an absurd amount,
 // are returned and do not keep the others out. The error is ErrNoLedger.
-func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, sightings ...ledger.Sighting) (refused []ledger.Sighting, err error) {
-	if len(sightings) == 0 && cursor == nil {
+func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, observations ...ledger.Observation) (refused []ledger.Observation, err error) {
+	if len(observations) == 0 && cursor == nil {
 		return nil, nil
 	}
-	_, err = l.Record(ctx, cursor, sightings...)
-	if errors.Is(err, ledger.ErrSighting) {
-		for _, s := range sightings {
-			if _, err := l.Record(ctx, nil, s); errors.Is(err, ledger.ErrSighting) {
+	_, err = l.Record(ctx, cursor, observations...)
+	if errors.Is(err, ledger.ErrObservation) {
+		for _, s := range observations {
+			if _, err := l.Record(ctx, nil, s); errors.Is(err, ledger.ErrObservation) {
 				refused = append(refused, s)
 			} else if err != nil {
 				return refused, ErrNoLedger
@@ -102,7 +102,7 @@ func LowerOrigin(ctx context.Context, l Ledger, offer, account string, to int64)
 	return lowered, nil
 }
 
-// Evidence is what a sighting rests on, as JSON: numbers and texts.
+// Evidence is what a observation rests on, as JSON: numbers and texts.
 func Evidence(of any) json.RawMessage {
 	encoded, err := json.Marshal(of)
 	if err != nil {
@@ -113,11 +113,11 @@ func Evidence(of any) json.RawMessage {
 
 // Restated is what the chain says of a receipt that it does not show: all as it
 // was read last, but for the state.
-func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Sighting {
+func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Observation {
 	if row.ValueBasis == ledger.BasisStated {
 		row.USDCents, row.ValueBasis = nil, "" // that is the operator's word, not the chain's
 	}
-	return &ledger.Sighting{
+	return &ledger.Observation{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,
 		Asset: row.Asset, Amount: row.Amount, USDCents: row.USDCents, ValueBasis: row.ValueBasis, State: state,
 		EvidenceLevel: ledger.LevelChain, Evidence: row.Evidence, Payer: row.Payer, Nonce: row.Nonce, Own: row.Own, Testnet: row.Testnet,

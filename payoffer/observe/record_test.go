@@ -26,8 +26,8 @@ func openLedger(t *testing.T) *ledger.Ledger {
 	return book
 }
 
-func sighting(id string, amount int64) ledger.Sighting {
-	return ledger.Sighting{
+func observation(id string, amount int64) ledger.Observation {
+	return ledger.Observation{
 		Offer: testOffer, Account: testAccount, Rail: "card", ExternalID: id, Asset: "USD", Amount: amount, USDCents: &amount,
 		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider, OccurredAt: 1_795_250_000, Cause: "provider",
 	}
@@ -36,7 +36,7 @@ func sighting(id string, amount int64) ledger.Sighting {
 func TestWhatIsRefusedDoesNotKeepTheOthersOut(t *testing.T) {
 	book := openLedger(t)
 	cursor := ledger.Cursor{Offer: testOffer, Account: testAccount, Position: "7", OKAt: 1_795_250_000}
-	refused, err := Record(t.Context(), book, &cursor, sighting("one", 4200), sighting("two", -1), sighting("three", 4200))
+	refused, err := Record(t.Context(), book, &cursor, observation("one", 4200), observation("two", -1), observation("three", 4200))
 	require.NoError(t, err)
 	require.Len(t, refused, 1)
 	require.Equal(t, "two", refused[0].ExternalID)
@@ -48,7 +48,7 @@ func TestWhatIsRefusedDoesNotKeepTheOthersOut(t *testing.T) {
 	require.True(t, found)
 	require.Equal(t, "7", stored.Position, "the cursor covers what was refused too: it will not be read again")
 
-	refused, err = Record(t.Context(), book, nil, sighting("four", -1))
+	refused, err = Record(t.Context(), book, nil, observation("four", -1))
 	require.NoError(t, err)
 	require.Len(t, refused, 1)
 	refused, err = Record(t.Context(), book, nil)
@@ -65,7 +65,7 @@ func TestTheFirstOriginStays(t *testing.T) {
 	}
 }
 
-// broken is a ledger that fails, after some sightings of their own, with its address.
+// broken is a ledger that fails, after some observations of their own, with its address.
 type broken struct {
 	Ledger
 	origin string
@@ -74,11 +74,11 @@ type broken struct {
 
 var errDisk = errors.New("postgres://user:secret@db.example is full")
 
-func (b *broken) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (b *broken) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Observation) ([]ledger.Receipt, error) {
 	if b.left--; b.left < 0 {
 		return nil, errDisk
 	}
-	return nil, ledger.ErrSighting
+	return nil, ledger.ErrObservation
 }
 
 func (*broken) Cursor(context.Context, string, string) (ledger.Cursor, bool, error) {
@@ -102,7 +102,7 @@ func (b *broken) SetOrigin(context.Context, string, string, string) (string, err
 
 func TestAFailureOfTheLedgerSaysNoMore(t *testing.T) {
 	for left := range 3 {
-		refused, err := Record(t.Context(), &broken{left: left}, &ledger.Cursor{}, sighting("one", 1), sighting("two", 1))
+		refused, err := Record(t.Context(), &broken{left: left}, &ledger.Cursor{}, observation("one", 1), observation("two", 1))
 		require.Equal(t, ErrNoLedger, err)
 		require.Len(t, refused, max(0, left-1))
 	}
@@ -118,7 +118,7 @@ func TestAFailureOfTheLedgerSaysNoMore(t *testing.T) {
 
 func TestWhatIsRestatedIsAsItWasButForTheState(t *testing.T) {
 	book := openLedger(t)
-	before := sighting("one", 4200)
+	before := observation("one", 4200)
 	before.Evidence, before.Payer, before.Own, before.Transaction = Evidence(map[string]int{"block": 7}), "0xpayer", true, "0x1"
 	_, err := Record(t.Context(), book, nil, before)
 	require.NoError(t, err)

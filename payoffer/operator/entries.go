@@ -62,7 +62,7 @@ func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 		return receipt, nil
 	case errors.As(err, new(*Error)):
 		return Receipt{}, err
-	case errors.Is(err, ledger.ErrSighting):
+	case errors.Is(err, ledger.ErrObservation):
 		return Receipt{}, invalid(err)
 	default:
 		return Receipt{}, notStored(err)
@@ -288,7 +288,7 @@ func (s *Service) find(ctx context.Context, e manual.Entry) (ledger.Receipt, boo
 }
 
 // add commits an observation. Of two entries at the same moment on several instances, the second one fails.
-func (s *Service) add(ctx context.Context, o ledger.Sighting) (ledger.Receipt, error) {
+func (s *Service) add(ctx context.Context, o ledger.Observation) (ledger.Receipt, error) {
 	receipts, err := s.Ledger.Record(ctx, nil, o)
 	if errors.Is(err, ledger.ErrChanged) {
 		err = refuse(Conflict, "%q was changed elsewhere at the same moment, and nothing was stored; list the receipts, and try again if it is still right", o.ExternalID)

@@ -31,7 +31,7 @@ type Change struct {
 
 func newChange(t ledger.Transition, testCounts bool) Change {
 	c := Change{report.NewTransition(t, testCounts), t.Note}
-	c.Words = t.Change().Told() // also why
+	c.Words = t.Change().Summary() // also why
 	return c
 }
 

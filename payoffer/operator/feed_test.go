@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
@@ -84,9 +84,9 @@ func TestWhoReadsTheFeedWaitsForAChangeAndNotForGood(t *testing.T) {
 
 func TestTheFeedTellsEveryKindOfChangeAsWhatItIs(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
-		require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"},
-			ledger.Account{Offer: testOffer, ID: sightings.ChainAccount, Rail: "usdc", Testnet: true}))
-		for _, c := range sightings.Changes() {
+		require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"},
+			ledger.Account{Offer: testOffer, ID: observations.ChainAccount, Rail: "usdc", Testnet: true}))
+		for _, c := range observations.Changes() {
 			for _, s := range c.Life {
 				_, err := o.book.Record(t.Context(), nil, s)
 				require.NoError(t, err, c.Name)
@@ -101,7 +101,7 @@ func TestTheFeedTellsEveryKindOfChangeAsWhatItIs(t *testing.T) {
 			}
 			cursor = page.Cursor
 		}
-		for _, c := range sightings.Changes() {
+		for _, c := range observations.Changes() {
 			require.Equal(t, c.Words+"; "+c.Why, last[c.Name], c.Name)
 		}
 	})

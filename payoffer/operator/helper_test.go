@@ -114,7 +114,7 @@ func (o *fixture) sees(rail, id string, level ledger.EvidenceLevel, state ledger
 	o.t.Helper()
 	account := o.account(rail)
 	cents := int64(4200)
-	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
+	_, err := o.book.Record(o.t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: account.ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,
 		USDCents: &cents, State: state, EvidenceLevel: level, OccurredAt: o.unix - 60, Cause: "webhook", Returns: returns,
 	})

@@ -38,14 +38,14 @@ func (s *Service) Movements(ctx context.Context, send func(MovementLine) error) 
 	testCounts := accounting.TestCounts(snapshot.Totals, s.Offer.Test())
 	counted := accounting.Count(snapshot.Totals, testCounts)
 	end := MovementsEnd{ReceivedCents: counted.Received, ExternalCents: counted.External, Partial: counted.Partial}
-	sums := make(map[accounting.Place]movementSum)
+	sums := make(map[accounting.BalanceKey]movementSum)
 	for r, err := range snapshot.Receipts(ctx) {
 		if err != nil {
 			s.Logger.Error("cannot read all movements", "error", err.Error())
 			end.Error = "the ledger could not be read to its end; the log says why, try again"
 			return send(MovementLine{End: &end})
 		}
-		place := r.Total().Place
+		place := r.Total().BalanceKey
 		for _, m := range accounting.Movements(r.Receipt, moments(r.History)) {
 			line := report.NewMovement(r.Receipt, m, transactionOf(r.Receipt, m), testCounts)
 			if err := send(MovementLine{Movement: &line}); err != nil {
@@ -83,7 +83,7 @@ func (sum movementSum) plus(m accounting.Movement) movementSum {
 
 // compare returns an error if the movements differ from the totals: for confirmed payments their amount less
 // returns, for all others nothing.
-func compare(totals []ledger.Total, sums map[accounting.Place]movementSum) error {
+func compare(totals []ledger.Total, sums map[accounting.BalanceKey]movementSum) error {
 	for _, t := range totals {
 		var want movementSum
 		switch t.Status {
@@ -92,10 +92,10 @@ func compare(totals []ledger.Total, sums map[accounting.Place]movementSum) error
 		case ledger.StatusRefunded, ledger.StatusReversed:
 			want.payments = t.Count
 		}
-		if sums[t.Place] != want {
+		if sums[t.BalanceKey] != want {
 			return fmt.Errorf("the movements of %s receipts on rail %s differ from the ledger's totals and must not be used; please report this", t.Status, t.Rail)
 		}
-		delete(sums, t.Place)
+		delete(sums, t.BalanceKey)
 	}
 	for _, rest := range sums {
 		if rest != (movementSum{}) {

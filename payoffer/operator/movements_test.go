@@ -13,8 +13,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
@@ -40,7 +40,7 @@ func (o *fixture) refund(id string, amount int64) { o.refundOf(id, amount, 1) }
 // refundOf is a refund that its source dates, in Unix seconds.
 func (o *fixture) refundOf(id string, amount, at int64) {
 	o.t.Helper()
-	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
+	_, err := o.book.Record(o.t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: id, EvidenceLevel: ledger.LevelSigned, Addendum: true,
 		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: at}},
 	})
@@ -157,18 +157,18 @@ func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 			require.NoError(t, o.Ledger.Open(t.Context()))
 			t.Cleanup(func() { require.NoError(t, o.Ledger.Close()) })
 			require.NoError(t, o.Ledger.Register(t.Context(),
-				ledger.Account{Offer: testOffer, ID: sightings.ChainAccount, Rail: "usdc"},
-				ledger.Account{Offer: testOffer, ID: sightings.CardAccount, Rail: "card"}))
+				ledger.Account{Offer: testOffer, ID: observations.ChainAccount, Rail: "usdc"},
+				ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"}))
 			rng := rand.New(rand.NewPCG(11, 6))
 			for n := 0; n < cases.Of(1_000, 10_000, 100_000); n += 200 {
-				histories, most := make([][]ledger.Sighting, 200), 0
+				histories, most := make([][]ledger.Observation, 200), 0
 				for i := range histories {
-					histories[i] = sightings.RandomHistory(rng, fmt.Sprint(n+i))
+					histories[i] = observations.RandomHistory(rng, fmt.Sprint(n+i))
 					most = max(most, len(histories[i]))
 				}
 				for step := range most {
 					unix++
-					var batch []ledger.Sighting
+					var batch []ledger.Observation
 					for _, history := range histories {
 						if step < len(history) {
 							batch = append(batch, history[step])
@@ -206,16 +206,16 @@ func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 }
 
 // foundIn adds up the movements again.
-func foundIn(t *testing.T, o *fixture) map[accounting.Place]movementSum {
+func foundIn(t *testing.T, o *fixture) map[accounting.BalanceKey]movementSum {
 	t.Helper()
 	snapshot, err := o.Ledger.Snapshot(t.Context(), testOffer)
 	require.NoError(t, err)
 	defer snapshot.Close()
-	found := make(map[accounting.Place]movementSum)
+	found := make(map[accounting.BalanceKey]movementSum)
 	for r, err := range snapshot.Receipts(t.Context()) {
 		require.NoError(t, err)
 		for _, m := range accounting.Movements(r.Receipt, moments(r.History)) {
-			found[r.Total().Place] = found[r.Total().Place].plus(m)
+			found[r.Total().BalanceKey] = found[r.Total().BalanceKey].plus(m)
 		}
 	}
 	return found

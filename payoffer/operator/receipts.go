@@ -100,7 +100,7 @@ func (s *Service) newReceipt(ctx context.Context, r ledger.Receipt, testCounts b
 		}
 		row.Returns = append(row.Returns, Return{ID: w.ID, Kind: string(w.Kind), Amount: amount, Gone: w.Gone, At: timestamp(w.At)})
 	}
-	if reported := accounting.ToldRefunded(returns, r.Asset); reported > r.Amount {
+	if reported := accounting.ReportedRefunds(returns, r.Asset); reported > r.Amount {
 		row.Hints = append(row.Hints, "the reported refunds are "+offer.UnitOf(r.Asset).Format(reported)+
 			" in total, which is more than was paid; only what was paid is recorded as refunded")
 	}

@@ -47,7 +47,7 @@ func (o *fixture) receives(p paid) {
 	o.t.Helper()
 	o.health = observe.Health{}
 	cents := int64(4200)
-	_, err := o.book.Record(o.t.Context(), nil, ledger.Sighting{
+	_, err := o.book.Record(o.t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: o.account(p.rail).ID, Rail: p.rail, ExternalID: p.reference, Transaction: "0xpaid",
 		Asset: p.asset, Amount: p.amount, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: p.level,
 		Payer: testPayer, OccurredAt: o.unix - 3600, Cause: "test",
@@ -236,7 +236,7 @@ func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
 	requireRefusal(t, err, Conflict, "recorded already, as a refund of 10 USDC")
 	paidBy := p.refund("1", "x")
 	paidBy.Transaction = "0x" + strings.Repeat("cd", 32)
-	_, err = o.book.Record(t.Context(), nil, ledger.Sighting{
+	_, err = o.book.Record(t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: o.account("usdc").ID, Rail: "usdc", ExternalID: "eip155:8453:0x2:0", Transaction: paidBy.Transaction,
 		Asset: p.asset, Amount: 42_000_000, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, OccurredAt: o.unix, Cause: "test",
 	})

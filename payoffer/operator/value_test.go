@@ -12,7 +12,7 @@ import (
 
 func TestTheOperatorStatesAValueThatNoSourceKnows(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
-		_, err := o.book.Record(t.Context(), nil, ledger.Sighting{
+		_, err := o.book.Record(t.Context(), nil, ledger.Observation{
 			Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: "pi_yen", Asset: "JPY", Amount: 6300,
 			State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: o.unix, Cause: "webhook",
 		})

@@ -23,7 +23,7 @@ type Chain struct {
 	mu        sync.Mutex
 	down      bool
 	hang      bool
-	transfers map[ledger.IntentKey]ledger.Sighting
+	transfers map[ledger.IntentKey]ledger.Observation
 	dead      map[ledger.IntentKey]string
 	signed    map[string]bool
 	calls     map[string]int
@@ -39,7 +39,7 @@ type Chain struct {
 // NewChain makes an empty chain of the rail with this account.
 func NewChain(account ledger.Account) *Chain {
 	return &Chain{
-		account: account, transfers: map[ledger.IntentKey]ledger.Sighting{},
+		account: account, transfers: map[ledger.IntentKey]ledger.Observation{},
 		dead: map[ledger.IntentKey]string{}, signed: map[string]bool{}, calls: map[string]int{}, funds: map[string]int64{}, through: math.MaxUint64,
 	}
 }
@@ -50,7 +50,7 @@ func (c *Chain) Transfer(key ledger.IntentKey, transaction string, amount int64,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cents := amount / 10_000
-	c.transfers[key] = ledger.Sighting{
+	c.transfers[key] = ledger.Observation{
 		Offer: c.account.Offer, Account: c.account.ID, Rail: c.account.Rail, Testnet: c.account.Testnet,
 		ExternalID: fmt.Sprintf("%s:%s:1", key.Network, transaction), Transaction: transaction, Asset: key.Asset,
 		Amount: amount, USDCents: &cents, State: ledger.StatusSeen, Final: final, EvidenceLevel: ledger.LevelChain,
@@ -109,13 +109,13 @@ func (c *Chain) Calls(name string) int {
 }
 
 // Prove finds the Transfer in the transaction that is named.
-func (c *Chain) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (ledger.Sighting, bool, error) {
+func (c *Chain) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (ledger.Observation, bool, error) {
 	s, found, err := c.transfer(ctx, "prove", key)
 	return s, found && s.Transaction == transaction, err
 }
 
 // Find finds the Transfer in any transaction.
-func (c *Chain) Find(ctx context.Context, key ledger.IntentKey, _ int64) (ledger.Sighting, bool, error) {
+func (c *Chain) Find(ctx context.Context, key ledger.IntentKey, _ int64) (ledger.Observation, bool, error) {
 	return c.transfer(ctx, "find", key)
 }
 
@@ -170,9 +170,9 @@ func (c *Chain) Covered() (since int64, through uint64) {
 	return c.since, c.through
 }
 
-func (c *Chain) transfer(ctx context.Context, name string, key ledger.IntentKey) (ledger.Sighting, bool, error) {
+func (c *Chain) transfer(ctx context.Context, name string, key ledger.IntentKey) (ledger.Observation, bool, error) {
 	if err := c.call(ctx, name); err != nil {
-		return ledger.Sighting{}, false, err
+		return ledger.Observation{}, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -112,15 +112,15 @@ type Receipt struct {
 	RecordedAt string `json:"recordedAt" jsonschema:"When the payment was first recorded here."`
 }
 
-// NewReceipt makes a Receipt from a row of the ledger. testCounts is as for accounting.Standing.Counts.
+// NewReceipt makes a Receipt from a row of the ledger. testCounts is as for accounting.Classification.Counts.
 func NewReceipt(r ledger.Receipt, testCounts bool) Receipt {
 	record := NewRecord(r)
-	return Receipt{r.ExternalID, r.ID, record.Standing().Counts(testCounts), record, accounting.Timestamp(r.ObservedAt)}
+	return Receipt{r.ExternalID, r.ID, record.Classification().Counts(testCounts), record, accounting.Timestamp(r.ObservedAt)}
 }
 
-// Standing is the part of the receipt that decides whether it counts.
-func (f Facts) Standing() accounting.Standing {
-	return accounting.Standing{Status: ledger.Status(f.Status), EvidenceLevel: ledger.EvidenceLevel(f.Evidence), Own: f.Own, Testnet: f.Testnet}
+// Classification is the part of the receipt that decides whether it counts.
+func (f Facts) Classification() accounting.Classification {
+	return accounting.Classification{Status: ledger.Status(f.Status), EvidenceLevel: ledger.EvidenceLevel(f.Evidence), Own: f.Own, Testnet: f.Testnet}
 }
 
 // Day is the day that the operator entered for a payment instead of a moment; empty for a moment. It holds only
@@ -171,7 +171,7 @@ type Event struct {
 	BaseURL    string `json:"baseUrl,omitempty"`
 }
 
-// NewTransition makes an entry of the feed. testCounts is as for accounting.Standing.Counts.
+// NewTransition makes an entry of the feed. testCounts is as for accounting.Classification.Counts.
 func NewTransition(t ledger.Transition, testCounts bool) Transition {
 	return Transition{newChange(t, testCounts), t.ExternalID, string(t.To), t.Cause, accounting.Timestamp(t.At)}
 }
@@ -191,7 +191,7 @@ func newChange(t ledger.Transition, testCounts bool) Change {
 	}
 	return Change{
 		Seq: t.Seq, Cursor: t.Bookmark().String(), ID: t.EventID(), Number: t.ReceiptID, Version: t.Version,
-		From: optional(string(t.From)), Words: t.Change().Words(), Counted: t.Standing().Counts(testCounts), Facts: newFacts(after),
+		From: optional(string(t.From)), Words: t.Change().Description(), Counted: t.Classification().Counts(testCounts), Facts: newFacts(after),
 	}
 }
 
@@ -215,7 +215,7 @@ type Movement struct {
 func NewMovement(r ledger.Receipt, m accounting.Movement, transaction string, testCounts bool) Movement {
 	line := Movement{Kind: m.Kind, Date: accounting.Timestamp(m.At), Receipt: NewReceipt(r, testCounts)}
 	// A refund of money that counts also counts, even if nothing is left of the payment.
-	arrived := accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}
+	arrived := accounting.Classification{Status: ledger.StatusConfirmed, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}
 	line.Counted, line.Transaction = m.Arrived && arrived.Counts(testCounts), transaction
 	line.Amounts = Amounts{Asset: r.Asset, AmountAtomic: strconv.FormatInt(m.Amount, 10), RefundedAtomic: "0", Dollars: NewDollars(m.USDCents)}
 	line.RefundedUSD, line.RefundedUSDDecimal = nil, nil

@@ -225,7 +225,7 @@ func (svc *Service) Trouble() string {
 // ctx ends. It calls ended when the settlements in flight are recorded or Patience is
 // over; the ledger keeps the others for the next start.
 func (svc *Service) Begin(ctx context.Context, ended func()) {
-	stop := svc.Pulse.Listen(svc.Offer.ID, ledger.Ear{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
+	stop := svc.Pulse.Listen(svc.Offer.ID, ledger.Callbacks{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
 	done := source.After(3, func() {
 		stop()
 		defer ended()

@@ -318,7 +318,7 @@ func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 	defer h.release(runtime)
 	h.open(runtime, svc)
 	account, cents := svc.Accounts()[1], int64(4200)
-	_, err := runtime.Ledger.Record(t.Context(), nil, ledger.Sighting{
+	_, err := runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
 		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0", Transaction: "0x01", Asset: "USDC",
 		Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Evidence: []byte("{}"), Testnet: true,
 		OccurredAt: time.Now().Unix(), Cause: "test",
@@ -326,7 +326,7 @@ func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 	require.NoError(t, err)
 	for _, receiver := range []string{"events", "log"} {
 		now := time.Now().Unix()
-		after, held, err := runtime.Ledger.LeaseSink(t.Context(), svc.Offer.ID, receiver, "test", now, now)
+		after, held, err := runtime.Ledger.LeaseSubscriber(t.Context(), svc.Offer.ID, receiver, "test", now, now)
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Zero(t, after, "the receipt is still to be announced")

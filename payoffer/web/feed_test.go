@@ -14,13 +14,13 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 	w.changes = []ledger.Transition{{
 		Seq: 3, Tag: -1, Offer: "pay.example.org", Account: "secret account", Rail: "transfer", ExternalID: "inv.7 ä", Version: 1, To: ledger.StatusSeen,
 		Amount: 4200, Cause: "operator", Note: "secret note", At: at.Unix(), ReceiptID: 9, Asset: "USD", EvidenceLevel: ledger.LevelManual,
-		OccurredAt: at.Unix() - 60, After: accounting.Facts{Standing: accounting.Standing{Status: ledger.StatusSeen}},
+		OccurredAt: at.Unix() - 60, After: accounting.Facts{Classification: accounting.Classification{Status: ledger.StatusSeen}},
 	}, {
 		Seq: 8, Tag: 0x1f, Rail: "usdc", ExternalID: "eip155:8453:0xab:0", ReceiptID: 7, Version: 2, From: ledger.StatusSeen, To: ledger.StatusConfirmed,
 		Amount: 42_000_000, Refunded: 1, Via: "x402", Asset: "USDC", USDCents: cents(41_50), EvidenceLevel: ledger.LevelChain,
 		Own: true, Testnet: true, Cause: "poll", At: at.Unix(), OccurredAt: at.Unix(),
-		Before: accounting.Facts{Standing: accounting.Standing{Status: ledger.StatusSeen}},
-		After:  accounting.Facts{Standing: accounting.Standing{Status: ledger.StatusConfirmed}},
+		Before: accounting.Facts{Classification: accounting.Classification{Status: ledger.StatusSeen}},
+		After:  accounting.Facts{Classification: accounting.Classification{Status: ledger.StatusConfirmed}},
 	}}
 	s := w.server(t)
 	res := send(t, s, "GET", "/v1/received?after=0", "", "Accept", browser)

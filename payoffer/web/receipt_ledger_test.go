@@ -66,7 +66,7 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 			require.NoError(t, err)
 
 			sight := func(transaction string, state ledger.Status) ledger.Receipt {
-				rows, err := l.Record(t.Context(), nil, ledger.Sighting{
+				rows, err := l.Record(t.Context(), nil, ledger.Observation{
 					Offer: w.offer.ID, Account: usdc.Account(), Rail: "usdc", ExternalID: "eip155:8453:" + transaction + ":0", Transaction: transaction, Asset: "USDC", Amount: 42_000_000,
 					USDCents: cents(42_00), ValueBasis: ledger.BasisFace, State: state, EvidenceLevel: ledger.LevelChain, Payer: payer, Nonce: nonce, Intent: &key, OccurredAt: at.Unix(), Cause: "test",
 				})
@@ -94,7 +94,7 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 			}
 
 			// What names somebody is taken out, and with it the address that held it.
-			rows, err := l.Record(t.Context(), nil, ledger.Sighting{
+			rows, err := l.Record(t.Context(), nil, ledger.Observation{
 				Offer: w.offer.ID, Account: transfers.ID, Rail: "transfer", ExternalID: "jane@example.org", Asset: "USD", Amount: 42_00, USDCents: cents(42_00), ValueBasis: ledger.BasisFace,
 				State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, OccurredAt: at.Unix(), Cause: "test",
 			})

@@ -249,7 +249,7 @@ func (w formatter) state(r report.Receipt) string {
 	switch {
 	case ledger.Status(r.Status) == ledger.StatusMoved:
 		return said
-	case r.Standing().Held() && r.RefundedAtomic != "0":
+	case r.Classification().Held() && r.RefundedAtomic != "0":
 		said = w.Text("received.status.partly", "amount", w.amount(r.Asset, report.Atomic(r.RefundedAtomic)))
 	}
 	if r.Testnet {

@@ -19,8 +19,8 @@ func cents(n int64) *int64 { return &n }
 // confirmed is one sum of money received on a rail.
 func confirmed(rail string, level ledger.EvidenceLevel, cents int64) ledger.Total {
 	return ledger.Total{
-		Place: accounting.Place{Rail: rail, Standing: accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: level}},
-		Sum:   accounting.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
+		BalanceKey: accounting.BalanceKey{Rail: rail, Classification: accounting.Classification{Status: ledger.StatusConfirmed, EvidenceLevel: level}},
+		Sum:        accounting.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
 	}
 }
 

@@ -54,8 +54,8 @@ func (b *failingBook) SettleIntent(ctx context.Context, key ledger.IntentKey, tr
 	return fail(&b.settle, func() error { return b.book.SettleIntent(ctx, key, transaction, answer, evidence) })
 }
 
-func (b *failingBook) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) (receipts []ledger.Receipt, err error) {
-	err = fail(&b.record, func() error { receipts, err = b.book.Record(ctx, cursor, sightings...); return err })
+func (b *failingBook) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) (receipts []ledger.Receipt, err error) {
+	err = fail(&b.record, func() error { receipts, err = b.book.Record(ctx, cursor, observations...); return err })
 	return receipts, err
 }
 

@@ -20,9 +20,9 @@ func TestATransportRefusesByTheWordOfTheChainAlone(t *testing.T) {
 		"unused": {func(*shop, *payoffertest.Chain, *buyer) {}, Refused, true},
 		"paid by others": {func(s *shop, chain *payoffertest.Chain, b *buyer) {
 			chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-			sighting, _, err := chain.Find(s.t.Context(), b.key(), 0)
+			observation, _, err := chain.Find(s.t.Context(), b.key(), 0)
 			require.NoError(s.t, err)
-			_, err = s.book.Record(s.t.Context(), nil, sighting)
+			_, err = s.book.Record(s.t.Context(), nil, observation)
 			require.NoError(s.t, err)
 		}, Settled, true},
 		"unreadable": {func(_ *shop, chain *payoffertest.Chain, _ *buyer) { chain.Down(true) }, Open, true},

@@ -190,7 +190,7 @@ func (s *Service) resolveByChain(ctx context.Context, rail *Rail, i ledger.Inten
 
 // findTransfer looks in the reported transaction, then in all others: a transaction whose fee was
 // raised is mined under another hash.
-func findTransfer(ctx context.Context, chain Chain, i ledger.Intent) (ledger.Sighting, bool, error) {
+func findTransfer(ctx context.Context, chain Chain, i ledger.Intent) (ledger.Observation, bool, error) {
 	if i.Transaction != "" {
 		transfer, found, err := chain.Prove(ctx, i.IntentKey, i.Transaction)
 		if found || err != nil {

@@ -30,9 +30,9 @@ type Rail struct {
 // read. Read and Signed take at most 2 s, and their failures do not mark an endpoint as down.
 type Chain interface {
 	// Prove looks in one transaction for the Transfer that the authorization made to the rail's address.
-	Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error)
+	Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Observation, found bool, err error)
 	// Find looks for it in all transactions since a time (Unix seconds).
-	Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error)
+	Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Observation, found bool, err error)
 	// Dead returns why the authorization can never pay the rail's address any more, or "". It uses only
 	// finalized blocks.
 	Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error)
@@ -56,7 +56,7 @@ type Ledger interface {
 	MoveIntent(ctx context.Context, key ledger.IntentKey, owner, facilitator string) error
 	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
-	ImportIntent(ctx context.Context, i ledger.Intent, s ledger.Sighting) error
+	ImportIntent(ctx context.Context, i ledger.Intent, s ledger.Observation) error
 	LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error)
 	ConflictingPayment(ctx context.Context, i ledger.Intent) (ledger.Intent, bool, error)
 	RecordRejection(ctx context.Context, key ledger.IntentKey, until int64) (ledger.Intent, error)
@@ -66,7 +66,7 @@ type Ledger interface {
 	TakeDueClaims(ctx context.Context, offer, account string, limit int) ([]ledger.IntentKey, error)
 	Accounts(ctx context.Context, offer string) ([]ledger.Account, error)
 	AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (ledger.Receipt, bool, error)
-	Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error)
+	Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error)
 }
 
 type Config struct {

@@ -101,7 +101,7 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 
 // awaitProof polls the chain for the intent's transaction. An error means that the chain could not
 // be read even once.
-func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Sighting, bool, error) {
+func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Observation, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofWait)
 	defer cancel()
 	for read := false; ; {
@@ -112,11 +112,11 @@ func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Int
 		case err == nil:
 			read = true
 		case !read:
-			return ledger.Sighting{}, false, err
+			return ledger.Observation{}, false, err
 		}
 		select {
 		case <-ctx.Done():
-			return ledger.Sighting{}, false, nil
+			return ledger.Observation{}, false, nil
 		case <-time.After(proofPoll):
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Int
 
 // paysPrice reports whether a Transfer has the intent's amount. A payer can use the nonce of the
 // authorization for another one with a lower amount.
-func (s *Service) paysPrice(i ledger.Intent, transfer ledger.Sighting) bool {
+func (s *Service) paysPrice(i ledger.Intent, transfer ledger.Observation) bool {
 	if transfer.Amount == i.Amount {
 		return true
 	}
@@ -173,7 +173,7 @@ const zeroHash = "0x000000000000000000000000000000000000000000000000000000000000
 // recordProof records the Transfer of an intent, and the intent as settled. Before a retry the chain
 // is read again: a Transfer that has left the chain is not recorded. If the ledger does not take it,
 // Resolve records it later.
-func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, transfer ledger.Sighting) ledger.Intent {
+func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, transfer ledger.Observation) ledger.Intent {
 	proven, gone := i, errors.New("the transaction has left the chain")
 	proven.State, proven.Evidence, proven.Transaction = ledger.IntentSettled, ledger.EvidenceChain, transfer.Transaction
 	proven.Answer = s.newAnswer(proven)

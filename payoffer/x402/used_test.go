@@ -117,9 +117,9 @@ func TestAUsedAuthorizationGetsWhatTheRowsSay(t *testing.T) {
 					if !c.row {
 						return
 					}
-					sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+					observation, _, err := chain.Find(t.Context(), b.key(), 0)
 					require.NoError(t, err)
-					_, err = s.book.Record(t.Context(), nil, sighting)
+					_, err = s.book.Record(t.Context(), nil, observation)
 					require.NoError(t, err)
 				}
 				if verified == "before it came" {
@@ -156,9 +156,9 @@ func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
 		state  ledger.IntentState
 	}{
 		"which come to show it": {func(t *testing.T, s *shop, chain *payoffertest.Chain, b *buyer) {
-			sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+			observation, _, err := chain.Find(t.Context(), b.key(), 0)
 			require.NoError(t, err)
-			_, err = s.book.Record(t.Context(), nil, sighting)
+			_, err = s.book.Record(t.Context(), nil, observation)
 			require.NoError(t, err)
 		}, Settled, ledger.IntentSettled},
 		"which do not come to show it": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
@@ -227,9 +227,9 @@ func TestAPaymentThatIsOnItsWayToABlockIsNotRefused(t *testing.T) {
 			go func() {
 				time.Sleep(2 * time.Second)
 				chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-				sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+				observation, _, err := chain.Find(t.Context(), b.key(), 0)
 				assert.NoError(t, err)
-				_, err = s.book.Record(t.Context(), nil, sighting)
+				_, err = s.book.Record(t.Context(), nil, observation)
 				assert.NoError(t, err)
 			}()
 		}
@@ -279,9 +279,9 @@ func TestAUsedAuthorizationOfAContractWalletGetsItsReceiptByASignature(t *testin
 		s := newShop(t, setup{facilitators: one(f), chain: chain})
 		s.Rails[0].Chain = unread
 		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-		sighting, _, err := chain.Find(t.Context(), b.key(), 0)
+		observation, _, err := chain.Find(t.Context(), b.key(), 0)
 		require.NoError(t, err)
-		_, err = s.book.Record(t.Context(), nil, sighting)
+		_, err = s.book.Record(t.Context(), nil, observation)
 		require.NoError(t, err)
 		got := s.pay(b.v2(t))
 		require.Equal(t, Open, got.Status, "it may come again")

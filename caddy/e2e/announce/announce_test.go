@@ -45,7 +45,7 @@ func announced(t *testing.T, secrets ...string) []payoffertest.Announced {
 
 	<-book.begun
 	for _, reference := range []string{"INV-1", "INV.2 für Größe", "INV-3\r\nwebhook-signature: v1,AAAA"} {
-		_, err := book.Record(t.Context(), nil, ledger.Sighting{
+		_, err := book.Record(t.Context(), nil, ledger.Observation{
 			Offer: offerID, Account: account, Rail: "transfer", ExternalID: reference, Asset: "USD", Amount: 4200,
 			State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, OccurredAt: time.Now().Unix(), Cause: "entry",
 		})
@@ -63,8 +63,8 @@ type outbox struct {
 	once  sync.Once
 }
 
-func (o *outbox) LeaseSink(ctx context.Context, offer, name, owner string, now, until int64) (int64, bool, error) {
-	after, held, err := o.Ledger.LeaseSink(ctx, offer, name, owner, now, until)
+func (o *outbox) LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (int64, bool, error) {
+	after, held, err := o.Ledger.LeaseSubscriber(ctx, offer, name, owner, now, until)
 	o.once.Do(func() { close(o.begun) })
 	return after, held, err
 }

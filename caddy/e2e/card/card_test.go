@@ -116,35 +116,35 @@ func TestVerifierIsStricterWhereTheLibraryIsNot(t *testing.T) {
 	}
 }
 
-// sightings is a ledger that keeps what it is given.
-type sightings []ledger.Sighting
+// observations is a ledger that keeps what it is given.
+type observations []ledger.Observation
 
-func (s *sightings) Record(_ context.Context, _ *ledger.Cursor, seen ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (s *observations) Record(_ context.Context, _ *ledger.Cursor, seen ...ledger.Observation) ([]ledger.Receipt, error) {
 	*s = append(*s, seen...)
 	return nil, nil
 }
 
-func (s *sightings) Cursor(context.Context, string, string) (c ledger.Cursor, found bool, err error) {
+func (s *observations) Cursor(context.Context, string, string) (c ledger.Cursor, found bool, err error) {
 	return c, false, nil
 }
 
-func (s *sightings) SetOrigin(context.Context, string, string, string) (string, error) {
+func (s *observations) SetOrigin(context.Context, string, string, string) (string, error) {
 	return "1", nil
 }
 
-func (s *sightings) Account(context.Context, string, string) (a ledger.Account, err error) {
+func (s *observations) Account(context.Context, string, string) (a ledger.Account, err error) {
 	return a, nil
 }
 
-func (s *sightings) LowerOrigin(context.Context, string, string, string) (bool, error) {
+func (s *observations) LowerOrigin(context.Context, string, string, string) (bool, error) {
 	return false, nil
 }
 
-func (s *sightings) Receipt(context.Context, string, string, string) (r ledger.Receipt, found bool, err error) {
+func (s *observations) Receipt(context.Context, string, string, string) (r ledger.Receipt, found bool, err error) {
 	return r, false, nil
 }
 
-func (s *sightings) Returns(context.Context, string, string, string) ([]ledger.Return, error) {
+func (s *observations) Returns(context.Context, string, string, string) ([]ledger.Return, error) {
 	return nil, nil
 }
 
@@ -153,7 +153,7 @@ func (s *sightings) Returns(context.Context, string, string, string) ([]ledger.R
 func TestEventsAreReadAsTheLibraryReadsThem(t *testing.T) {
 	rng := rand.New(rand.NewPCG(85, 1))
 	for i := range 2_000 {
-		seen := new(sightings)
+		seen := new(observations)
 		observer, err := card.New(card.Config{
 			OfferID: "shop", Account: "stripe/plink_1", Rail: "card", PaymentLink: "plink_1", Secret: secret, Ledger: seen,
 		})
@@ -201,7 +201,7 @@ func randomEvent(rng *rand.Rand) []byte {
 	return events[rng.IntN(len(events))]
 }
 
-func requireSame(t *testing.T, event stripe.Event, s ledger.Sighting) {
+func requireSame(t *testing.T, event stripe.Event, s ledger.Observation) {
 	t.Helper()
 	decode := func(into any) { require.NoError(t, json.Unmarshal(event.Data.Raw, into)) }
 	kind := string(event.Type)

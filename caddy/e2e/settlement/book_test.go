@@ -87,8 +87,8 @@ func (b *book) WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner s
 	return b.around("WithdrawIntent", func() error { return b.Ledger.WithdrawIntent(ctx, key, owner) })
 }
 
-func (b *book) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) (rows []ledger.Receipt, err error) {
-	err = b.around("Record", func() (err error) { rows, err = b.Ledger.Record(ctx, cursor, sightings...); return err })
+func (b *book) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) (rows []ledger.Receipt, err error) {
+	err = b.around("Record", func() (err error) { rows, err = b.Ledger.Record(ctx, cursor, observations...); return err })
 	return rows, err
 }
 

@@ -162,13 +162,13 @@ func (receipts) Intent(context.Context, ledger.IntentKey) (ledger.Intent, bool, 
 }
 
 func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
-	sum := func(rail string, standing accounting.Standing, count, amount, cents, refunded int64) ledger.Total {
+	sum := func(rail string, standing accounting.Classification, count, amount, cents, refunded int64) ledger.Total {
 		return ledger.Total{
-			Place: accounting.Place{Rail: rail, Standing: standing},
-			Sum:   accounting.Sum{Count: count, Amount: amount, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
+			BalanceKey: accounting.BalanceKey{Rail: rail, Classification: standing},
+			Sum:        accounting.Sum{Count: count, Amount: amount, USDCents: cents, Refunded: refunded, RefundedCents: refunded},
 		}
 	}
-	card, chain := accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}, accounting.Standing{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain}
+	card, chain := accounting.Classification{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}, accounting.Classification{Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain}
 	refunded, reversed, manual, shop, own, test := card, card, card, card, chain, chain
 	refunded.Status, reversed.Status = ledger.StatusRefunded, ledger.StatusReversed
 	manual.EvidenceLevel, shop.EvidenceLevel = ledger.LevelManual, ledger.LevelProvider
@@ -182,7 +182,7 @@ func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {
 		sum("card", reversed, 1, 42_00, 42_00, 0),
 		sum("usdc", chain, 2, 84_000_000, 84_00, 0),
 		sum("usdc", own, 1, 1_000_000, 1_00, 0),
-		sum("usdc", accounting.Standing{Status: ledger.StatusSettling}, 1, 42_000_000, 42_00, 0),
+		sum("usdc", accounting.Classification{Status: ledger.StatusSettling}, 1, 42_000_000, 42_00, 0),
 		sum("transfer", manual, 1, 42_00, 42_00, 0),
 		sum("tip-jar", shop, 1, 42_00, 42_00, 0),
 		sum("usdc", test, 3, 126_000_000, 126_00, 0),

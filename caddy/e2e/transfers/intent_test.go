@@ -56,9 +56,9 @@ func TestAnAuthorizationThatAnEndpointShowsPaidIsNotDead(t *testing.T) {
 	require.Empty(t, reason)
 
 	s.rpc[0].honest()
-	sighting, found, err := s.observer.Find(t.Context(), s.key(a), time.Now().Unix())
+	observation, found, err := s.observer.Find(t.Context(), s.key(a), time.Now().Unix())
 	require.NoError(t, err)
 	require.True(t, found, "two of three prove it")
-	require.Equal(t, hash.Hex(), sighting.Transaction)
-	require.True(t, sighting.Final)
+	require.Equal(t, hash.Hex(), observation.Transaction)
+	require.True(t, observation.Final)
 }

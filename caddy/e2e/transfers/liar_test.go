@@ -106,10 +106,10 @@ func TestAPaymentThatOneEndpointMakesUpDoesNotCount(t *testing.T) {
 	_, found, err := s.observer.Prove(t.Context(), s.key(a), nobody.Hex())
 	require.NoError(t, err)
 	require.False(t, found, "one endpoint proves nothing")
-	sighting, found, err := s.observer.Prove(t.Context(), s.key(a), real.Hex())
+	observation, found, err := s.observer.Prove(t.Context(), s.key(a), real.Hex())
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, ledger.StatusConfirmed, sighting.State)
+	require.Equal(t, ledger.StatusConfirmed, observation.State)
 
 	s.rpc[0].honest()
 	s.restart()

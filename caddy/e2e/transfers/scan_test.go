@@ -166,11 +166,11 @@ func TestAPaymentByProgramAndOneByWalletAreOneReceiptEach(t *testing.T) {
 			if scanFirst {
 				require.NoError(t, s.round())
 			}
-			sighting, found, err := s.observer.Prove(t.Context(), s.key(a), program.Hex())
+			observation, found, err := s.observer.Prove(t.Context(), s.key(a), program.Hex())
 			require.NoError(t, err)
 			require.True(t, found)
-			sighting.Via = "x402"
-			_, err = s.ledger.Record(t.Context(), nil, sighting)
+			observation.Via = "x402"
+			_, err = s.ledger.Record(t.Context(), nil, observation)
 			require.NoError(t, err)
 			require.NoError(t, s.round())
 			s.requireRight()
@@ -284,7 +284,7 @@ type book struct {
 
 var errRefused = errors.New("refused by the test")
 
-func (b *book) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (b *book) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Observation) ([]ledger.Receipt, error) {
 	if b.refuse {
 		return nil, errRefused
 	}

@@ -10,7 +10,7 @@ import (
 
 // Facts are the facts of a receipt at one time, as in Receipt.
 type Facts struct {
-	Standing
+	Classification
 	Asset            string
 	Amount, Refunded int64
 	USDCents         *int64
@@ -35,15 +35,15 @@ func (f Facts) valued() bool {
 // Change describes the step of a receipt from one version to the next for people.
 type Change struct {
 	Before, After Facts  // Before has no Status if the receipt is new
-	Cause         string // of the sighting
+	Cause         string // of the observation
 	ReturnKind    ReturnKind
 }
 
 // New reports whether the receipt is new.
 func (c Change) New() bool { return c.Before.Status == "" }
 
-// Words describe what changed, such as "amount from 42 USD to 43 USD" or "new".
-func (c Change) Words() string {
+// Description says what changed, such as "amount from 42 USD to 43 USD" or "new".
+func (c Change) Description() string {
 	if c.New() {
 		return "new"
 	}
@@ -117,7 +117,7 @@ func (c Change) Headline(rail string) string {
 	case c.dated():
 		return fmt.Sprintf("Corrected: %s by %s, dated %s instead of %s", paid, rail, Timestamp(a.OccurredAt), Timestamp(b.OccurredAt))
 	default:
-		return fmt.Sprintf("%s by %s: %s", paid, rail, c.Words())
+		return fmt.Sprintf("%s by %s: %s", paid, rail, c.Description())
 	}
 }
 
@@ -203,9 +203,9 @@ var causes = map[string]string{
 func (c Change) Why() string { return cmp.Or(causes[c.Cause], c.Cause) }
 
 // Told returns the words and the reason, such as "new; you entered it".
-func (c Change) Told() string {
+func (c Change) Summary() string {
 	if why := c.Why(); why != "" {
-		return c.Words() + "; " + why
+		return c.Description() + "; " + why
 	}
-	return c.Words()
+	return c.Description()
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Place is the key of a sum.
-type Place struct {
+// BalanceKey is the key of a sum.
+type BalanceKey struct {
 	Offer, Account, Rail string
 	Currency             string // such as "EUR", if it is not that of the account
-	// Standing of x402 intents without a receipt has StatusSettling or StatusClaimed and no
+	// Classification of x402 intents without a receipt has StatusSettling or StatusClaimed and no
 	// evidence level.
-	Standing
+	Classification
 }
 
 // Compare orders keys.
-func (p Place) Compare(other Place) int {
+func (p BalanceKey) Compare(other BalanceKey) int {
 	return cmp.Or(
 		strings.Compare(p.Offer, other.Offer), strings.Compare(p.Account, other.Account), strings.Compare(p.Rail, other.Rail),
 		strings.Compare(p.Currency, other.Currency), cmp.Compare(p.Status, other.Status), cmp.Compare(p.EvidenceLevel, other.EvidenceLevel),
@@ -63,17 +63,17 @@ func (s Sum) Large() bool {
 
 // Total is a sum with its key.
 type Total struct {
-	Place
+	BalanceKey
 	Sum
 }
 
 // Sums are sums, or changes of them.
-type Sums map[Place]Sum
+type Sums map[BalanceKey]Sum
 
 // Change subtracts old, adds next, and returns the sums.
 func (s Sums) Change(old, next Total) Sums {
-	s[old.Place] = s[old.Place].Plus(old.Sum, -1)
-	s[next.Place] = s[next.Place].Plus(next.Sum, 1)
+	s[old.BalanceKey] = s[old.BalanceKey].Plus(old.Sum, -1)
+	s[next.BalanceKey] = s[next.BalanceKey].Plus(next.Sum, 1)
 	return s
 }
 
@@ -92,7 +92,7 @@ type Counted struct {
 	Partial                    bool  // some values are unknown
 }
 
-// Count adds up what was received. testCounts is as for Standing.Counts.
+// Count adds up what was received. testCounts is as for Classification.Counts.
 func Count(totals []Total, testCounts bool) (c Counted) {
 	for _, t := range totals {
 		if !t.Held() {

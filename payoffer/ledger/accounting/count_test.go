@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 var (
@@ -23,11 +23,11 @@ var (
 // TestOnlyConfirmedMoneyWithProofCounts goes through every standing that there
 // is.
 func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
-	var real, test, testCounts []accounting.Standing
+	var real, test, testCounts []accounting.Classification
 	for _, status := range allStatuses {
 		for _, level := range allLevels {
 			for _, testnet := range []bool{false, true} {
-				s := accounting.Standing{Status: status, EvidenceLevel: level, Testnet: testnet}
+				s := accounting.Classification{Status: status, EvidenceLevel: level, Testnet: testnet}
 				own := s
 				own.Own = true
 				require.Equal(t, s.Counts(false), own.Counts(false), "own money is received too")
@@ -43,9 +43,9 @@ func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
 			}
 		}
 	}
-	confirmed := func(testnet bool, levels ...accounting.EvidenceLevel) (all []accounting.Standing) {
+	confirmed := func(testnet bool, levels ...accounting.EvidenceLevel) (all []accounting.Classification) {
 		for _, level := range levels {
-			all = append(all, accounting.Standing{Status: accounting.StatusConfirmed, EvidenceLevel: level, Testnet: testnet})
+			all = append(all, accounting.Classification{Status: accounting.StatusConfirmed, EvidenceLevel: level, Testnet: testnet})
 		}
 		return all
 	}
@@ -56,8 +56,8 @@ func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
 
 func total(level accounting.EvidenceLevel, cents int64, change ...func(*accounting.Total)) accounting.Total {
 	t := accounting.Total{
-		Place: accounting.Place{Standing: accounting.Standing{Status: accounting.StatusConfirmed, EvidenceLevel: level}},
-		Sum:   accounting.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
+		BalanceKey: accounting.BalanceKey{Classification: accounting.Classification{Status: accounting.StatusConfirmed, EvidenceLevel: level}},
+		Sum:        accounting.Sum{Count: 1, Amount: cents * 10_000, USDCents: cents},
 	}
 	for _, c := range change {
 		c(&t)
@@ -138,16 +138,16 @@ func TestTestMoneyAndRealMoneyNeverShareASum(t *testing.T) {
 func TestSumsFollowTheirReceipts(t *testing.T) {
 	sums := accounting.Sums{}
 	var old accounting.Receipt
-	life := sightings.CardLife()
+	life := observations.CardLife()
 	for n := range life {
-		next := sightings.Fold(life[:n+1])
+		next := observations.Fold(life[:n+1])
 		sums.Change(old.Total(), next.Total())
 		old = next
 	}
 	end := old.Total()
 	require.Equal(t, accounting.Sum{Count: 1, Amount: 42_00, Refunded: 42_00, USDCents: 42_00, RefundedCents: 42_00}, end.Sum)
 	for place, sum := range sums {
-		if place == end.Place {
+		if place == end.BalanceKey {
 			require.Equal(t, end.Sum, sum)
 		} else {
 			require.Zero(t, sum, place)
@@ -157,7 +157,7 @@ func TestSumsFollowTheirReceipts(t *testing.T) {
 }
 
 func TestOnlyWhatChangesTheBooksIsATransition(t *testing.T) {
-	old := sightings.Fold([]accounting.Sighting{sightings.Card("pi_1", accounting.StatusSeen)})
+	old := observations.Fold([]accounting.Observation{observations.Card("pi_1", accounting.StatusSeen)})
 	for want, change := range map[bool][]func(*accounting.Receipt){
 		true: {
 			func(r *accounting.Receipt) { r.Status = accounting.StatusConfirmed }, func(r *accounting.Receipt) { r.Amount++ },

@@ -9,15 +9,15 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 func TestMergeAgreesWithTheReferenceModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(42, 1))
 	for range cases.Count(t) {
-		history := sightings.RandomHistory(rng, "0xa")
+		history := observations.RandomHistory(rng, "0xa")
 		for n := range history {
-			require.Equal(t, sightings.Reference(history[:n+1]), sightings.FactsOf(sightings.Fold(history[:n+1])), "history %+v", history[:n+1])
+			require.Equal(t, observations.Reference(history[:n+1]), observations.FactsOf(observations.Fold(history[:n+1])), "history %+v", history[:n+1])
 		}
 	}
 }
@@ -25,9 +25,9 @@ func TestMergeAgreesWithTheReferenceModel(t *testing.T) {
 func TestMergeWithoutAChainIsOrderFree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(42, 2))
 	for range cases.Count(t) {
-		var history []accounting.Sighting
+		var history []accounting.Observation
 		for len(history) < 5 {
-			if s := sightings.RandomSighting(rng, "0xa"); s.EvidenceLevel != accounting.LevelChain {
+			if s := observations.RandomObservation(rng, "0xa"); s.EvidenceLevel != accounting.LevelChain {
 				if s.Stated != nil {
 					s.Stated, s.Addendum = nil, false // nobody states the value of what is not known
 				}
@@ -35,8 +35,8 @@ func TestMergeWithoutAChainIsOrderFree(t *testing.T) {
 				history = append(history, s)
 			}
 		}
-		want := sightings.Fold(history)
+		want := observations.Fold(history)
 		rng.Shuffle(len(history), func(i, j int) { history[i], history[j] = history[j], history[i] })
-		require.Equal(t, want, sightings.Fold(append(history, history[rng.IntN(5)])))
+		require.Equal(t, want, observations.Fold(append(history, history[rng.IntN(5)])))
 	}
 }

@@ -27,12 +27,12 @@ func (v *StatedValue) after(other *StatedValue) bool {
 	return v != nil && (other == nil || cmp.Or(cmp.Compare(v.At, other.At), cmp.Compare(v.USDCents, other.USDCents)) > 0)
 }
 
-// Receipt is one money movement: the merge of all sightings of it.
+// Receipt is one money movement: the merge of all observations of it.
 type Receipt struct {
 	// ID grows in the order in which receipts were first recorded.
 	ID int64
 
-	// These are as in Sighting.
+	// These are as in Observation.
 	Offer, Account, Rail    string
 	ExternalID, Transaction string
 	Via, Asset              string
@@ -70,7 +70,7 @@ func (r Receipt) Total() Total {
 	if r.Version == 0 {
 		return Total{}
 	}
-	place := Place{r.Offer, r.Account, r.Rail, r.currency(), Standing{r.Status, r.EvidenceLevel, r.Own, r.Testnet}}
+	place := BalanceKey{r.Offer, r.Account, r.Rail, r.currency(), Classification{r.Status, r.EvidenceLevel, r.Own, r.Testnet}}
 	s := NewSum(r.Amount, r.USDCents)
 	s.Refunded, s.RefundedCents = min(r.Refunded, r.Amount), r.RefundedCents
 	return Total{place, s}
@@ -85,11 +85,11 @@ func (r Receipt) currency() string {
 	return r.Asset
 }
 
-// Merge adds a sighting to a receipt, which is unknown if its version is 0, and to its
+// Merge adds a observation to a receipt, which is unknown if its version is 0, and to its
 // returns. Except for chains it is commutative, associative and idempotent, so that webhooks
-// may arrive in any order and number. Of a chain the latest sighting holds until one is
+// may arrive in any order and number. Of a chain the latest observation holds until one is
 // final.
-func Merge(old Receipt, known Words, s Sighting) (Receipt, Words) {
+func Merge(old Receipt, known ReturnRecords, s Observation) (Receipt, ReturnRecords) {
 	told := known.join(s)
 	if s.Addendum && old.Version == 0 {
 		return old, told
@@ -108,8 +108,8 @@ func Merge(old Receipt, known Words, s Sighting) (Receipt, Words) {
 	return next, told
 }
 
-// add merges the payment of a sighting, without its returns.
-func (r *Receipt) add(s Sighting) {
+// add merges the payment of a observation, without its returns.
+func (r *Receipt) add(s Observation) {
 	if r.Version == 0 {
 		r.Offer, r.Account, r.Rail, r.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
 	}
@@ -133,7 +133,7 @@ func (r *Receipt) add(s Sighting) {
 	}
 }
 
-func (r *Receipt) replace(s Sighting) {
+func (r *Receipt) replace(s Observation) {
 	r.State, r.Final = s.State, s.Final
 	r.EvidenceLevel, r.Evidence = s.EvidenceLevel, s.Evidence
 	r.Transaction, r.Asset, r.Amount = s.Transaction, s.Asset, s.Amount
@@ -141,9 +141,9 @@ func (r *Receipt) replace(s Sighting) {
 	r.Payer, r.OccurredAt, r.Revision = s.Payer, s.OccurredAt, s.Revision
 }
 
-// follow merges the next sighting of a chain. The first known value of a confirmed amount
+// follow merges the next observation of a chain. The first known value of a confirmed amount
 // stays, and one that becomes known later is added even to a final receipt.
-func (r *Receipt) follow(s Sighting) {
+func (r *Receipt) follow(s Observation) {
 	value, basis, same := r.USDCents, r.ValueBasis, r.Asset == s.Asset && r.Amount == s.Amount
 	fixed := same && value != nil && r.State == StatusConfirmed
 	switch {
@@ -157,14 +157,14 @@ func (r *Receipt) follow(s Sighting) {
 	}
 }
 
-// The order of otherwise equal sightings: a paid payment stays paid.
+// The order of otherwise equal observations: a paid payment stays paid.
 var (
 	stateRank = map[Status]int{StatusDropped: 1, StatusConfirmed: 2}
 	levelRank = map[EvidenceLevel]int{LevelProvider: 1}
 )
 
-// join merges a sighting of equal trust: the result is the least upper bound of both.
-func (r *Receipt) join(s Sighting) {
+// join merges a observation of equal trust: the result is the least upper bound of both.
+func (r *Receipt) join(s Observation) {
 	if cmp.Or(
 		cmp.Compare(stateRank[s.State], stateRank[r.State]),
 		cmp.Compare(levelRank[s.EvidenceLevel], levelRank[r.EvidenceLevel]),
@@ -186,7 +186,7 @@ func (r *Receipt) join(s Sighting) {
 }
 
 // derive computes the refund, its value and the status.
-func (r *Receipt) derive(told Words) {
+func (r *Receipt) derive(told ReturnRecords) {
 	if r.USDCents == nil && r.Stated != nil {
 		r.USDCents, r.ValueBasis = &r.Stated.USDCents, BasisStated
 	}

@@ -41,8 +41,8 @@ func (r Return) Foreign(asset string) bool {
 	return r.Kind != ReturnReversal && r.Currency != "" && r.Currency != asset
 }
 
-// ToldRefunded returns the sum of the reported refunds, which may exceed the payment.
-func ToldRefunded(words []Return, asset string) (atomic int64) {
+// ReportedRefunds returns the sum of the reported refunds, which may exceed the payment.
+func ReportedRefunds(words []Return, asset string) (atomic int64) {
 	var total int64
 	for _, r := range words {
 		switch {
@@ -89,15 +89,15 @@ func (r Return) compare(other Return) int {
 		cmp.Compare(r.Amount, other.Amount), strings.Compare(string(r.Kind), string(other.Kind)), strings.Compare(r.Currency, other.Currency))
 }
 
-// Words are the latest reports of the returns of one payment, by ID.
-type Words map[string]Return
+// ReturnRecords are the latest reports of the returns of one payment, by ID.
+type ReturnRecords map[string]Return
 
-// join returns the latest reports after a sighting. It does not change w.
-func (w Words) join(s Sighting) Words {
+// join returns the latest reports after a observation. It does not change w.
+func (w ReturnRecords) join(s Observation) ReturnRecords {
 	if len(s.Returns) == 0 {
 		return w
 	}
-	next := make(Words, len(w)+len(s.Returns))
+	next := make(ReturnRecords, len(w)+len(s.Returns))
 	maps.Copy(next, w)
 	for _, r := range s.Returns {
 		if known, found := next[r.ID]; !found || r.compare(known) > 0 {
@@ -108,7 +108,7 @@ func (w Words) join(s Sighting) Words {
 }
 
 // total returns the refunded and the disputed amount in atomic units.
-func (w Words) total(asset string) (refunded, reversed int64) {
+func (w ReturnRecords) total(asset string) (refunded, reversed int64) {
 	var kept int64
 	var stated Return
 	for _, told := range w {
@@ -136,7 +136,7 @@ func (w Words) total(asset string) (refunded, reversed int64) {
 }
 
 // captured returns when the payment was captured, in Unix seconds, or 0.
-func (w Words) captured() (at int64) {
+func (w ReturnRecords) captured() (at int64) {
 	for _, told := range w {
 		if told.Kind == ReturnCapture {
 			at = max(at, told.At)

@@ -46,10 +46,10 @@ type reading struct {
 	tip          tip
 	stale        bool
 	next         position
-	depths       map[string]int64           // of transactions
-	own          map[string]bool            // spends the operator's money
-	decided      map[string]bool            // enough hosts agree
-	observations map[string]ledger.Sighting // by external id
+	depths       map[string]int64              // of transactions
+	own          map[string]bool               // spends the operator's money
+	decided      map[string]bool               // enough hosts agree
+	observations map[string]ledger.Observation // by external id
 	// open are the undecided transactions.
 	open []transaction
 }
@@ -109,7 +109,7 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error) {
 	r := &reading{
 		plan: p, next: p.position, depths: make(map[string]int64), own: make(map[string]bool),
-		decided: make(map[string]bool), observations: make(map[string]ledger.Sighting),
+		decided: make(map[string]bool), observations: make(map[string]ledger.Observation),
 	}
 	newest, enough := v.tip()
 	r.tip, r.stale = newest, enough && o.config.Now().Unix()-newest.time > int64(staleAfter/time.Second)
@@ -197,7 +197,7 @@ func (o *Observer) apply(ctx context.Context, r *reading, id string, d decision)
 }
 
 // restated returns the new state of a receipt whose transaction is not shown.
-func restated(row ledger.Receipt, d decision, final int64) *ledger.Sighting {
+func restated(row ledger.Receipt, d decision, final int64) *ledger.Observation {
 	s := observe.Restated(row, d.state, d.cause)
 	if d.state == ledger.StatusDropped {
 		s.Final = d.replaced > 0 && d.replaced <= final
@@ -228,7 +228,7 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 			cursor = o.cursor(r.next)
 		}
 	}
-	inOrder := slices.SortedFunc(maps.Values(r.observations), func(a, b ledger.Sighting) int { // as the money moved
+	inOrder := slices.SortedFunc(maps.Values(r.observations), func(a, b ledger.Observation) int { // as the money moved
 		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
 	for part := range slices.Chunk(inOrder, recordAtOnce) {
@@ -254,7 +254,7 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 // last.
 const recordAtOnce = 200
 
-func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Sighting) error {
+func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Observation) error {
 	refused, err := observe.Record(ctx, o.config.Ledger, cursor, observations...)
 	for _, s := range refused {
 		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)

@@ -81,14 +81,14 @@ func (o *Observer) row(ctx context.Context, r *reading, name outpoint, s status)
 	return row, recorded, nil
 }
 
-func (o *Observer) observation(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, paid part, row ledger.Receipt) (ledger.Sighting, error) {
+func (o *Observer) observation(ctx context.Context, r *reading, tx transaction, w watched, name outpoint, paid part, row ledger.Receipt) (ledger.Observation, error) {
 	depth := r.depths[tx.ID]
 	before := evidenceOf(row)
 	proof := evidence{Address: w.address, Inputs: make([]string, 0, maxInputs), First: before.First, MicroUSD: before.MicroUSD}
 	for _, in := range tx.Inputs[:min(len(tx.Inputs), maxInputs)] {
 		proof.Inputs = append(proof.Inputs, in.String())
 	}
-	s := ledger.Sighting{
+	s := ledger.Observation{
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Rail: o.config.Rail.Name(),
 		ExternalID: name.String(), Transaction: tx.ID, Asset: asset, Amount: paid.satoshis,
 		State: ledger.StatusSeen, EvidenceLevel: ledger.LevelChain,
@@ -123,7 +123,7 @@ func (o *Observer) observation(ctx context.Context, r *reading, tx transaction, 
 	var err error
 	counts := depth >= int64(o.config.Confirmations)
 	if s.USDCents, s.ValueBasis, err = o.value(ctx, row, paid, proof, s.OccurredAt, counts); err != nil {
-		return ledger.Sighting{}, err
+		return ledger.Observation{}, err
 	}
 	if counts {
 		s.State, s.Final = ledger.StatusConfirmed, depth >= o.final()

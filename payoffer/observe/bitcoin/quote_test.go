@@ -158,7 +158,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	chain.mine()
 	b.round(o)
 	row := b.row("p")
-	_, err := b.db.Record(t.Context(), nil, ledger.Sighting{
+	_, err := b.db.Record(t.Context(), nil, ledger.Observation{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Addendum: true,
 		EvidenceLevel: ledger.LevelManual, Stated: &ledger.StatedValue{USDCents: 9_500, At: b.clock.Now().Unix()}, Cause: "stated",
 	})

@@ -80,24 +80,24 @@ func malformed(detail string) error { return &unusableError{observe.Malformed, d
 
 // event reads a snapshot event of Stripe's API v1. The members that are read are the same in all API versions. The error
 // is an *unusableError.
-func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	e := parseFields(body)
 	if e.err == nil && e.optional("object") != "event" {
-		return ledger.Sighting{}, malformed("this is not a snapshot event; let the webhook endpoint send snapshot events, not thin ones")
+		return ledger.Observation{}, malformed("this is not a snapshot event; let the webhook endpoint send snapshot events, not thin ones")
 	}
 	kind, id, live, at := e.text("type"), e.id("id", "evt_"), e.flag("livemode"), e.time("created", s.now)
 	if e.err != nil {
-		return ledger.Sighting{}, malformed("the event cannot be read: " + e.err.Error())
+		return ledger.Observation{}, malformed("the event cannot be read: " + e.err.Error())
 	}
 	if !slices.Contains(eventTypes, kind) {
-		return ledger.Sighting{}, ignored("events of this type do not report a payment; the endpoint need not send them")
+		return ledger.Observation{}, ignored("events of this type do not report a payment; the endpoint need not send them")
 	}
 	if live == s.test {
-		return ledger.Sighting{}, ignored("the event is of the other mode, live or test")
+		return ledger.Observation{}, ignored("the event is of the other mode, live or test")
 	}
 	object := e.object("data").object("object")
 	if object.err != nil {
-		return ledger.Sighting{}, malformed("the event has no object")
+		return ledger.Observation{}, malformed("the event has no object")
 	}
 	switch kind {
 	case sessionCompleted, sessionSucceeded, sessionFailed:
@@ -122,29 +122,29 @@ type evidence struct {
 // session reads a checkout session. payment_status alone says whether the money came, and failed that it will not. The
 // payment is dated by at and not by when the checkout was opened, because a bank debit takes days. event is the event's
 // id, or empty.
-func (s scope) session(f *fields, failed bool, at int64, event string, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) session(f *fields, failed bool, at int64, event string, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	mode, link := f.optional("mode"), f.optional("payment_link")
 	if f.err == nil && (mode != "payment" || link != s.link) {
-		return ledger.Sighting{}, ignored("the checkout is not of the configured payment link")
+		return ledger.Observation{}, ignored("the checkout is not of the configured payment link")
 	}
 	id, intent := f.id("id", "cs_"), f.optionalID("payment_intent", "pi_")
 	status, paid := f.text("status"), f.text("payment_status")
 	amount, currency := f.amount("amount_total"), f.required("currency", f.currency())
 	switch {
 	case f.err != nil:
-		return ledger.Sighting{}, malformed("the checkout session cannot be read: " + f.err.Error())
+		return ledger.Observation{}, malformed("the checkout session cannot be read: " + f.err.Error())
 	case at < s.origin:
-		return ledger.Sighting{}, ignored("it happened before this offer was first observed")
+		return ledger.Observation{}, ignored("it happened before this offer was first observed")
 	case amount == 0 || paid == "no_payment_required":
-		return ledger.Sighting{}, ignored("the checkout was free of charge")
+		return ledger.Observation{}, ignored("the checkout was free of charge")
 	case paid != "paid" && paid != "unpaid":
-		return ledger.Sighting{}, malformed("the checkout session has an unknown payment_status")
+		return ledger.Observation{}, malformed("the checkout session has an unknown payment_status")
 	case intent == "" && paid == "paid":
-		return ledger.Sighting{}, malformed("the checkout session is paid and names no payment_intent")
+		return ledger.Observation{}, malformed("the checkout session is paid and names no payment_intent")
 	case intent == "" || !failed && status != "complete":
-		return ledger.Sighting{}, ignored("no payment was made in the checkout")
+		return ledger.Observation{}, ignored("no payment was made in the checkout")
 	}
-	observation := ledger.Sighting{
+	observation := ledger.Observation{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
 		Asset: currency, Amount: amount, State: ledger.StatusSeen,
 		EvidenceLevel: from, Evidence: observe.Evidence(evidence{id, event}), Testnet: s.test,

@@ -27,7 +27,7 @@ func TestAPaidCheckoutIsConfirmed(t *testing.T) {
 	s, err := testScope().event([]byte(paidEvent), fromWebhook)
 	require.NoError(t, err)
 	cents := int64(4200)
-	require.Equal(t, ledger.Sighting{
+	require.Equal(t, ledger.Observation{
 		Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Via: "link", Asset: "USD", Amount: 4200,
 		USDCents: &cents, ValueBasis: ledger.BasisFace, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
 		Evidence: json.RawMessage(`{"session":"cs_1","event":"evt_1"}`), OccurredAt: testStart + 9, Cause: "webhook",
@@ -38,7 +38,7 @@ func TestCheckoutEvents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		replace []string
-		state   ledger.Status // of a sighting
+		state   ledger.Status // of a observation
 		verdict observe.Verdict
 	}{
 		"delayed method":           {[]string{`"paid"`, `"unpaid"`}, ledger.StatusSeen, ""},
@@ -193,7 +193,7 @@ func TestRefundAndDisputeEvents(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, ledger.Sighting{
+			require.Equal(t, ledger.Observation{
 				Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Addendum: true,
 				Returns: []word{*test.want}, EvidenceLevel: ledger.LevelSigned, Cause: "webhook",
 			}, s)
@@ -284,7 +284,7 @@ func eventOf(kind string, at int64, object string) []byte {
 	return fmt.Appendf(nil, `{"id":"evt_9","object":"event","type":%q,"created":%d,"livemode":true,"data":{"object":%s}}`, kind, at, object)
 }
 
-// FuzzEvent looks for an event that makes a sighting which no ledger should
+// FuzzEvent looks for an event that makes a observation which no ledger should
 // get, or whose refusal repeats what it was given.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(paidEvent))

@@ -14,22 +14,22 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/sightings"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
-// batch is how many sightings a test commits at once: few enough for the time
+// batch is how many observations a test commits at once: few enough for the time
 // that the ledger gives a transaction, also under the race detector.
 const batch = 250
 
-// recorder commits sightings in batches.
+// recorder commits observations in batches.
 type recorder struct {
 	t    testing.TB
 	db   *ledger.Ledger
-	held []ledger.Sighting
+	held []ledger.Observation
 }
 
 // take commits a life as that of the payment intent.
-func (r *recorder) take(life []ledger.Sighting, intent string) {
+func (r *recorder) take(life []ledger.Observation, intent string) {
 	for _, s := range life {
 		s.ExternalID = intent
 		if r.held = append(r.held, s); len(r.held) >= batch {
@@ -46,7 +46,7 @@ func (r *recorder) flush() {
 }
 
 // read is what the observer makes of events as webhooks bring them.
-func read(t testing.TB, events [][]byte) (life []ledger.Sighting) {
+func read(t testing.TB, events [][]byte) (life []ledger.Observation) {
 	t.Helper()
 	for _, body := range events {
 		s, err := testScope().event(body, fromWebhook)
@@ -83,7 +83,7 @@ func TestRandomHistoriesAgreeWithAModel(t *testing.T) {
 		}
 		rng.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 		life := read(t, events)
-		end := sightings.Fold(life)
+		end := observations.Fold(life)
 		require.Equal(t, want, outcome{end.Status, end.Amount, end.Refunded}, "%+v", life)
 		seen[want.Status]++
 		if n%20 == 0 {

@@ -103,7 +103,7 @@ func (o *Observer) readEvents(ctx context.Context, money scope, from int64) (at 
 		if at == 0 {
 			at = sent
 		}
-		_, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Sighting, error) {
+		_, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Observation, error) {
 			return money.at(sent).event(item, fromAPI)
 		})
 		return err
@@ -120,7 +120,7 @@ func (o *Observer) readPayments(ctx context.Context, money scope) error {
 		"created[gte]": {strconv.FormatInt(max(0, money.origin-maxDelay), 10)},
 	}
 	return o.provider.each(ctx, "/v1/checkout/sessions", query, func(items []json.RawMessage, sent int64) error {
-		paid, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Sighting, error) {
+		paid, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Observation, error) {
 			return o.readSession(ctx, money.at(sent), item)
 		})
 		if err != nil {
@@ -136,10 +136,10 @@ func (o *Observer) readPayments(ctx context.Context, money scope) error {
 }
 
 // readSession reads a listed checkout session and its payment intent: whether the money came or can still come, and when.
-func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMessage) (ledger.Sighting, error) {
+func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMessage) (ledger.Observation, error) {
 	f := parseFields(item)
 	if live := f.flag("livemode"); f.err == nil && live == money.test {
-		return ledger.Sighting{}, ignored("the checkout is of the other mode, live or test")
+		return ledger.Observation{}, ignored("the checkout is of the other mode, live or test")
 	}
 	created := f.time("created", money.now)
 	s, err := money.session(f, false, max(created, money.origin), "", fromAPI)
@@ -148,7 +148,7 @@ func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMe
 	}
 	body, now, err := o.provider.get(ctx, "/v1/payment_intents/"+s.ExternalID, url.Values{"expand[]": {"latest_charge"}})
 	if err != nil {
-		return ledger.Sighting{}, err
+		return ledger.Observation{}, err
 	}
 	intent := parseFields(body)
 	status := intent.text("status")
@@ -161,7 +161,7 @@ func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMe
 		}
 	}
 	if intent.err != nil || charge.err != nil && len(charge.members) > 0 {
-		return ledger.Sighting{}, o.provider.fail(observe.ErrBadAnswer)
+		return ledger.Observation{}, o.provider.fail(observe.ErrBadAnswer)
 	}
 	switch {
 	case status == "succeeded":
@@ -172,7 +172,7 @@ func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMe
 		s.State = ledger.StatusDropped
 	}
 	if at < money.origin {
-		return ledger.Sighting{}, ignored("it happened before this offer was first observed")
+		return ledger.Observation{}, ignored("it happened before this offer was first observed")
 	}
 	s.OccurredAt, s.Cause = at, money.cause(fromAPI, at)
 	return s, nil
@@ -180,12 +180,12 @@ func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMe
 
 // readReturns records the refunds and disputes of one payment.
 func (o *Observer) readReturns(ctx context.Context, money scope, intent string) error {
-	for path, read := range map[string]func(scope, *fields, ledger.EvidenceLevel) (ledger.Sighting, error){
+	for path, read := range map[string]func(scope, *fields, ledger.EvidenceLevel) (ledger.Observation, error){
 		"/v1/refunds":  scope.refund,
 		"/v1/disputes": scope.dispute,
 	} {
 		err := o.provider.each(ctx, path, url.Values{"payment_intent": {intent}}, func(items []json.RawMessage, sent int64) error {
-			_, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Sighting, error) {
+			_, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Observation, error) {
 				return read(money.at(sent), parseFields(item), fromAPI)
 			})
 			return err
@@ -198,8 +198,8 @@ func (o *Observer) readReturns(ctx context.Context, money scope, intent string) 
 }
 
 // record commits the usable items and returns their observations.
-func (o *Observer) record(ctx context.Context, items []json.RawMessage, read func(json.RawMessage) (ledger.Sighting, error)) ([]ledger.Sighting, error) {
-	var observations []ledger.Sighting
+func (o *Observer) record(ctx context.Context, items []json.RawMessage, read func(json.RawMessage) (ledger.Observation, error)) ([]ledger.Observation, error) {
+	var observations []ledger.Observation
 	unreadable := 0
 	for _, item := range items {
 		s, err := read(item)

@@ -22,23 +22,23 @@ const (
 
 // addendum returns the refund or dispute records of a payment, read from f; kind names f's kind. f does not name the
 // payment link: the ledger keeps the records until the payment is known to be this offer's.
-func (s scope) addendum(f *fields, kind, intent string, from ledger.EvidenceLevel, records ...ledger.Return) (ledger.Sighting, error) {
+func (s scope) addendum(f *fields, kind, intent string, from ledger.EvidenceLevel, records ...ledger.Return) (ledger.Observation, error) {
 	switch {
 	case f.err != nil:
-		return ledger.Sighting{}, malformed("the " + kind + " cannot be read: " + f.err.Error())
+		return ledger.Observation{}, malformed("the " + kind + " cannot be read: " + f.err.Error())
 	case intent == "": // payments through a link have a payment intent
-		return ledger.Sighting{}, ignored("its payment was not made through a checkout")
+		return ledger.Observation{}, ignored("its payment was not made through a checkout")
 	case len(records) == 0:
-		return ledger.Sighting{}, ignored("the " + kind + " has moved no money")
+		return ledger.Observation{}, ignored("the " + kind + " has moved no money")
 	}
-	return ledger.Sighting{
+	return ledger.Observation{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Addendum: true,
 		Returns: records, EvidenceLevel: from, Cause: s.cause(from, records[0].At),
 	}, nil
 }
 
 // refund reads a refund. The money is gone when the refund has succeeded.
-func (s scope) refund(f *fields, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) refund(f *fields, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
 	amount, currency, created := f.amount("amount"), f.currency(), f.time("created", s.now)
 	rank, known := refundRanks[status]
@@ -52,7 +52,7 @@ func (s scope) refund(f *fields, from ledger.EvidenceLevel) (ledger.Sighting, er
 
 // refundTotal reads how much of a charge was refunded at a time. The release of an authorization is reported as a
 // refund too, but that money never came.
-func (s scope) refundTotal(f *fields, at int64, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) refundTotal(f *fields, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	id, intent, amount := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.amount("amount_refunded")
 	currency := f.currency()
 	if string(f.members["captured"]) == "false" {
@@ -64,7 +64,7 @@ func (s scope) refundTotal(f *fields, at int64, from ledger.EvidenceLevel) (ledg
 }
 
 // capture reads a charge that was captured after it had only been authorized.
-func (s scope) capture(f *fields, at int64, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) capture(f *fields, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	intent := f.optionalID("payment_intent", "pi_")
 	records := append(uncaptured(f, at), ledger.Return{ID: "capture", Kind: ledger.ReturnCapture, At: at})
 	return s.addendum(f, "charge", intent, from, records...)
@@ -136,7 +136,7 @@ func (d dispute) record(won bool, at int64) ledger.Return {
 }
 
 // disputeEvent reads an event of a dispute. Only withdrawn money counts.
-func (s scope) disputeEvent(f *fields, kind string, at int64, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) disputeEvent(f *fields, kind string, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	if _, present := f.members["balance_transactions"]; !present {
 		f.members["balance_transactions"] = []byte("[]")
 	}
@@ -149,7 +149,7 @@ func (s scope) disputeEvent(f *fields, kind string, at int64, from ledger.Eviden
 }
 
 // dispute reads the current state of a dispute.
-func (s scope) dispute(f *fields, from ledger.EvidenceLevel) (ledger.Sighting, error) {
+func (s scope) dispute(f *fields, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	d := s.readDispute(f)
 	if !d.withdrawn && !d.reinstated && d.status != "lost" {
 		return s.addendum(f, "dispute", d.intent, from)

@@ -211,12 +211,12 @@ func TestAnObservationThatTheLedgerRejectsIsNotSentAgain(t *testing.T) {
 	require.Equal(t, observe.Malformed, r.deliver(t, []byte(paidEvent)))
 }
 
-// refusing is a ledger that refuses every sighting for good.
+// refusing is a ledger that refuses every observation for good.
 type refusing struct{ observe.Ledger }
 
-func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Observation) ([]ledger.Receipt, error) {
 	if len(s) > 0 {
-		return nil, errors.Join(ledger.ErrSighting)
+		return nil, errors.Join(ledger.ErrObservation)
 	}
 	return nil, nil
 }

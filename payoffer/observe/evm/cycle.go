@@ -219,7 +219,7 @@ func (e *Observer) applyOutcome(o outcome) {
 }
 
 // record commits observations and the cursor. What the ledger rejects is missing in the sums.
-func (p *cycle) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Sighting) error {
+func (p *cycle) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Observation) error {
 	if cursor != nil {
 		cursor.Upon = &p.storedPosition
 	}

@@ -49,7 +49,7 @@ func (p *cycle) followRows(ctx context.Context) error {
 		reach[transaction] = max(reach[transaction], evidenceOf(row).Block)
 	}
 	p.loadTallies(ctx, reach)
-	var observations []ledger.Sighting
+	var observations []ledger.Observation
 	lost := false
 	for _, row := range rows {
 		s := p.decideAgain(row)
@@ -87,7 +87,7 @@ func (p *cycle) loadTallies(ctx context.Context, reach map[common.Hash]uint64) {
 	}
 }
 
-func (p *cycle) decideAgain(row ledger.Receipt) *ledger.Sighting {
+func (p *cycle) decideAgain(row ledger.Receipt) *ledger.Observation {
 	transaction := common.HexToHash(row.Transaction)
 	t := p.tallies[transaction]
 	s := p.decide(&row, row.ExternalID, transaction, ordinalOf(row))
@@ -111,7 +111,7 @@ func ordinalOf(row ledger.Receipt) int {
 	return ordinal
 }
 
-func unchanged(row ledger.Receipt, s ledger.Sighting) bool {
+func unchanged(row ledger.Receipt, s ledger.Observation) bool {
 	return row.State == s.State && row.Final == s.Final && row.Amount == s.Amount && row.Payer == s.Payer &&
 		(s.Nonce == "" || row.Nonce == s.Nonce) && (row.Own || !s.Own) && bytes.Equal(row.Evidence, s.Evidence)
 }

@@ -81,11 +81,11 @@ func (c *Chain) warnWithoutFinality(v *view) {
 // What other instances have read is not read again.
 func (w *idleCycle) recall(ctx context.Context) error {
 	common, prefix := w.common()
-	rows, err := w.config.Ledger.Standings(ctx, prefix, common.position)
+	rows, err := w.config.Ledger.AccountStates(ctx, prefix, common.position)
 	if err != nil {
 		return observe.ErrNoLedger
 	}
-	others := make(map[string]ledger.Standing)
+	others := make(map[string]ledger.AccountState)
 	for _, row := range rows {
 		others[row.Account] = row
 	}
@@ -126,7 +126,7 @@ func (w *idleCycle) common() (most idleState, prefix string) {
 }
 
 // advanceTo moves to the ledger's cursor; false if that is not further.
-func (at *idleState) advanceTo(s ledger.Standing) bool {
+func (at *idleState) advanceTo(s ledger.AccountState) bool {
 	if s.Position == at.position {
 		return true
 	}

@@ -44,7 +44,7 @@ func (e *Observer) decisionView(ctx context.Context) (*view, error) {
 
 // Prove reads a transaction and returns the authorization's Transfer in it. found is false if it is not on the chain,
 // failed or has no such Transfer, or if too few endpoints show it.
-func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Sighting, found bool, err error) {
+func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction string) (s ledger.Observation, found bool, err error) {
 	v, err := e.decisionView(ctx)
 	if err == nil {
 		s, found, err = e.proveIn(ctx, v, key, common.HexToHash(transaction))
@@ -53,18 +53,18 @@ func (e *Observer) Prove(ctx context.Context, key ledger.IntentKey, transaction 
 	return s, found, err
 }
 
-func (e *Observer) proveIn(ctx context.Context, v *view, key ledger.IntentKey, transaction common.Hash) (ledger.Sighting, bool, error) {
+func (e *Observer) proveIn(ctx context.Context, v *view, key ledger.IntentKey, transaction common.Hash) (ledger.Observation, bool, error) {
 	t := v.tally(ctx, transaction, 0, func(r *receipt) []movement { return e.used(r, key) })
 	for _, c := range t.candidates {
 		if c.votes >= v.need {
 			return *e.observation(transaction, c, v.stateOf(c), v.final), true, nil
 		}
 	}
-	return ledger.Sighting{}, false, t.failed
+	return ledger.Observation{}, false, t.failed
 }
 
 // Find searches the Transfer of an authorization in every block since a time, newest first.
-func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Sighting, found bool, err error) {
+func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Observation, found bool, err error) {
 	v, err := e.decisionView(ctx)
 	if err == nil {
 		s, found, err = e.findIn(ctx, v, key, since)
@@ -73,7 +73,7 @@ func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) 
 	return s, found, err
 }
 
-func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, since int64) (ledger.Sighting, bool, error) {
+func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, since int64) (ledger.Observation, bool, error) {
 	hashes, errs := each(v.readers, func(r *reader) (hash common.Hash, err error) {
 		logs, err := e.search(ctx, r, key, topicUsed, since)
 		if len(logs) > 0 {
@@ -97,9 +97,9 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 		}
 	}
 	if searched < v.need {
-		return ledger.Sighting{}, false, cmp.Or(errs...)
+		return ledger.Observation{}, false, cmp.Or(errs...)
 	}
-	return ledger.Sighting{}, false, nil
+	return ledger.Observation{}, false, nil
 }
 
 // search queries one event of an authorization, back to a time.

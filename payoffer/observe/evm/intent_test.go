@@ -11,8 +11,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// requireProof requires that Prove and Find answer alike: by a sighting of the transaction, or that there is none.
-func (s *till) requireProof(key ledger.IntentKey, tx *transaction, found bool) (proof ledger.Sighting) {
+// requireProof requires that Prove and Find answer alike: by a observation of the transaction, or that there is none.
+func (s *till) requireProof(key ledger.IntentKey, tx *transaction, found bool) (proof ledger.Observation) {
 	s.Helper()
 	proof, proven, err := s.Prove(s.Context(), key, tx.hash.Hex())
 	require.NoError(s, err)

@@ -72,7 +72,7 @@ type Config struct {
 type Ledger interface {
 	observe.Ledger
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
-	Standings(ctx context.Context, prefix, position string) ([]ledger.Standing, error)
+	AccountStates(ctx context.Context, prefix, position string) ([]ledger.AccountState, error)
 	MoveCursors(ctx context.Context, to ledger.Cursor, accounts ...string) error
 }
 

@@ -85,7 +85,7 @@ func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
 // decide decides on a movement of a transaction; row is its receipt, nil for a new one. A nil result keeps the row,
 // and p.decided says whether it is certain. Enough endpoints confirm, and as many deny. In between the movement is
 // seen, but not counted. A confirmed one stays while no endpoint contradicts and one shows it.
-func (p *cycle) decide(row *ledger.Receipt, id string, transaction common.Hash, ordinal int) (s *ledger.Sighting) {
+func (p *cycle) decide(row *ledger.Receipt, id string, transaction common.Hash, ordinal int) (s *ledger.Observation) {
 	v, t := p.view, p.tallies[transaction]
 	best, denied, contested := t.of(ordinal)
 	if contested {

@@ -105,7 +105,7 @@ func (p *cycle) step(ctx context.Context, low, high uint64, complete bool) (thro
 
 // discovery is what was found in a range.
 type discovery struct {
-	observations []ledger.Sighting
+	observations []ledger.Observation
 	// through is the block up to which the range was read, and sure the one up to which everything is decided.
 	through, sure uint64
 }
@@ -136,7 +136,7 @@ func (p *cycle) findPayments(ctx context.Context, low, high uint64) (discovery, 
 }
 
 // decideNew decides on the movements of a transaction without receipts; sure says that all are decided.
-func (p *cycle) decideNew(transaction common.Hash) (observations []ledger.Sighting, sure bool) {
+func (p *cycle) decideNew(transaction common.Hash) (observations []ledger.Observation, sure bool) {
 	t := p.tallies[transaction]
 	p.view.addProblem(t.failed)
 	sure = len(t.candidates) > 0

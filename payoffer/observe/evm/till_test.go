@@ -300,19 +300,19 @@ func (b *fakeLedger) Account(ctx context.Context, offer, account string) (ledger
 	return stored, err
 }
 
-func (b *fakeLedger) Record(ctx context.Context, cursor *ledger.Cursor, sightings ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (b *fakeLedger) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error) {
 	if err := b.fails("Record"); err != nil {
 		return nil, err
 	}
-	for _, s := range sightings {
+	for _, s := range observations {
 		if b.refused[s.ExternalID] {
-			return nil, ledger.ErrSighting
+			return nil, ledger.ErrObservation
 		}
 	}
 	b.mu.Lock()
-	b.recorded += len(sightings)
+	b.recorded += len(observations)
 	b.mu.Unlock()
-	return b.Ledger.Record(ctx, cursor, sightings...)
+	return b.Ledger.Record(ctx, cursor, observations...)
 }
 
 var _ Ledger = (*fakeLedger)(nil)

@@ -119,7 +119,7 @@ func (e *Observer) externalID(transaction common.Hash, ordinal int) string {
 
 // observation is final if it is confirmed in a block up to the final one. Money that the account sends to itself is
 // not a payment.
-func (e *Observer) observation(transaction common.Hash, c candidate, state ledger.Status, final uint64) *ledger.Sighting {
+func (e *Observer) observation(transaction common.Hash, c candidate, state ledger.Status, final uint64) *ledger.Observation {
 	number := uint64(c.block.Number)
 	cents := c.amount / atomicPerCent
 	payer := strings.ToLower(c.other.Hex())
@@ -127,7 +127,7 @@ func (e *Observer) observation(transaction common.Hash, c candidate, state ledge
 	if c.other == e.payTo {
 		own, state = true, ledger.StatusMoved
 	}
-	return &ledger.Sighting{
+	return &ledger.Observation{
 		Offer: e.config.OfferID, Account: e.account, Rail: e.config.USDC.Name(),
 		ExternalID:  e.externalID(transaction, c.ordinal),
 		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()),

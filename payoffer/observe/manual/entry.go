@@ -155,7 +155,7 @@ func (e Entry) IsDated(stored ledger.Receipt) bool {
 }
 
 // Entered is money that arrived. stored is the receipt if the entry was reversed before: the new entry replaces it.
-func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Sighting {
+func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Observation {
 	s := e.observation(stored, "entered")
 	amount, occurred := int64(e.USD), now.Unix()
 	if !e.OccurredAt.IsZero() {
@@ -177,23 +177,23 @@ func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Sighting {
 const CauseRestored = "restored_by_operator"
 
 // Reversed takes a receipt out of the totals, and Restored undoes that.
-func (e Entry) Reversed(stored ledger.Receipt, now time.Time) ledger.Sighting {
+func (e Entry) Reversed(stored ledger.Receipt, now time.Time) ledger.Observation {
 	return e.addendum(stored, "reversed_by_operator", reversal(stored, true, now))
 }
 
 // Restored undoes Reversed.
-func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Sighting {
+func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Observation {
 	return e.addendum(stored, CauseRestored, reversal(stored, false, now))
 }
 
-func (e Entry) observation(stored ledger.Receipt, cause string) ledger.Sighting {
-	return ledger.Sighting{
+func (e Entry) observation(stored ledger.Receipt, cause string) ledger.Observation {
+	return ledger.Observation{
 		Offer: stored.Offer, Account: stored.Account, Rail: stored.Rail, ExternalID: stored.ExternalID,
 		EvidenceLevel: ledger.LevelManual, Cause: cause, Note: e.Reason, Upon: &stored.Version,
 	}
 }
 
-func (e Entry) addendum(stored ledger.Receipt, cause string, returns ...ledger.Return) ledger.Sighting {
+func (e Entry) addendum(stored ledger.Receipt, cause string, returns ...ledger.Return) ledger.Observation {
 	s := e.observation(stored, cause)
 	s.Addendum, s.Returns = true, returns
 	return s

@@ -49,7 +49,7 @@ type flakyLedger struct {
 
 var errDisk = errors.New("database or disk is full")
 
-func (f *flakyLedger) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Sighting) ([]ledger.Receipt, error) {
+func (f *flakyLedger) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Observation) ([]ledger.Receipt, error) {
 	if f.broken {
 		return nil, errDisk
 	}

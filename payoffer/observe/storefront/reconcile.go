@@ -126,7 +126,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []js
 	if o.cfg.ClockOffset != nil {
 		now = now.Add(-o.cfg.ClockOffset())
 	}
-	var observations []ledger.Sighting
+	var observations []ledger.Observation
 	unusable := 0
 	for _, raw := range sales {
 		s, ok := readSale(raw, now)

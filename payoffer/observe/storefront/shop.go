@@ -138,7 +138,7 @@ type evidence struct {
 
 // observation returns what the ledger records of a listed sale, and whether anything changed. Refunds and disputes are
 // dated by when they were read, so that the latest reading wins: a refund can fail, and a dispute can be won.
-func (o *Observer) observation(ctx context.Context, s sale) (observation ledger.Sighting, changed bool, err error) {
+func (o *Observer) observation(ctx context.Context, s sale) (observation ledger.Observation, changed bool, err error) {
 	known, _, err := o.cfg.Ledger.Receipt(ctx, o.cfg.OfferID, o.cfg.Account, s.ID)
 	if err != nil {
 		return observation, false, observe.ErrNoLedger
@@ -148,7 +148,7 @@ func (o *Observer) observation(ctx context.Context, s sale) (observation ledger.
 		(known.Status == ledger.StatusReversed) == lost {
 		return observation, false, nil
 	}
-	observation = ledger.Sighting{
+	observation = ledger.Observation{
 		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: s.ID, Via: "link",
 		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider, Cause: "provider",
 		Asset: "USD", Amount: s.Price, USDCents: &s.Price, ValueBasis: ledger.BasisFace,

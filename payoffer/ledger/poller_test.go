@@ -10,13 +10,13 @@ import (
 
 // heard is a pulse, and what it told since it was asked last.
 type heard struct {
-	*Pulse
+	*DuePoller
 	t     *testing.T
 	lines []string
 }
 
 func newHeard(t *testing.T, l *Ledger, offers ...string) *heard {
-	h := &heard{Pulse: NewPulse(l), t: t}
+	h := &heard{DuePoller: NewDuePoller(l), t: t}
 	for _, offer := range offers {
 		t.Cleanup(h.listen(offer))
 	}
@@ -24,7 +24,7 @@ func newHeard(t *testing.T, l *Ledger, offers ...string) *heard {
 }
 
 func (h *heard) listen(offer string) (stop func()) {
-	return h.Listen(offer, Ear{
+	return h.Listen(offer, Callbacks{
 		Intents:     func() { h.lines = append(h.lines, "intents of "+offer) },
 		Transitions: func() { h.lines = append(h.lines, "transitions of "+offer) },
 	})
@@ -33,7 +33,7 @@ func (h *heard) listen(offer string) (stop func()) {
 // beat is what one beat tells, each once.
 func (h *heard) beat() []string {
 	h.lines = []string{}
-	h.Beat(h.t.Context())
+	h.Poll(h.t.Context())
 	slices.Sort(h.lines)
 	return slices.Compact(h.lines)
 }
@@ -73,11 +73,11 @@ func TestAnOfferHearsOfItsClaimsWhenTheyAreToBeLookedAt(t *testing.T) {
 		i := testIntent("0xa", "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
 		require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, "0x1", nil, EvidenceFacilitator))
-		clock.unix += int64(pulseWhole / time.Second)
+		clock.unix += int64(pollAllEvery / time.Second)
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat())
 		clock.unix++
 		require.Empty(t, h.beat(), "it was told")
-		clock.unix += int64(pulseWhole / time.Second)
+		clock.unix += int64(pollAllEvery / time.Second)
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "who was told may have died")
 
 		_, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
@@ -91,13 +91,13 @@ func TestAnOfferHearsOfItsClaimsWhenTheyAreToBeLookedAt(t *testing.T) {
 func TestAnOfferHearsOfItsTransitionsAlone(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _, h := pulsing(t, d)
-		mustRecord(t, l, chainSighting("0xa", StatusSeen))
+		mustRecord(t, l, chainObservation("0xa", StatusSeen))
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
 		require.Empty(t, h.beat())
-		other := chainSighting("0xb", StatusSeen)
+		other := chainObservation("0xb", StatusSeen)
 		other.Offer, other.Account = secondOffer, secondAccount
 		mustRecord(t, l, other)
-		mustRecord(t, l, chainSighting("0xa", StatusConfirmed))
+		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 		require.Equal(t, []string{"transitions of " + testOffer, "transitions of " + secondOffer}, h.beat())
 	})
 }
@@ -105,19 +105,19 @@ func TestAnOfferHearsOfItsTransitionsAlone(t *testing.T) {
 func TestWhoBeginsToListenHearsWhatASinkHasLeft(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
-		_, held, err := l.LeaseSink(t.Context(), testOffer, "hook", "a", 100, 100)
+		_, held, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 100)
 		require.NoError(t, err)
 		require.True(t, held)
-		mustRecord(t, l, chainSighting("0xa", StatusSeen))
+		mustRecord(t, l, chainObservation("0xa", StatusSeen))
 		h := newHeard(t, l, testOffer)
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
 		require.Empty(t, h.beat())
-		clock.unix += int64(pulseWhole / time.Second)
+		clock.unix += int64(pollAllEvery / time.Second)
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat(), "it is not done with them yet")
 
 		last, err := l.Last(t.Context(), testOffer)
 		require.NoError(t, err)
-		require.NoError(t, l.AdvanceSink(t.Context(), testOffer, "hook", "a", last.Seq))
+		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", last.Seq))
 		t.Cleanup(h.listen(testOffer))
 		require.Empty(t, h.beat(), "it is done with all")
 	})
@@ -132,7 +132,7 @@ func TestAPulseGoesOnAfterAnErrorOfTheLedger(t *testing.T) {
 		require.NoError(t, l.Close())
 		require.Empty(t, h.beat())
 		require.NoError(t, l.Open(t.Context()))
-		mustRecord(t, l, chainSighting("0xa", StatusSeen))
+		mustRecord(t, l, chainObservation("0xa", StatusSeen))
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
 	})
 }

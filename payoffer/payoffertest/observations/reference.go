@@ -1,4 +1,4 @@
-package sightings
+package observations
 
 import (
 	"cmp"
@@ -29,12 +29,12 @@ func FactsOf(r accounting.Receipt) Facts {
 }
 
 // Reference looks at the whole history at once, where accounting.Merge goes step by step.
-func Reference(history []accounting.Sighting) (f Facts) {
-	payments := slices.DeleteFunc(slices.Clone(history), func(s accounting.Sighting) bool { return s.Addendum })
+func Reference(history []accounting.Observation) (f Facts) {
+	payments := slices.DeleteFunc(slices.Clone(history), func(s accounting.Observation) bool { return s.Addendum })
 	if len(payments) == 0 {
 		return f
 	}
-	on := func(levels ...accounting.EvidenceLevel) (told []accounting.Sighting) {
+	on := func(levels ...accounting.EvidenceLevel) (told []accounting.Observation) {
 		for _, s := range payments {
 			if slices.Contains(levels, s.EvidenceLevel) {
 				told = append(told, s)
@@ -53,7 +53,7 @@ func Reference(history []accounting.Sighting) (f Facts) {
 		}
 		state = f.ofOthers(told)
 	}
-	first := slices.IndexFunc(history, func(s accounting.Sighting) bool { return !s.Addendum })
+	first := slices.IndexFunc(history, func(s accounting.Observation) bool { return !s.Addendum })
 	f.state(history[first:]) // nobody can value what is not known
 	refunded, disputed, whole := referenceReturns(history, f.Asset)
 	if f.Refunded = refunded; f.Amount > 0 && refunded > f.Amount {
@@ -76,7 +76,7 @@ func Reference(history []accounting.Sighting) (f Facts) {
 }
 
 // state takes the last value that the operator states where no source knows one.
-func (f *Facts) state(history []accounting.Sighting) {
+func (f *Facts) state(history []accounting.Observation) {
 	if f.USD != nil {
 		return
 	}
@@ -92,8 +92,8 @@ func (f *Facts) state(history []accounting.Sighting) {
 }
 
 // ofChain takes the first final word, or else the last.
-func (f *Facts) ofChain(told []accounting.Sighting) accounting.Status {
-	last := slices.IndexFunc(told, func(s accounting.Sighting) bool { return s.Final })
+func (f *Facts) ofChain(told []accounting.Observation) accounting.Status {
+	last := slices.IndexFunc(told, func(s accounting.Observation) bool { return s.Final })
 	if last < 0 {
 		last = len(told) - 1
 	}
@@ -118,14 +118,14 @@ func (f *Facts) ofChain(told []accounting.Sighting) accounting.Status {
 }
 
 // ofOthers takes the most that those of the highest revision say.
-func (f *Facts) ofOthers(told []accounting.Sighting) (state accounting.Status) {
+func (f *Facts) ofOthers(told []accounting.Observation) (state accounting.Status) {
 	for _, s := range told {
 		f.Revision = max(f.Revision, s.Revision)
 	}
-	told = slices.DeleteFunc(slices.Clone(told), func(s accounting.Sighting) bool { return s.Revision < f.Revision })
+	told = slices.DeleteFunc(slices.Clone(told), func(s accounting.Observation) bool { return s.Revision < f.Revision })
 	for _, want := range []accounting.Status{accounting.StatusSeen, accounting.StatusDropped, accounting.StatusConfirmed} {
 		for _, level := range []accounting.EvidenceLevel{accounting.LevelSigned, accounting.LevelProvider, accounting.LevelManual} {
-			if slices.ContainsFunc(told, func(s accounting.Sighting) bool { return s.State == want && s.EvidenceLevel == level }) {
+			if slices.ContainsFunc(told, func(s accounting.Observation) bool { return s.State == want && s.EvidenceLevel == level }) {
 				state, f.Level = want, level
 			}
 		}
@@ -146,7 +146,7 @@ func (f *Facts) ofOthers(told []accounting.Sighting) (state accounting.Status) {
 
 // referenceReturns asks of each word on a return whether a later one undoes it.
 // whole says that one takes all of the payment back.
-func referenceReturns(history []accounting.Sighting, asset string) (refunded, disputed int64, whole bool) {
+func referenceReturns(history []accounting.Observation, asset string) (refunded, disputed int64, whole bool) {
 	var all []accounting.Return
 	for _, s := range history {
 		all = append(all, s.Returns...)

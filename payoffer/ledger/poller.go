@@ -7,58 +7,60 @@ import (
 )
 
 const (
-	// pulseEvery is the interval of queries for work that became due since the last one.
-	pulseEvery = 2 * time.Second
-	// pulseWhole is the interval of queries for all due work, because another process
+	// pollEvery is the interval of queries for work that became due since the last one.
+	pollEvery = 2 * time.Second
+	// pollAllEvery is the interval of queries for all due work, because another process
 	// may end before it has done its work.
-	pulseWhole = 30 * time.Second
+	pollAllEvery = 30 * time.Second
 )
 
-// Pulse polls a ledger for due work, of other processes too, and calls the listeners of
+// DuePoller polls a ledger for due work, of other processes too, and calls the listeners of
 // the offers concerned. An idle offer needs no queries of its own.
-type Pulse struct {
+type DuePoller struct {
 	ledger *Ledger
 
-	mu    sync.Mutex
-	ears  map[string]map[*Ear]bool // by offer
-	whole bool                     // the next query is for all due work
+	mu        sync.Mutex
+	listeners map[string]map[*Callbacks]bool // by offer
+	whole     bool                           // the next query is for all due work
 
 	asked      time.Time // the time of the last query for all due work
 	until, seq int64     // covered by the last query, in Unix seconds and transitions
 }
 
-// Ear has the callbacks of one offer, which must not block: Intents for open intents and
+// Callbacks has the callbacks of one offer, which must not block: Intents for open intents and
 // claims that are due, Transitions for some that a subscriber has not processed.
-type Ear struct{ Intents, Transitions func() }
+type Callbacks struct{ Intents, Transitions func() }
 
-// NewPulse returns the poller of a ledger, which may be unopened.
-func NewPulse(l *Ledger) *Pulse { return &Pulse{ledger: l, ears: make(map[string]map[*Ear]bool)} }
+// NewDuePoller returns the poller of a ledger, which may be unopened.
+func NewDuePoller(l *Ledger) *DuePoller {
+	return &DuePoller{ledger: l, listeners: make(map[string]map[*Callbacks]bool)}
+}
 
 // Listen adds callbacks of an offer until stop is called. They are also called for work
 // that is already due.
-func (p *Pulse) Listen(offer string, e Ear) (stop func()) {
+func (p *DuePoller) Listen(offer string, e Callbacks) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.whole = true
-	if p.ears[offer] == nil {
-		p.ears[offer] = make(map[*Ear]bool)
+	if p.listeners[offer] == nil {
+		p.listeners[offer] = make(map[*Callbacks]bool)
 	}
-	p.ears[offer][&e] = true
+	p.listeners[offer][&e] = true
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if delete(p.ears[offer], &e); len(p.ears[offer]) == 0 {
-			delete(p.ears, offer)
+		if delete(p.listeners[offer], &e); len(p.listeners[offer]) == 0 {
+			delete(p.listeners, offer)
 		}
 	}
 }
 
 // Run polls until ctx ends. It may be called again afterwards.
-func (p *Pulse) Run(ctx context.Context) {
-	tick := time.NewTicker(pulseEvery)
+func (p *DuePoller) Run(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		p.Beat(ctx)
+		p.Poll(ctx)
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -66,12 +68,12 @@ func (p *Pulse) Run(ctx context.Context) {
 	}
 }
 
-// Beat polls once. After an error of the ledger it polls for the same again. It is not
+// Poll polls once. After an error of the ledger it polls for the same again. It is not
 // for concurrent use.
-func (p *Pulse) Beat(ctx context.Context) {
+func (p *DuePoller) Poll(ctx context.Context) {
 	now := p.ledger.now()
 	p.mu.Lock()
-	whole, listened := p.whole || now.Sub(p.asked).Abs() >= pulseWhole, len(p.ears) > 0
+	whole, listened := p.whole || now.Sub(p.asked).Abs() >= pollAllEvery, len(p.listeners) > 0
 	p.whole = false
 	p.mu.Unlock()
 	if !listened {
@@ -97,7 +99,7 @@ func (p *Pulse) Beat(ctx context.Context) {
 	}
 	for _, one := range found {
 		p.seq = max(p.seq, one.seq)
-		for e := range p.ears[one.offer] {
+		for e := range p.listeners[one.offer] {
 			if one.intents {
 				e.Intents()
 			} else {
@@ -155,7 +157,7 @@ const (
 // ended, because they are never sent again. The answers stay.
 func (l *Ledger) ForgetPayloads(ctx context.Context) error {
 	return l.transact(ctx, func(_ context.Context, tx *transaction) error {
-		tx.put("forgetting payloads", `
+		tx.queue("forgetting payloads", `
 			UPDATE intents SET payload = $1, requirement = $1 WHERE id IN (
 				SELECT id FROM intents WHERE length(payload) > 0 AND valid_before < $2 AND state <> 'settling' ORDER BY valid_before LIMIT $3)`,
 			[]byte{}, l.now().Add(-payloadMargin).Unix(), payloadBatch)

@@ -29,7 +29,7 @@ const (
 	LevelManual   EvidenceLevel = "manual"   // an operator's entry
 )
 
-// trust orders the levels of evidence: a more trusted sighting replaces a less trusted one.
+// trust orders the levels of evidence: a more trusted observation replaces a less trusted one.
 type trust int
 
 const (
@@ -45,8 +45,8 @@ var trusts = map[EvidenceLevel]trust{
 
 func (e EvidenceLevel) trust() trust { return trusts[e] }
 
-// Standing is the classification of money: it decides whether it counts, and for whom.
-type Standing struct {
+// Classification is the classification of money: it decides whether it counts, and for whom.
+type Classification struct {
 	Status        Status
 	EvidenceLevel EvidenceLevel
 	Own           bool // the payer is the operator
@@ -54,18 +54,18 @@ type Standing struct {
 }
 
 // Held reports whether the money arrived and stayed.
-func (s Standing) Held() bool { return s.Status == StatusConfirmed }
+func (s Classification) Held() bool { return s.Status == StatusConfirmed }
 
 // Arrived reports whether the money arrived, also if it was refunded or disputed later.
-func (s Standing) Arrived() bool {
+func (s Classification) Arrived() bool {
 	return s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed
 }
 
 // Seen reports whether the money is pending.
-func (s Standing) Seen() bool { return s.Status == StatusSeen }
+func (s Classification) Seen() bool { return s.Status == StatusSeen }
 
 // Counts reports whether the money counts as received. Test money of a checkout never
 // does, and that of a chain only if testCounts (see TestCounts).
-func (s Standing) Counts(testCounts bool) bool {
+func (s Classification) Counts(testCounts bool) bool {
 	return s.Held() && (!s.Testnet || testCounts && s.EvidenceLevel == LevelChain)
 }

@@ -1,7 +1,7 @@
-// Package sightings makes what truth sources say of a payment, in lives that
+// Package observations makes what truth sources say of a payment, in lives that
 // hold every turn which the books' rules know, and computes in another way than
 // they do what must come of it.
-package sightings
+package observations
 
 import (
 	"encoding/json"
@@ -20,8 +20,8 @@ const (
 )
 
 // Chain is a USDC transfer of 42 in the transaction tx.
-func Chain(tx string, state accounting.Status) accounting.Sighting {
-	return accounting.Sighting{
+func Chain(tx string, state accounting.Status) accounting.Observation {
+	return accounting.Observation{
 		Offer: Offer, Account: ChainAccount, Rail: "usdc", ExternalID: "eip155:84532:" + tx + ":0", Transaction: tx,
 		Asset: "USDC", Amount: 42_000_000, USDCents: cents(4200), State: state,
 		EvidenceLevel: accounting.LevelChain, Evidence: json.RawMessage(`{"block":7}`), Payer: "0xpayer", Testnet: true,
@@ -33,16 +33,16 @@ func Chain(tx string, state accounting.Status) accounting.Sighting {
 func Nonce(n int) string { return fmt.Sprintf("0x%064x", n) }
 
 // Card is a card payment of 42 USD.
-func Card(id string, state accounting.Status) accounting.Sighting {
-	return accounting.Sighting{
+func Card(id string, state accounting.Status) accounting.Observation {
+	return accounting.Observation{
 		Offer: Offer, Account: CardAccount, Rail: "card", ExternalID: id, Asset: "USD", Amount: 4200,
 		USDCents: cents(4200), State: state, EvidenceLevel: accounting.LevelSigned, OccurredAt: 900, Cause: "webhook",
 	}
 }
 
 // Returned is an addendum to the card payment id.
-func Returned(id string, r accounting.Return) accounting.Sighting {
-	return accounting.Sighting{
+func Returned(id string, r accounting.Return) accounting.Observation {
+	return accounting.Observation{
 		Offer: Offer, Account: CardAccount, Rail: "card", ExternalID: id, EvidenceLevel: accounting.LevelSigned,
 		Returns: []accounting.Return{r}, Addendum: true, Cause: "webhook",
 	}
@@ -51,7 +51,7 @@ func Returned(id string, r accounting.Return) accounting.Sighting {
 // CardLife is what a card payment may bring in any order: two webhooks, two
 // partial refunds of which one failed in between, and their total meanwhile,
 // a dispute that is won, and the provider's list with its total.
-func CardLife() []accounting.Sighting {
+func CardLife() []accounting.Observation {
 	pending, paid := Card("pi_1", accounting.StatusSeen), Card("pi_1", accounting.StatusConfirmed)
 	paid.Returns = []accounting.Return{{ID: "ch_1", Kind: accounting.ReturnTotal, Amount: 4_200, Gone: true, At: 9_000}}
 	listed := Card("pi_1", accounting.StatusConfirmed)
@@ -60,7 +60,7 @@ func CardLife() []accounting.Sighting {
 		{ID: "re_2", Kind: accounting.ReturnRefund, Amount: 3_000, At: 1_500},
 		{ID: "dp_1", Kind: accounting.ReturnReversal, At: 2_000, Rank: 1},
 	}
-	return []accounting.Sighting{
+	return []accounting.Observation{
 		pending, paid, listed,
 		Returned("pi_1", accounting.Return{ID: "re_1", Kind: accounting.ReturnRefund, Amount: 1_200, Gone: true, At: 1_000}),
 		Returned("pi_1", accounting.Return{ID: "re_2", Kind: accounting.ReturnRefund, Amount: 3_000, Gone: true, At: 1_400}),
@@ -69,9 +69,9 @@ func CardLife() []accounting.Sighting {
 	}
 }
 
-// Fold merges sightings in their order, as a ledger does.
-func Fold(life []accounting.Sighting) (r accounting.Receipt) {
-	var known accounting.Words
+// Fold merges observations in their order, as a ledger does.
+func Fold(life []accounting.Observation) (r accounting.Receipt) {
+	var known accounting.ReturnRecords
 	for _, s := range life {
 		r, known = accounting.Merge(r, known, s)
 		if r.ExternalID != "" {
@@ -101,8 +101,8 @@ func Permute[T any](all []T, f func([]T)) {
 	heap(len(all))
 }
 
-// RandomSighting draws from few values, so that they meet.
-func RandomSighting(rng *rand.Rand, id string) accounting.Sighting {
+// RandomObservation draws from few values, so that they meet.
+func RandomObservation(rng *rand.Rand, id string) accounting.Observation {
 	pick := func(n int) bool { return rng.IntN(n) == 0 }
 	s := Chain(id, []accounting.Status{accounting.StatusSeen, accounting.StatusConfirmed, accounting.StatusDropped}[rng.IntN(3)])
 	s.EvidenceLevel = []accounting.EvidenceLevel{accounting.LevelSigned, accounting.LevelProvider, accounting.LevelManual, accounting.LevelChain, accounting.LevelChain}[rng.IntN(5)]
@@ -138,14 +138,14 @@ func RandomSighting(rng *rand.Rand, id string) accounting.Sighting {
 	return s
 }
 
-// RandomHistory is up to nine sightings of one payment, some of them twice.
-func RandomHistory(rng *rand.Rand, id string) (history []accounting.Sighting) {
+// RandomHistory is up to nine observations of one payment, some of them twice.
+func RandomHistory(rng *rand.Rand, id string) (history []accounting.Observation) {
 	for range 1 + rng.IntN(9) {
 		if len(history) > 0 && rng.IntN(6) == 0 {
 			history = append(history, history[rng.IntN(len(history))])
 			continue
 		}
-		history = append(history, RandomSighting(rng, id))
+		history = append(history, RandomObservation(rng, id))
 	}
 	return history
 }

@@ -20,8 +20,8 @@ const (
 // nonceForm is the form of the nonce of an authorization.
 var nonceForm = regexp.MustCompile(`^0x[0-9a-f]{64}$`)
 
-// Sighting is an observation: what a source reports about one money movement at one time.
-type Sighting struct {
+// Observation is an observation: what a source reports about one money movement at one time.
+type Observation struct {
 	// Offer, Account and Rail say where the money went. The first rail name stays.
 	Offer, Account, Rail string
 	// ExternalID names the money in its account, such as "eip155:<chain>:<tx>:<ordinal>",
@@ -50,7 +50,7 @@ type Sighting struct {
 	// provider or a chain reports the payment. It is 0 for other sources.
 	Revision int64
 	// Upon is the version of the receipt that the operator has seen, 0 for none: another
-	// version rejects the sighting. nil means any.
+	// version rejects the observation. nil means any.
 	Upon          *int64
 	Note          string // the operator's reason (up to 4 KiB), which is private
 	Final         bool   // the chain will not change any more
@@ -61,7 +61,7 @@ type Sighting struct {
 	// digits), or empty. It is added even to a final receipt, and never removed.
 	Nonce      string
 	Own        bool       // the payer is one of the operator's own addresses
-	Testnet    bool       // the money is worth nothing; set for every sighting of a Testnet account
+	Testnet    bool       // the money is worth nothing; set for every observation of a Testnet account
 	Intent     *IntentKey // the x402 authorization of the movement, or nil
 	Answer     []byte     // the answer for replays of that authorization; nil keeps the stored one
 	OccurredAt int64      // when the money moved, in Unix seconds
@@ -86,11 +86,11 @@ func (k IntentKey) Canonical() IntentKey {
 	return IntentKey{k.Network, strings.ToLower(k.Asset), strings.ToLower(k.From), strings.ToLower(k.Nonce)}
 }
 
-// ErrSighting is returned for an invalid sighting.
-var ErrSighting = errors.New("invalid sighting")
+// ErrObservation is returned for an invalid observation.
+var ErrObservation = errors.New("invalid observation")
 
-// Validate returns ErrSighting with the reason, or nil.
-func (s *Sighting) Validate() error {
+// Validate returns ErrObservation with the reason, or nil.
+func (s *Observation) Validate() error {
 	problem := s.problem()
 	if problem == "" && !s.Addendum {
 		problem = s.paymentProblem()
@@ -101,10 +101,10 @@ func (s *Sighting) Validate() error {
 	if problem == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %q of account %q: %s", ErrSighting, s.ExternalID, s.Account, problem)
+	return fmt.Errorf("%w: %q of account %q: %s", ErrObservation, s.ExternalID, s.Account, problem)
 }
 
-func (s *Sighting) problem() string {
+func (s *Observation) problem() string {
 	switch {
 	case s.Offer == "" || s.Account == "" || s.Rail == "" || s.ExternalID == "":
 		return "offer, account, rail and external id are needed"
@@ -125,7 +125,7 @@ func (s *Sighting) problem() string {
 	}
 }
 
-func (s *Sighting) paymentProblem() string {
+func (s *Observation) paymentProblem() string {
 	switch {
 	case s.Asset == "":
 		return "the asset is needed"

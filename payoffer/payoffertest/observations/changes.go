@@ -1,11 +1,11 @@
-package sightings
+package observations
 
 import "github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 
 // Changed is a life of a payment, and what there is to tell of its last change.
 type Changed struct {
 	Name string // which is the payment's, too
-	Life []accounting.Sighting
+	Life []accounting.Observation
 	// Headline, Words and Why are of the last change. Quiet says that it is told in
 	// the operator's own places alone.
 	Headline, Words, Why string
@@ -13,7 +13,7 @@ type Changed struct {
 }
 
 // lived names the payment in all that is said of it.
-func lived(name string, quiet bool, headline, words, why string, life ...accounting.Sighting) Changed {
+func lived(name string, quiet bool, headline, words, why string, life ...accounting.Observation) Changed {
 	for i := range life {
 		life[i].ExternalID = name
 		if life[i].Cause == "" {
@@ -24,34 +24,34 @@ func lived(name string, quiet bool, headline, words, why string, life ...account
 }
 
 // returns are words on what went back of a card payment.
-func returns(all ...accounting.Return) accounting.Sighting {
+func returns(all ...accounting.Return) accounting.Observation {
 	s := Returned("", all[0])
 	s.Returns = all
 	return s
 }
 
 // by has another cause.
-func by(cause string, s accounting.Sighting) accounting.Sighting {
+func by(cause string, s accounting.Observation) accounting.Observation {
 	s.Cause = cause
 	return s
 }
 
 // entry is an operator's entry of a payment by the card's rail.
-func entry(cause string, revision, amount, occurred int64) accounting.Sighting {
+func entry(cause string, revision, amount, occurred int64) accounting.Observation {
 	s := by(cause, Card("", accounting.StatusConfirmed))
 	s.EvidenceLevel, s.Revision, s.Amount, s.USDCents, s.OccurredAt = accounting.LevelManual, revision, amount, cents(amount), occurred
 	return s
 }
 
 // word is an operator's word on what went back.
-func word(cause string, r accounting.Return) accounting.Sighting {
+func word(cause string, r accounting.Return) accounting.Observation {
 	s := by(cause, returns(r))
 	s.EvidenceLevel = accounting.LevelManual
 	return s
 }
 
-// with changes a sighting.
-func with(s accounting.Sighting, change func(*accounting.Sighting)) accounting.Sighting {
+// with changes a observation.
+func with(s accounting.Observation, change func(*accounting.Observation)) accounting.Observation {
 	change(&s)
 	return s
 }
@@ -64,8 +64,8 @@ func Changes() []Changed {
 	)
 	seen, confirmed, dropped, moved := accounting.StatusSeen, accounting.StatusConfirmed, accounting.StatusDropped, accounting.StatusMoved
 	paid, onChain := Card("", confirmed), Chain("0xa", confirmed)
-	euros := with(paid, func(s *accounting.Sighting) { s.Asset, s.USDCents = "EUR", nil })
-	provided := with(by("reconcile", paid), func(s *accounting.Sighting) {
+	euros := with(paid, func(s *accounting.Observation) { s.Asset, s.USDCents = "EUR", nil })
+	provided := with(by("reconcile", paid), func(s *accounting.Observation) {
 		s.EvidenceLevel, s.Evidence = accounting.LevelProvider, []byte(`{"session":"cs_1"}`)
 	})
 	refund := func(id string, amount int64, gone bool) accounting.Return {
@@ -107,7 +107,7 @@ func Changes() []Changed {
 		lived("moved-confirmed", false, "42 USDC received by usdc after all", "status from moved to confirmed", chain, Chain("0xa", moved), onChain),
 		lived("moved-dropped", true, "42 USDC did not arrive by usdc", "status from moved to dropped", reorg, Chain("0xa", moved), by("reorg", Chain("0xa", dropped))),
 		lived("arrives-refunded", false, "42 USD received by card, 10 USD of it refunded", "status from seen to confirmed; refunded from 0 USD to 10 USD", told,
-			Card("", seen), with(paid, func(s *accounting.Sighting) { s.Returns = []accounting.Return{refund("re_1", 1000, true)} })),
+			Card("", seen), with(paid, func(s *accounting.Observation) { s.Returns = []accounting.Return{refund("re_1", 1000, true)} })),
 		// What the provider refunds or takes back.
 		lived("refund", false, "10 USD refunded of 42 USD by card", "refunded from 0 USD to 10 USD", told, paid, returns(refund("re_1", 1000, true))),
 		lived("refund-second", false, "5 USD refunded of 42 USD by card, 15 USD in all", "refunded from 10 USD to 15 USD", told,
@@ -140,7 +140,7 @@ func Changes() []Changed {
 			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), entry("entered", 1, 1000, 900)),
 		lived("corrected-and-restored", false, "Corrected: 43 USD instead of 42 USD by card, no longer taken back", "status from reversed to confirmed; amount from 42 USD to 43 USD",
 			"you entered it", entered, word("reversed_by_operator", operator(true)),
-			with(entry("entered", 1, 4300, 900), func(s *accounting.Sighting) { s.Returns = []accounting.Return{operator(false)} })),
+			with(entry("entered", 1, 4300, 900), func(s *accounting.Observation) { s.Returns = []accounting.Return{operator(false)} })),
 		lived("corrected-to-the-same", false, "42 USD by card: entered again without a change", "entered again without a change", "you entered it", entered, entry("entered", 1, 4200, 900)),
 		lived("reversed", false, "42 USD taken back by card", "status from confirmed to reversed", "you reversed it", entered, word("reversed_by_operator", operator(true))),
 		lived("restored", false, "42 USD by card no longer taken back", "status from reversed to confirmed", "you restored it",
@@ -153,7 +153,7 @@ func Changes() []Changed {
 			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), word("refunded_by_operator", refund("operator:refund:2", 500, true)),
 			word("restored_by_operator", refund("operator:refund:1", 1000, false))),
 		lived("valued", false, "42 EUR by card: value 45.00 USD instead of unknown", "value from unknown to 45.00 USD", "you stated its value", euros,
-			with(word("value_stated", accounting.Return{}), func(s *accounting.Sighting) {
+			with(word("value_stated", accounting.Return{}), func(s *accounting.Observation) {
 				s.Returns, s.Stated = nil, &accounting.StatedValue{USDCents: 4500, At: 950}
 			})),
 		// What is known better.
@@ -161,8 +161,8 @@ func Changes() []Changed {
 		lived("gives-way", false, "Corrected: 42 USD instead of 40 USD by card", "amount from 40 USD to 42 USD; evidence from manual to signed", told,
 			entry("entered", 0, 4000, 900), paid),
 		lived("value-known", false, "42 USDC by usdc: value 42.00 USD instead of unknown", "value from unknown to 42.00 USD", chain,
-			with(onChain, func(s *accounting.Sighting) { s.USDCents = nil }), onChain),
-		lived("own", false, "42 USDC by usdc: payer from somebody else to yourself", "payer from somebody else to yourself", chain, onChain, with(onChain, func(s *accounting.Sighting) { s.Own = true })),
-		lived("test", false, "42 USD by card: money from real to a test network's", "money from real to a test network's", told, paid, with(paid, func(s *accounting.Sighting) { s.Testnet = true })),
+			with(onChain, func(s *accounting.Observation) { s.USDCents = nil }), onChain),
+		lived("own", false, "42 USDC by usdc: payer from somebody else to yourself", "payer from somebody else to yourself", chain, onChain, with(onChain, func(s *accounting.Observation) { s.Own = true })),
+		lived("test", false, "42 USD by card: money from real to a test network's", "money from real to a test network's", told, paid, with(paid, func(s *accounting.Observation) { s.Testnet = true })),
 	}
 }
