@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -83,6 +84,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, new(*http.MaxBytesError)):
 		writeFault(w, http.StatusRequestEntityTooLarge, nil, &fault{codeInvalidRequest,
 			"the request is larger than 64 KiB; send one message without attachments"})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		writeFault(w, http.StatusRequestTimeout, nil, &fault{codeParse, "the request body arrived too slowly, and no payment was sent; send it again"})
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, nil, &fault{codeParse, "the request body did not arrive in full, and no payment was sent; send it again"})
 	case problem != nil:

@@ -96,7 +96,11 @@ func (d *archiveDialect) check(context.Context, *sql.DB, *sql.DB) error { return
 // Restore copies a backup into the ledger, which is open and must be empty. The backup
 // stays as it is.
 func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int64, err error) {
-	from := NewSQLite(path, l.now)
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	from := NewSQLite(absolute, l.now)
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
 		if err := requireCurrent(ctx, from.dialect, source); err != nil {
 			return err

@@ -85,7 +85,9 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"webhook-unverified": func(w *world) { w.caddyfile = global + hookedSite },
 		"webhook-off":        func(w *world) { w.caddyfile = global + offSite },
 		"clock-wrong": func(w *world) {
-			w.hosts[facilitatorHost], w.hosts[rpcHost] = dated(h.facilitator), dated(h.chain)
+			for host, handler := range w.hosts {
+				w.hosts[host] = dated(handler)
+			}
 		},
 		"ledger-unwritable": func(w *world) { w.admin = h.adminThatSays(t, `"writable":true`, `"writable":false`) },
 		"rail-unobserved": func(w *world) {
@@ -189,10 +191,7 @@ func smallBuffer(answer *http.Response) error {
 // dated is a server whose clock is an hour behind.
 func dated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead {
-			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
-			return
-		}
+		w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 		next.ServeHTTP(w, r)
 	})
 }

@@ -1,0 +1,73 @@
+package payoffer_test
+
+import (
+	"bytes"
+	"cmp"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sizes are the lines of production Go that each package may have. A commit that makes
+// a package smaller lowers its number. An issue that adds a feature raises it once, in
+// a commit that names the issue.
+var sizes = map[string]int{
+	".":                         3216,
+	"agent":                     1052,
+	"announce":                  1053,
+	"buyer":                     832,
+	"clock":                     153,
+	"command":                   2594,
+	"diagnose":                  588,
+	"document":                  1308,
+	"failpoint":                 119,
+	"failpoint/testdata/victim": 15,
+	"filelock":                  74,
+	"ledger":                    5213,
+	"ledger/accounting":         1157,
+	"mpp":                       520,
+	"observe":                   411,
+	"observe/bitcoin":           3035,
+	"observe/card":              1054,
+	"observe/evm":               3353,
+	"observe/manual":            322,
+	"observe/source":            440,
+	"observe/storefront":        514,
+	"offer":                     1953,
+	"operator":                  1227,
+	"page":                      200,
+	"pool":                      306,
+	"rate":                      373,
+	"report":                    491,
+	"service":                   1374,
+	"signature":                 560,
+	"site":                      210,
+	"text":                      262,
+	"web":                       3238,
+	"x402":                      3749,
+}
+
+func TestPackagesStayWithinTheirSize(t *testing.T) {
+	lines := make(map[string]int)
+	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() == "payoffertest" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(name)
+		lines[filepath.ToSlash(filepath.Dir(name))] += bytes.Count(source, []byte("\n"))
+		return err
+	}))
+	for pkg, n := range lines {
+		limit, listed := sizes[pkg]
+		assert.True(t, listed, "package %s has no limit of its lines", pkg)
+		assert.LessOrEqual(t, n, limit, "lines of package %s", pkg)
+	}
+}
