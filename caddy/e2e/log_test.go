@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -22,18 +20,17 @@ import (
 // receipt's page and the session of a checkout are their payer's alone, too.
 func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	facilitator := payoffertest.NewFacilitator(t)
-	payee := newAddress(t)
+	payee := chain.NewAddress(t)
 	shipped := server.StartShipped(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off")
 
 	var secrets []string
 	// pay sends a new payment and keeps what must not be logged of it.
-	pay := func(header string, request func(chain.Authorization, []byte, string) object) *http.Response {
+	pay := func(header string, payload func(chain.Authorization, []byte) object) *http.Response {
 		t.Helper()
-		key, err := crypto.GenerateKey()
-		require.NoError(t, err)
+		key := chain.NewKey(t)
 		a := chain.NewAuthorization(t, chain.Address(key), payee, price)
 		var challenge mpp.Challenge
-		if request == nil { // by the Payment scheme
+		if payload == nil { // by the Payment scheme
 			unpaid, err := http.Post(shipped.Service+"/v1/sponsor", "", nil)
 			require.NoError(t, err)
 			require.NoError(t, unpaid.Body.Close())
@@ -42,12 +39,10 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 		}
 		signature := a.Sign(t, key)
 		var payment string
-		if request == nil {
+		if payload == nil {
 			payment = mpp.Authorization(t, challenge.Credential(a, hexutil.Encode(signature)))
 		} else {
-			payload, err := json.Marshal(request(a, signature, payee.Hex())["paymentPayload"])
-			require.NoError(t, err)
-			payment = base64.StdEncoding.EncodeToString(payload)
+			payment = chain.Payment(t, payload(a, signature)).Get("Payment-Signature")
 		}
 		secrets = append(secrets, strings.TrimPrefix(payment, "Payment "), hexutil.Encode(signature))
 
@@ -61,7 +56,7 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	}
 	for _, reason := range []string{"", "insufficient_funds"} {
 		facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: reason})
-		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", requestV2), pay("X-PAYMENT", requestV1), pay("Authorization", nil)} {
+		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", chain.Authorization.Payload), pay("X-PAYMENT", payloadV1), pay("Authorization", nil)} {
 			if reason != "" {
 				require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
 				continue
@@ -117,6 +112,14 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	require.ElementsMatch(t, slices.Concat(one, paid, paid, paid, one[:1], []string{"/v1/thanks?session_id=REDACTED", "/v1/thanks?lang=de&session_id=REDACTED", "/v1/thanks?session_id=REDACTED"}), read)
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
+	}
+}
+
+// payloadV1 is a payment of x402 version 1.
+func payloadV1(a chain.Authorization, signature []byte) object {
+	return object{
+		"x402Version": 1, "scheme": "exact", "network": "base-sepolia",
+		"payload": object{"signature": hexutil.Encode(signature), "authorization": a},
 	}
 }
 

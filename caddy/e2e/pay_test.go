@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // received is the part of GET /v1/received that a payee looks at first.
@@ -30,12 +28,8 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 	lab.RequireNode(t)
 	c := chain.Start(t)
 	facilitator := node.StartFacilitator(t, c.URL, c.Facilitator)
-	payee := newAddress(t)
-	port := payoffertest.FreePort(t)
-	base := "http://localhost:" + port
-	process := server.Start(t, base, strings.NewReplacer(
-		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", c.URL,
-	).Replace(server.PayableCaddyfile))
+	payee := chain.NewAddress(t)
+	base, process := server.StartPayable(t, payee.Hex(), facilitator, c.URL)
 
 	for i, sale := range []struct {
 		buyer   node.Buyer

@@ -15,30 +15,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
-func TestTheShippedCaddyfileStartsBothHosts(t *testing.T) {
-	shipped := server.StartShipped(t)
-	for _, host := range []struct{ name, url, home string }{
-		{"service", shipped.Service, "/v1/pay"},
-		{"site", shipped.Site, "/offer/"},
-	} {
-		t.Run(host.name, func(t *testing.T) {
-			answer, _ := get(t, host.url+"/")
-			require.Equal(t, 3, answer.StatusCode/100, "a redirect, not %s", answer.Status)
-			location, err := answer.Location()
-			require.NoError(t, err)
-			require.Equal(t, host.url+host.home, location.String())
-
-			answer, body := get(t, location.String())
-			require.Equal(t, http.StatusOK, answer.StatusCode)
-			require.NotEmpty(t, body)
-
-			answer, body = get(t, host.url+"/no-such-path")
-			require.Equal(t, http.StatusNotFound, answer.StatusCode)
-			require.NotEmpty(t, body)
-		})
-	}
-}
-
 func TestTheShippedCaddyfileTakesWhatPagesSayFromTheEnvironment(t *testing.T) {
 	const logo = `<svg xmlns="http://www.w3.org/2000/svg"/>`
 	folder := t.TempDir()

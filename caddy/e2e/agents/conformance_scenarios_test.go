@@ -1,24 +1,21 @@
 package agents
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 )
 
 // Why scenarios do not apply.
 const (
-	fixture   = "it calls fixtures by name, which the fixture server has"
+	fixture   = "it calls tools, resources or prompts of the suite by name"
 	asking    = "it is about a server that asks its client: here none does, for no session is kept in which to answer"
 	plain     = "answers are plain JSON, which has no place for a notification before the result"
 	unneeded  = "no argument of the offer takes values that could be completed"
 	unchanged = "the offer announces no changes of its resources, so none can be subscribed to"
 	streams   = "it is about streams of sessions, which are not offered"
-	mirrored  = "no argument of the tool is mirrored in a header; the fixture server has one"
+	mirrored  = "no argument of the tool is mirrored in a header"
 )
 
 // Scenarios that any server can pass, in the released suite and for the newest revision.
@@ -51,21 +48,6 @@ func TestMCPConformanceOfTheBuiltBinary(t *testing.T) {
 func TestMCPConformanceOfTheBuiltBinaryToTheNewestRevision(t *testing.T) {
 	scenarios := newest.run(t, startBinary(t))
 	expect(generalNewest...).but(fixture, fixtures...).but(mirrored, custom).butForNewest().require(t, scenarios)
-}
-
-func TestMCPConformanceOfTheEndpointWithFixtures(t *testing.T) {
-	lab.RequireNode(t)
-	scenarios := released.run(t, startFixtures(t))
-	expect(slices.Concat(general, fixtures)...).butAlways().require(t, scenarios)
-}
-
-func TestMCPConformanceOfTheEndpointWithFixturesToTheNewestRevision(t *testing.T) {
-	lab.RequireNode(t)
-	scenarios := newest.run(t, startFixtures(t))
-	for _, check := range scenarios["server-stateless"] {
-		require.NotContains(t, check.ErrorMessage, undiagnosed, "every tool that it needs is here")
-	}
-	expect(slices.Concat(generalNewest, fixtures, []string{custom})...).butForNewest().require(t, scenarios)
 }
 
 // expectations says for each scenario why it does not apply; it must pass where there is no reason.
@@ -105,7 +87,7 @@ func (e expectations) butForNewest() expectations {
 		but(unneeded, "completion-complete")
 }
 
-// undiagnosed begins the message of a check that needs a tool of its own, which only the fixture server has.
+// undiagnosed begins the message of a check that needs a tool of its own, which the offer does not have.
 const undiagnosed = "Not testable: server does not list the diagnostic tool"
 
 // require checks that every scenario was looked at, passes or has a reason, and that no reason is out of date.

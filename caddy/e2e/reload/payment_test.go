@@ -8,10 +8,7 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
-	"testing"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -21,19 +18,6 @@ import (
 // price is 42 USDC in atomic units.
 const price = 42_000_000
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	return key
-}
-
-// newAddress returns an account that nobody has used.
-func newAddress(t testing.TB) common.Address {
-	t.Helper()
-	return chain.Address(newKey(t))
-}
-
 // newBuyers returns new accounts that hold the price of one payment each. Few blocks move it to them: each is dated a second
 // after the one before, and the chain must not run ahead of the clock.
 func (s *shop) newBuyers(count int) (buyers []*ecdsa.PrivateKey) {
@@ -41,7 +25,7 @@ func (s *shop) newBuyers(count int) (buyers []*ecdsa.PrivateKey) {
 	rich := []*ecdsa.PrivateKey{s.chain.Buyers[0], s.chain.Buyers[1], s.chain.Payer}
 	var gifts [][]byte
 	for i := range count {
-		key, from := newKey(s), rich[i%len(rich)]
+		key, from := chain.NewKey(s), rich[i%len(rich)]
 		gift := chain.NewAuthorization(s, chain.Address(from), chain.Address(key), price)
 		gifts, buyers = append(gifts, gift.Call(s, gift.Sign(s, from))), append(buyers, key)
 	}

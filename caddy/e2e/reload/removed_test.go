@@ -54,7 +54,7 @@ func TestAPaymentIsRecordedAlthoughItsOfferIsRemovedMeanwhile(t *testing.T) {
 			t.Parallel()
 			port, admin := payoffertest.FreePort(t), payoffertest.FreePort(t)
 			s := &shop{
-				T: t, url: "http://localhost:" + port, admin: "http://127.0.0.1:" + admin, payee: newAddress(t),
+				T: t, url: "http://localhost:" + port, admin: "http://127.0.0.1:" + admin, payee: chain.NewAddress(t),
 				chain: &chain.Chain{Network: chain.BaseSepolia}, facilitator: payoffertest.NewFacilitator(t),
 			}
 			config := func(offer, description string) string {
@@ -68,7 +68,7 @@ func TestAPaymentIsRecordedAlthoughItsOfferIsRemovedMeanwhile(t *testing.T) {
 			s.dir = t.TempDir()
 			s.facilitator.Script(c.hangs, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 			server.Start(t, s.url, config(offerBlock, "First words."))
-			payment, paid := s.sign(newKey(t)), make(chan answer, 1)
+			payment, paid := s.sign(chain.NewKey(t)), make(chan answer, 1)
 			go func() { paid <- s.pay(loopback, payment) }()
 			s.facilitator.Await(c.hangs, 1)
 

@@ -119,7 +119,7 @@ func openShop(t *testing.T, log string) *shop {
 	port, troubled, admin := payoffertest.FreePort(t), payoffertest.FreePort(t), payoffertest.FreePort(t)
 	s := &shop{
 		T: t, url: "http://localhost:" + port, troubled: "http://localhost:" + troubled, admin: "http://127.0.0.1:" + admin,
-		dir: t.TempDir(), chain: chain.Start(t), payee: newAddress(t),
+		dir: t.TempDir(), chain: chain.Start(t), payee: chain.NewAddress(t),
 		facilitator: payoffertest.NewFacilitator(t), broken: payoffertest.NewFacilitator(t), receiver: payoffertest.NewReceiver(t),
 	}
 	s.chain.Pause()
@@ -128,7 +128,7 @@ func openShop(t *testing.T, log string) *shop {
 	s.coins = bitcoin.Start(t)
 	s.values = []string{
 		"{ADMIN}", admin, "{DIR}", s.dir, "{PORT}", port, "{TROUBLED}", troubled, "{CLOSED}", payoffertest.FreePort(t),
-		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
+		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", chain.NewAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
 		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", strings.Join(esplora.StartTwo(t, s.coins, bitcoin.Params, &chaincfg.TestNet3Params), " "),
 		"{RECEIVER}", s.receiver.URL(),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -89,7 +90,7 @@ func (s *shop) exhaust() exhausted {
 }
 
 // pays is the status that one more attempt gets.
-func (e exhausted) pays() int { return e.shop.pay(e.client, e.shop.sign(newKey(e.shop))).status }
+func (e exhausted) pays() int { return e.shop.pay(e.client, e.shop.sign(chain.NewKey(e.shop))).status }
 
 // state is what a reload must not change.
 type state struct {

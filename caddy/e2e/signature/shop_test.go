@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -66,19 +65,10 @@ func openShop(t *testing.T, facilitator, rpc string) *shop {
 	return s
 }
 
-// run runs a command of the released binary with some standard input.
-func run(t *testing.T, stdin string, args ...string) (string, error) {
-	t.Helper()
-	command := exec.Command(server.Released(t), append([]string{"pay-offer"}, args...)...)
-	command.Stdin, command.Env, command.Dir = strings.NewReader(stdin), []string{"HOME=" + t.TempDir()}, t.TempDir()
-	out, err := command.CombinedOutput()
-	return string(out), err
-}
-
 // rotateKey asks the running server for a new key.
 func (s *shop) rotateKey(args ...string) {
 	s.Helper()
-	out, err := run(s.T, "", append([]string{"rotate-key", "--address", s.admin}, args...)...)
+	out, err := server.Command(s, "", append([]string{"rotate-key", "--address", s.admin}, args...)...)
 	require.NoError(s, err, out)
 }
 

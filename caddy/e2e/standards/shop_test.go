@@ -3,14 +3,9 @@
 package standards
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -108,7 +104,7 @@ type shop struct {
 func openShop(t *testing.T, rails string) *shop {
 	t.Helper()
 	service, site := payoffertest.FreePort(t), payoffertest.FreePort(t)
-	certificate, authority := newCertificate(t)
+	certificate, authority := lab.NewCertificate(t, "localhost")
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(authority))
 	s := &shop{
@@ -154,20 +150,6 @@ func (s *shop) awaitStart(t *testing.T) {
 		}
 		return true
 	}, 30*time.Second, 50*time.Millisecond, "the service has started")
-}
-
-// newCertificate makes one for localhost that is its own authority, and that authority as PEM.
-func newCertificate(t *testing.T) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // ask sends a request and returns answer and body. Headers are name and value in turn.

@@ -74,13 +74,6 @@ func (p *proxy) honest() {
 	clear(p.rules)
 }
 
-// count is how often a method was called.
-func (p *proxy) count(method string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.calls[method]
-}
-
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -183,19 +176,6 @@ func (p *proxy) fail(f fault) {
 
 // finalAt says that a block is the newest final one.
 func (p *proxy) finalAt(number uint64) { p.tags(map[string]uint64{"finalized": number}) }
-
-// lagAt is an endpoint that has not seen what came after a block.
-func (p *proxy) lagAt(number uint64) {
-	p.tags(map[string]uint64{"latest": number, "safe": number})
-	p.on("eth_getTransactionReceipt", func(c call, pass func(call) json.RawMessage) (json.RawMessage, error) {
-		receipt := pass(c)
-		var in struct{ BlockNumber hexutil.Uint64 }
-		if _ = json.Unmarshal(receipt, &in); uint64(in.BlockNumber) > number {
-			return null, nil
-		}
-		return receipt, nil
-	})
-}
 
 // tags answers block tags with older blocks, and has none after "latest".
 func (p *proxy) tags(tags map[string]uint64) {

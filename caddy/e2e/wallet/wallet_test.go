@@ -3,7 +3,6 @@
 package wallet
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -574,16 +573,7 @@ func (v *visitor) header(t *testing.T) string {
 	t.Helper()
 	a := chain.NewAuthorization(t, chain.Address(v.key), v.shop.payee, price)
 	a.ValidAfter, a.ValidBefore = 0, time.Now().Add(-time.Hour).Unix()
-	payload, err := json.Marshal(map[string]any{
-		"x402Version": 2,
-		"accepted": map[string]any{
-			"scheme": "exact", "network": "eip155:84532", "amount": "42000000", "asset": chain.USDC.Hex(), "payTo": v.shop.payee.Hex(), "maxTimeoutSeconds": 300,
-			"extra": map[string]string{"name": "USDC", "version": "2"},
-		},
-		"payload": map[string]any{"signature": a.Sign(t, v.key), "authorization": a},
-	})
-	require.NoError(t, err)
-	return base64.StdEncoding.EncodeToString(payload)
+	return chain.Payment(t, a.Payload(a.Sign(t, v.key))).Get("Payment-Signature")
 }
 
 func forgotten(t *testing.T, m *market) {
