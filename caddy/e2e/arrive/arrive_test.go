@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +33,7 @@ func TestAPaymentPageAsksOnlyVisitorsWhoUsedItsMethod(t *testing.T) {
 	}
 	linked := b.Open(t, s.url+"/v1/pay#btc", false)
 	asking := []*browser.Tab{used["btc"], used["transfer"], linked}
-	s.eventually("the pages know the newest payment", func() bool {
+	server.Eventually(t, "the pages know the newest payment", func() bool {
 		return !slices.ContainsFunc(asking, func(tab *browser.Tab) bool { return len(tab.Read(t, "main").Answers) == 0 })
 	})
 
@@ -54,7 +53,7 @@ func TestAPaymentPageAsksOnlyVisitorsWhoUsedItsMethod(t *testing.T) {
 		report.Await(t, "tbody", paid)
 	}
 	report.Await(t, "#evidence", coins.TxHash().String())
-	require.Contains(t, report.Read(t, "#evidence").Text, "pi_first", "what was opened stays open")
+	require.Contains(t, report.Read(t, "#evidence").Text, "pi_live_first", "what was opened stays open")
 	report.Picture(t, "arrive-received")
 
 	used["btc"].Await(t, arrived, "0,0007 BTC")
@@ -118,7 +117,7 @@ func TestTheReturnAddressWaitsForTheWebhookOfItsCheckout(t *testing.T) {
 		require.Empty(t, shown.Answers, "it asks for nothing")
 	}
 	require.Contains(t, tabs["made up"].Read(t, live).Text, "Waiting for the card processor", "it is of another checkout")
-	require.NotContains(t, s.get("/v1/thanks", "text/html"), "/v1/receipt/")
+	require.NotContains(t, server.Get(t, s.url+"/v1/thanks", "text/html"), "/v1/receipt/")
 
 	s.card("async_payment_failed", "delayed", "unpaid")
 	tabs["delayed"].Await(t, live, "Not paid")
@@ -156,15 +155,9 @@ func TestPagesAskSeldomWhileNobodyLooks(t *testing.T) {
 func awaitSteady(t *testing.T, url string) {
 	t.Helper()
 	tag := ""
-	require.Eventually(t, func() bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		require.NoError(t, err)
-		request.Header.Set("Accept", "text/html")
-		request.Header.Set("If-None-Match", tag)
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		tag = response.Header.Get("ETag")
-		return response.StatusCode == http.StatusNotModified
-	}, time.Minute, time.Second)
+	server.Eventually(t, "the page is steady", func() bool {
+		a := server.Ask(server.Client, http.MethodGet, url, "", http.Header{"Accept": {"text/html"}, "If-None-Match": {tag}})
+		tag = a.Header.Get("ETag")
+		return a.Status == http.StatusNotModified
+	})
 }

@@ -57,5 +57,5 @@ func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 
 	book, err := ledger.NewPostgres(dsn, time.Now)
 	require.NoError(t, err)
-	require.Equal(t, tally{}, s.audit(t, book))
+	s.audit(t, book)
 }

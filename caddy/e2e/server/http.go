@@ -51,11 +51,11 @@ func Do(client *http.Client, method, url, body string, header http.Header) (Answ
 	return Answer{response.StatusCode, response.Header, string(read)}, err
 }
 
-// Ask is Do with Client until there is a response. The status is 0 if none came in time.
-func Ask(method, url, body string, header http.Header) (a Answer) {
+// Ask is Do until there is a response. The status is 0 if none came in time.
+func Ask(client *http.Client, method, url, body string, header http.Header) (a Answer) {
 	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); {
 		var err error
-		if a, err = Do(Client, method, url, body, header); err == nil {
+		if a, err = Do(client, method, url, body, header); err == nil {
 			return a
 		}
 		a = Answer{Body: err.Error()}
@@ -70,7 +70,7 @@ func Get(t testing.TB, url, accept string) string {
 	if accept != "" {
 		header.Set("Accept", accept)
 	}
-	a := Ask(http.MethodGet, url, "", header)
+	a := Ask(Client, http.MethodGet, url, "", header)
 	require.Equal(t, http.StatusOK, a.Status, "%s: %s", url, a.Body)
 	return a.Body
 }
