@@ -21,7 +21,6 @@ import (
 )
 
 const (
-	key     = "rk_live_key"
 	account = "stripe/plink_1"
 )
 

@@ -3,7 +3,6 @@ package signature
 import (
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,7 +60,7 @@ func openShop(t *testing.T, facilitator, rpc string) *shop {
 		"{ADMIN}", s.admin, "{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee, "{FACILITATOR}", facilitator, "{RPC}", rpc,
 	).Replace(caddyfile))
 	// It answers before it has loaded its keys.
-	require.Eventually(t, func() bool { return strings.Contains(s.quote().body, "offer-receipt") }, patience, 10*time.Millisecond, "the quote is signed")
+	require.Eventually(t, func() bool { return strings.Contains(s.quote().Body, "offer-receipt") }, patience, 10*time.Millisecond, "the quote is signed")
 	return s
 }
 
@@ -72,32 +71,22 @@ func (s *shop) rotateKey(args ...string) {
 	require.NoError(s, err, out)
 }
 
-// quote is a 402 as it came.
-type quote struct {
-	*http.Response
-	header, body string
-}
-
 // quote asks for the terms.
-func (s *shop) quote() quote {
+func (s *shop) quote() server.Answer {
 	s.Helper()
-	answer, err := http.Get(s.base + "/v1/quote")
-	require.NoError(s, err)
-	defer answer.Body.Close()
-	require.Equal(s, http.StatusPaymentRequired, answer.StatusCode)
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(s, err)
-	return quote{answer, answer.Header.Get("PAYMENT-REQUIRED"), string(body)}
+	a := server.Ask(server.Client, http.MethodGet, s.base+"/v1/quote", "", nil)
+	require.Equal(s, http.StatusPaymentRequired, a.Status)
+	return a
 }
 
 // extension is a part of an extension of the quote, which stands in its header or in its body.
 func (s *shop) extension(name, part string) any {
 	s.Helper()
 	quote := s.quote()
-	header, err := base64.StdEncoding.DecodeString(quote.header)
+	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
 	require.NoError(s, err)
 	var found []map[string]any
-	for _, text := range []string{string(header), quote.body} {
+	for _, text := range []string{string(header), quote.Body} {
 		var terms struct{ Extensions map[string]map[string]any }
 		require.NoError(s, json.Unmarshal([]byte(text), &terms))
 		if extension := terms.Extensions[name]; extension != nil {

@@ -64,9 +64,9 @@ func TestOfficialVerifierTakesOffersAndReceiptsAlsoAfterARotation(t *testing.T) 
 	s.rotateKey("--revoke")
 	out, err = server.Command(t, receipt, "verify", "-")
 	require.Error(t, err)
-	require.Contains(t, out, "it was withdrawn")
+	require.Contains(t, out, "revoked")
 	now := s.quote()
-	signed.Quote, signed.Body = now.header, now.body
+	signed.Quote, signed.Body = now.Header.Get("PAYMENT-REQUIRED"), now.Body
 	require.Contains(t, node.VerifySigned(t, signed, payer).Error, "No verification method found")
 }
 
