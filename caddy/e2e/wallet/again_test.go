@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
 )
 
@@ -53,19 +52,6 @@ func (v *visitor) controls(t *testing.T, tab string) (all []string) {
 	return all
 }
 
-// pictures takes pictures of a tab where pictures are wanted.
-func (v *visitor) pictures(t *testing.T, tab, state string) {
-	t.Helper()
-	for name, look := range map[string]options{
-		"phone-light": {"width": 390}, "phone-dark": {"width": 390, "dark": true}, "desktop-light": {"width": 1280}, "desktop-dark": {"width": 1280, "dark": true},
-	} {
-		if path := browser.Screenshot("again-" + state + "-" + name); path != "" {
-			look["tab"], look["path"] = tab, path
-			v.done(t, "picture", look)
-		}
-	}
-}
-
 // paidOnce requires that a payment which is done leaves its receipt and a question, in every tab and after a reload.
 func paidOnce(t *testing.T, m *market) {
 	s := m.openEverything(t)
@@ -74,12 +60,10 @@ func paidOnce(t *testing.T, m *market) {
 	v.openIn(t, "second", options{})
 	v.read(t, payWithPurse)
 	require.Subset(t, v.controls(t, "first"), idle)
-	v.pictures(t, "first", "idle")
 	v.press(t, payWithPurse)
 	v.read(t, "Received: 42 USD, seen on the chain.")
 	done := []string{"/v1/receipt", "button " + once}
 	require.Equal(t, done, v.controls(t, "first"), "in this tab")
-	v.pictures(t, "first", "done")
 	v.readIn(t, "second", "Received: 42 USD", options{"idle": true})
 	require.Equal(t, done, v.controls(t, "second"), "in a tab that was open")
 	v.done(t, "reload", nil)
@@ -108,7 +92,6 @@ func openOnce(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	v.read(t, "The outcome is not known.")
 	require.Equal(t, open, v.controls(t, "first"), "in this tab")
-	v.pictures(t, "first", "open")
 	v.readIn(t, "second", again, options{"idle": true})
 	require.Equal(t, open, v.controls(t, "second"), "in a tab that was open")
 	v.done(t, "reload", nil)
@@ -129,17 +112,4 @@ func openOnce(t *testing.T, m *market) {
 	require.Equal(t, []string{"/v1/receipt", "button " + once}, v.controls(t, "first"), "another question after the end")
 	v.same(t, 4)
 	s.requirePaid(t, 1)
-}
-
-// countedDown requires the same while the page counts down to the next request.
-func countedDown(t *testing.T, m *market) {
-	v := m.openEverything(t).visit(t)
-	v.open(t)
-	v.weather(t, weather{Of: "payment", Does: "answer", Status: 503, Headers: map[string]string{"Retry-After": "3600"}, Body: `{"detail":"The outcome is not known."}`})
-	v.press(t, payWithPurse)
-	v.readIn(t, "first", "The same payment is sent again in", options{})
-	require.Equal(t, []string{"button " + other}, v.controls(t, "first"))
-	v.press(t, other)
-	require.Subset(t, v.controls(t, "first"), idle[:len(idle)-1])
-	require.Len(t, v.stored(t), 1)
 }
