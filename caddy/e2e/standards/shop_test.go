@@ -5,7 +5,6 @@ package standards
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,7 +109,7 @@ func openShop(t *testing.T, rails string) *shop {
 		site: "http://localhost:" + site, authority: filepath.Join(t.TempDir(), "authority.pem"),
 		client: &http.Client{
 			Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			CheckRedirect: server.Stay,
 		},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
@@ -137,43 +135,31 @@ func openShop(t *testing.T, rails string) *shop {
 // awaitStart returns when the ledger and the key of the QR codes are there, which follow the first answer.
 func (s *shop) awaitStart(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		for path, want := range map[string]int{"/v1/received": http.StatusOK, "/v1/pay/card.png": http.StatusFound} {
-			answer, err := s.client.Get(s.base + path)
-			if err != nil {
-				return false
-			}
-			_ = answer.Body.Close()
-			if answer.StatusCode != want {
-				return false
-			}
-		}
-		return true
-	}, 30*time.Second, 50*time.Millisecond, "the service has started")
+	server.Eventually(t, "the service has started", func() bool {
+		report, _ := server.Do(s.client, http.MethodGet, s.base+"/v1/received", "", nil)
+		image, _ := server.Do(s.client, http.MethodGet, s.base+"/v1/pay/card.png", "", nil)
+		return report.Status == http.StatusOK && image.Status == http.StatusFound
+	})
 }
 
 // ask sends a request and returns answer and body. Headers are name and value in turn.
-func (s *shop) ask(t *testing.T, method, address, body string, headers ...string) (*http.Response, string) {
+func (s *shop) ask(t *testing.T, method, address, body string, headers ...string) server.Answer {
 	t.Helper()
-	request, err := http.NewRequest(method, address, strings.NewReader(body))
-	require.NoError(t, err)
+	header := http.Header{}
 	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
+		header.Set(headers[i], headers[i+1])
 	}
-	answer, err := s.client.Do(request)
+	a, err := server.Do(s.client, method, address, body, header)
 	require.NoError(t, err)
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer, string(data)
+	return a
 }
 
 // get returns the body of a path of the service, which must answer 200.
 func (s *shop) get(t *testing.T, path string) string {
 	t.Helper()
-	answer, body := s.ask(t, http.MethodGet, s.base+path, "")
-	require.Equal(t, http.StatusOK, answer.StatusCode, path)
-	return body
+	a := s.ask(t, http.MethodGet, s.base+path, "")
+	require.Equal(t, http.StatusOK, a.Status, path)
+	return a.Body
 }
 
 // save writes what a path answers into a file of its own folder and returns the file's path.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 const (
@@ -48,7 +47,6 @@ var scenarios = map[string]func(*testing.T, *market){
 	"what is over and undecided can be forgotten":      forgotten,
 	"what is over says nothing of the next payment":    forgottenAlone,
 	"another payment in the way is said":               conflict,
-	"every language says it":                           languages,
 	"a receipt elsewhere is not linked":                foreignReceipt,
 	"the receipt is linked until one pays once more":   keptReceipt,
 	"a tab that slept learns that it was paid":         slept,
@@ -602,19 +600,6 @@ func conflict(t *testing.T, m *market) {
 	v.press(t, again)
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
 	v.same(t, 2)
-}
-
-func languages(t *testing.T, m *market) {
-	s := m.open(t)
-	for _, l := range text.Languages[1:] {
-		t.Run(l.Tag, func(t *testing.T) {
-			v := s.visitAs(t, options{"language": l.Tag}, s.buyer())
-			v.open(t)
-			v.press(t, "Purse")
-			require.Equal(t, l.Text("wallet.received", "paid", "42"), v.read(t, "USD").Status)
-		})
-	}
-	s.requirePaid(t, 3)
 }
 
 func foreignReceipt(t *testing.T, m *market) {
