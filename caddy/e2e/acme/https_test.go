@@ -172,7 +172,7 @@ func TestTheShippedCaddyfileServesHTTPSByItself(t *testing.T) {
 			require.Equal(t, http.StatusOK, paid.StatusCode, receipt)
 			require.NotEmpty(t, paid.Header.Get("PAYMENT-RESPONSE"))
 
-			event, header := server.CardPaid(strings.ReplaceAll(version, "/", ""), 4200, webhookSecret)
+			event, header := server.CardPaid(strings.NewReplacer("/", "", ".", "").Replace(version), 4200, webhookSecret)
 			taken, body := ask(t, client, http.MethodPost, service+"/v1/hook/card", header, event)
 			require.Equal(t, http.StatusOK, taken.StatusCode, body)
 		})

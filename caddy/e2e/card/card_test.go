@@ -108,7 +108,6 @@ func TestVerifierIsStricterWhereTheLibraryIsNot(t *testing.T) {
 		"two times, the last genuine": {secret, "t=1," + good},
 		"a time with a plus sign":     {secret, strings.Replace(good, "t=", "t=+", 1)},
 		"signature in upper case":     {secret, timestamp + ",v1=" + strings.ToUpper(signature[3:])},
-		"a header of 100 KB":          {secret, good + strings.Repeat(",v0=0", 20_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, webhook.ValidatePayload(body, test.header, test.secret), "the library became stricter")

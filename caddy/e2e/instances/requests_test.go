@@ -103,33 +103,24 @@ func (s *shop) targets(path string) (all []string) {
 // agentRequests are what MCP and A2A clients send.
 func agentRequests() (all []request) {
 	const message = `"params":{"message":{"messageId":"m","role":"%s","contextId":"c","parts":[{%s"text":"pay"}]}}`
-	header := func(more ...string) http.Header {
-		h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
-		for n := 0; n < len(more); n += 2 {
-			h.Set(more[n], more[n+1])
+	add := func(body string, headers ...string) {
+		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		for n := 0; n < len(headers); n += 2 {
+			header.Set(headers[n], headers[n+1])
 		}
-		return h
+		all = append(all, request{http.MethodPost, "/mcp", body, header})
 	}
-	for _, body := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`,
-		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"first_42_sponsor"}}`,
-		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"no_such"}}`,
-		`{"jsonrpc":"2.0","id":6,"method":"resources/list"}`,
-		`{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`,
-		`{"jsonrpc":"2.0","id":8,"method":"no/such"}`,
-		`{"jsonrpc":"2.0","id":9,"method":"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`) + `}`,
-		`{"jsonrpc":"2.0","id":10,"method":"message/stream","params":{}}`,
-		`{"jsonrpc":"2.0","id":11,"method":"tasks/get","params":{"id":"t"}}`,
-		`{`, `[]`,
+	for _, call := range []string{
+		`"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`, `"ping"`, `"tools/list"`,
+		`"tools/call","params":{"name":"first_42_sponsor"}`, `"tools/call","params":{"name":"no_such"}`, `"resources/list"`, `"prompts/list"`, `"no/such"`,
+		`"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`), `"message/stream","params":{}`, `"tasks/get","params":{"id":"t"}`,
 	} {
-		all = append(all, request{http.MethodPost, "/mcp", body, header()})
+		add(`{"jsonrpc":"2.0","id":1,"method":` + call + `}`)
 	}
-	return append(all,
-		request{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":12,"method":"SendMessage",` + fmt.Sprintf(message, "ROLE_USER", "") + `}`, header("A2A-Version", "1.0")},
-		request{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":13,"method":"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`) + `}`,
-			header("X-A2A-Extensions", "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2")},
-	)
+	add(`{`)
+	add(`[]`)
+	add(`{"jsonrpc":"2.0","id":2,"method":"SendMessage",`+fmt.Sprintf(message, "ROLE_USER", "")+`}`, "A2A-Version", "1.0")
+	add(`{"jsonrpc":"2.0","id":3,"method":"message/send",`+fmt.Sprintf(message, "user", `"kind":"text",`)+`}`,
+		"X-A2A-Extensions", "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2")
+	return all
 }
