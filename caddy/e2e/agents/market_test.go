@@ -24,9 +24,6 @@ import (
 // price is the amount of the offer in atomic units of USDC.
 const price = 42_000_000
 
-// patience is how long something may take that happens in the background.
-const patience = 30 * time.Second
-
 // market is the built server with an offer on a chain, and the official facilitator.
 type market struct {
 	*testing.T
@@ -103,7 +100,7 @@ func (m *market) settled(send func() (status string)) {
 	require.Eventually(m, func() bool {
 		status := send()
 		return status != "unavailable" && status != "open"
-	}, patience, time.Second)
+	}, server.Patience, time.Second)
 }
 
 // decode reads what a client made of JSON.

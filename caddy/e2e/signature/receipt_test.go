@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
@@ -32,11 +31,11 @@ func TestWhoPaysFindsTheReceiptAndCanProveIt(t *testing.T) {
 
 		var receipt struct{ ID, Status, Evidence, Transaction, Payer, AmountAtomic, SignedReceiptURL string }
 		var body string
-		require.Eventually(t, func() bool {
+		server.Eventually(t, "the receipt is confirmed", func() bool {
 			body = server.Get(t, paid.ReceiptURL, "application/json")
 			require.NoError(t, json.Unmarshal([]byte(body), &receipt))
 			return receipt.Status == "confirmed"
-		}, patience, 10*time.Millisecond)
+		})
 		transfers := c.TransfersTo(t, common.HexToAddress(payee))
 		require.Len(t, transfers, n+1)
 		require.Equal(t, transfers[n].Tx.Hex(), receipt.Transaction)

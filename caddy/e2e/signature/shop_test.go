@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,9 +41,6 @@ http://localhost:{PORT} {
 // payee is the address of the offer.
 const payee = "0x52908400098527886E0F7030069857D2E4169EE7"
 
-// patience is how long a start may take: far more than it does on a busy machine.
-const patience = 30 * time.Second
-
 // shop is a running server.
 type shop struct {
 	*testing.T
@@ -60,7 +56,7 @@ func openShop(t *testing.T, facilitator, rpc string) *shop {
 		"{ADMIN}", s.admin, "{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee, "{FACILITATOR}", facilitator, "{RPC}", rpc,
 	).Replace(caddyfile))
 	// It answers before it has loaded its keys.
-	require.Eventually(t, func() bool { return strings.Contains(s.quote().Body, "offer-receipt") }, patience, 10*time.Millisecond, "the quote is signed")
+	server.Eventually(t, "the quote is signed", func() bool { return strings.Contains(s.quote().Body, "offer-receipt") })
 	return s
 }
 

@@ -3,11 +3,11 @@ package wallet
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
 // otherMethods are the lines of an offer for every payment method that the shared Caddyfile lacks.
@@ -38,10 +38,10 @@ func (m *market) openEverything(t *testing.T) *shop {
 	s.Kill()
 	s.Launch(t, prices.Start(t)...)
 	require.True(t, s.Answers(t))
-	require.Eventually(t, func() bool {
-		answer, err := http.Get(s.url + "/v1/pay/btc.png")
-		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	}, 3*time.Minute, 20*time.Millisecond, "Bitcoin has no price or no code")
+	server.Eventually(t, "Bitcoin has a price and a code", func() bool {
+		a, err := server.Do(server.Client, http.MethodGet, s.url+"/v1/pay/btc.png", "", nil)
+		return err == nil && a.Status == http.StatusFound
+	})
 	return s
 }
 
