@@ -25,7 +25,7 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 
 	var secrets []string
 	// pay sends a new payment and keeps what must not be logged of it.
-	pay := func(header string, payload func(chain.Authorization, []byte) object) *http.Response {
+	pay := func(header string, payload func(chain.Authorization, []byte) object) server.Answer {
 		t.Helper()
 		key := chain.NewKey(t)
 		a := chain.NewAuthorization(t, chain.Address(key), payee, price)
@@ -46,22 +46,16 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 		}
 		secrets = append(secrets, strings.TrimPrefix(payment, "Payment "), hexutil.Encode(signature))
 
-		sent, err := http.NewRequestWithContext(t.Context(), http.MethodPost, shipped.Service+"/v1/sponsor", nil)
-		require.NoError(t, err)
-		sent.Header.Set(header, payment)
-		answer, err := http.DefaultClient.Do(sent)
-		require.NoError(t, err)
-		t.Cleanup(func() { answer.Body.Close() })
-		return answer
+		return server.Ask(server.Client, http.MethodPost, shipped.Service+"/v1/sponsor", "", http.Header{header: {payment}})
 	}
 	for _, reason := range []string{"", "insufficient_funds"} {
 		facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: reason})
-		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", chain.Authorization.Payload), pay("X-PAYMENT", payloadV1), pay("Authorization", nil)} {
+		for _, answer := range []server.Answer{pay("PAYMENT-SIGNATURE", chain.Authorization.Payload), pay("X-PAYMENT", payloadV1), pay("Authorization", nil)} {
 			if reason != "" {
-				require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
+				require.Equal(t, http.StatusPaymentRequired, answer.Status)
 				continue
 			}
-			require.Equal(t, http.StatusOK, answer.StatusCode)
+			require.Equal(t, http.StatusOK, answer.Status)
 			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE") + answer.Header.Get("Payment-Receipt")
 			require.NotEmpty(t, response)
 			secrets = append(secrets, response, readReceipt(t, answer))
@@ -125,17 +119,14 @@ func payloadV1(a chain.Authorization, signature []byte) object {
 
 // readReceipt opens the page that the answer to a payment names, and what is signed of it. It returns what in its address is
 // secret.
-func readReceipt(t *testing.T, answer *http.Response) string {
+func readReceipt(t *testing.T, answer server.Answer) string {
 	t.Helper()
 	var paid struct{ ReceiptURL string }
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&paid))
+	require.NoError(t, json.Unmarshal([]byte(answer.Body), &paid))
 	_, id, found := strings.Cut(paid.ReceiptURL, "/v1/receipt/")
 	require.True(t, found, paid.ReceiptURL)
 	for _, address := range []string{paid.ReceiptURL, paid.ReceiptURL + "?lang=de", paid.ReceiptURL + "/receipt.jws", strings.Replace(paid.ReceiptURL, "/receipt/", "/%72eceipt%2f", 1)} {
-		page, err := http.Get(address)
-		require.NoError(t, err)
-		require.NoError(t, page.Body.Close())
-		require.Equal(t, http.StatusOK, page.StatusCode, address)
+		server.Get(t, address, "")
 	}
 	return id
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,8 +23,6 @@ func get(t *testing.T, url string, accept ...string) (*http.Response, string) {
 
 // fetch is get for conditions that are polled: those run beside the test's goroutine, where nothing may end the test.
 func fetch(url string, accept ...string) (*http.Response, string, error) {
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer client.CloseIdleConnections()
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return nil, "", err
@@ -31,7 +30,7 @@ func fetch(url string, accept ...string) (*http.Response, string, error) {
 	for _, a := range accept {
 		request.Header.Add("Accept", a)
 	}
-	answer, err := client.Do(request)
+	answer, err := server.Client.Do(request)
 	if err != nil {
 		return nil, "", err
 	}
