@@ -58,7 +58,9 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"webhook-unverified": func(w *world) { w.caddyfile = global + hookedSite },
 		"webhook-off":        func(w *world) { w.caddyfile = global + offSite },
 		"clock-wrong": func(w *world) {
-			w.hosts[facilitatorHost], w.hosts[rpcHost] = dated(h.facilitator), dated(h.chain)
+			for _, host := range append([]string{facilitatorHost, rpcHost}, priceHosts...) {
+				w.hosts[host] = dated(w.hosts[host])
+			}
 		},
 		"ledger-unwritable": func(w *world) { w.admin = h.adminThatSays(t, `"writable":true`, `"writable":false`) },
 		"rail-unobserved": func(w *world) {
@@ -159,12 +161,22 @@ func smallBuffer(answer *http.Response) error {
 // dated is a server whose clock is an hour behind.
 func dated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead {
-			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
-			return
-		}
-		next.ServeHTTP(w, r)
+		d := datedWriter{w}
+		d.date()
+		next.ServeHTTP(d, r)
 	})
+}
+
+type datedWriter struct{ http.ResponseWriter }
+
+func (d datedWriter) date() {
+	d.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+}
+
+// WriteHeader replaces the Date that a proxy copied.
+func (d datedWriter) WriteHeader(status int) {
+	d.date()
+	d.ResponseWriter.WriteHeader(status)
 }
 
 // rpc is the chain's endpoint, but for one call with data that begins so.
