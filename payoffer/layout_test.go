@@ -75,8 +75,7 @@ var inProcess = map[string]struct {
 	rooms  []string
 }{
 	"caddy/e2e":            {"documents of many offers before published schemas and parsers", []string{"document", "web"}},
-	"caddy/e2e/agents":     {"the MCP conformance suite calls tools that no offer has", []string{"agent", "document", "ledger", "observe", "web", "x402"}},
-	"caddy/e2e/announce":   {"webhooks before the library of their receivers", []string{"announce", "ledger"}},
+	"caddy/e2e/agents":     {"the tool is called by its name", []string{"document"}},
 	"caddy/e2e/bench":      {"the ledger is filled with receipts", []string{"ledger"}},
 	"caddy/e2e/bitcoin":    {"the observer on a Bitcoin node", []string{"ledger", "observe", "observe/bitcoin", "rate"}},
 	"caddy/e2e/browser":    {"pages of an offer whose price changes while somebody looks, and of payments that end as asked for", []string{"web", "x402"}},

@@ -16,15 +16,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// bench is a facilitator and what it is asked.
-type bench struct {
+// fixture is a facilitator and the payments that it gets.
+type fixture struct {
 	*testing.T
 	handler http.Handler
 	network offer.Network
 	payee   string
 }
 
-func newBench(t *testing.T) *bench {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	network, err := offer.LookupNetwork("base-sepolia")
 	require.NoError(t, err)
@@ -34,24 +34,24 @@ func newBench(t *testing.T) *bench {
 	require.NoError(t, err)
 	o, err := offer.New(offer.Terms{}, card, rail)
 	require.NoError(t, err)
-	return &bench{t, newFacilitator(func() *offer.Offer { return o }), network, rail.PayTo}
+	return &fixture{t, newFacilitator(func() *offer.Offer { return o }), network, rail.PayTo}
 }
 
 // sign is a payment of 42 USDC by a key that nobody has used.
-func (b *bench) sign(n offer.Network, to string, amount int64, until time.Time) x402.Authorized {
+func (b *fixture) sign(n offer.Network, to string, amount int64, until time.Time) x402.Authorized {
 	b.Helper()
 	key, err := crypto.GenerateKey()
 	require.NoError(b, err)
 	return x402.Authorize(key, n, to, amount, until)
 }
 
-func (b *bench) good() x402.Authorized {
+func (b *fixture) good() x402.Authorized {
 	b.Helper()
 	return b.sign(b.network, b.payee, 42_000_000, time.Now().Add(5*time.Minute))
 }
 
 // ask sends a payment in a version of x402 and returns the answer.
-func (b *bench) ask(call string, version int, paid x402.Authorized) (said map[string]any) {
+func (b *fixture) ask(call string, version int, paid x402.Authorized) (said map[string]any) {
 	b.Helper()
 	requirements := map[string]any{"scheme": "exact", "network": b.network.CAIP2(), "asset": b.network.USDC, "payTo": b.payee, "amount": "42000000"}
 	if version == 1 {
@@ -63,7 +63,7 @@ func (b *bench) ask(call string, version int, paid x402.Authorized) (said map[st
 	})
 }
 
-func (b *bench) post(call string, body any) (said map[string]any) {
+func (b *fixture) post(call string, body any) (said map[string]any) {
 	b.Helper()
 	encoded, err := json.Marshal(body)
 	require.NoError(b, err)
@@ -79,7 +79,7 @@ func (b *bench) post(call string, body any) (said map[string]any) {
 }
 
 func TestThePretendFacilitatorSettlesEveryMovementOnce(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	require.Contains(t, fmt.Sprint(b.post("/supported", nil)["kinds"]), b.network.CAIP2())
 	hashes := map[any]bool{}
 	for first, again := range map[int]int{1: 2, 2: 1} {
@@ -100,7 +100,7 @@ func TestThePretendFacilitatorSettlesEveryMovementOnce(t *testing.T) {
 }
 
 func TestThePretendFacilitatorRefusesWhatAChainWould(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	mainnet, err := offer.LookupNetwork("base")
 	require.NoError(t, err)
 	soon := time.Now().Add(5 * time.Minute)

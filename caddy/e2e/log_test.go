@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -22,18 +20,17 @@ import (
 // receipt's page and the session of a checkout are their payer's alone, too.
 func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	facilitator := payoffertest.NewFacilitator(t)
-	payee := newAddress(t)
+	payee := chain.NewAddress(t)
 	shipped := server.StartShipped(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off")
 
 	var secrets []string
 	// pay sends a new payment and keeps what must not be logged of it.
-	pay := func(header string, request func(chain.Authorization, []byte, string) object) *http.Response {
+	pay := func(header string, payload func(chain.Authorization, []byte) object) server.Answer {
 		t.Helper()
-		key, err := crypto.GenerateKey()
-		require.NoError(t, err)
+		key := chain.NewKey(t)
 		a := chain.NewAuthorization(t, chain.Address(key), payee, price)
 		var challenge mpp.Challenge
-		if request == nil { // by the Payment scheme
+		if payload == nil { // by the Payment scheme
 			unpaid, err := http.Post(shipped.Service+"/v1/sponsor", "", nil)
 			require.NoError(t, err)
 			require.NoError(t, unpaid.Body.Close())
@@ -42,31 +39,23 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 		}
 		signature := a.Sign(t, key)
 		var payment string
-		if request == nil {
+		if payload == nil {
 			payment = mpp.Authorization(t, challenge.Credential(a, hexutil.Encode(signature)))
 		} else {
-			payload, err := json.Marshal(request(a, signature, payee.Hex())["paymentPayload"])
-			require.NoError(t, err)
-			payment = base64.StdEncoding.EncodeToString(payload)
+			payment = chain.Payment(t, payload(a, signature)).Get("Payment-Signature")
 		}
 		secrets = append(secrets, strings.TrimPrefix(payment, "Payment "), hexutil.Encode(signature))
 
-		sent, err := http.NewRequestWithContext(t.Context(), http.MethodPost, shipped.Service+"/v1/sponsor", nil)
-		require.NoError(t, err)
-		sent.Header.Set(header, payment)
-		answer, err := http.DefaultClient.Do(sent)
-		require.NoError(t, err)
-		t.Cleanup(func() { answer.Body.Close() })
-		return answer
+		return server.Ask(server.Client, http.MethodPost, shipped.Service+"/v1/sponsor", "", http.Header{header: {payment}})
 	}
 	for _, reason := range []string{"", "insufficient_funds"} {
 		facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: reason})
-		for _, answer := range []*http.Response{pay("PAYMENT-SIGNATURE", requestV2), pay("X-PAYMENT", requestV1), pay("Authorization", nil)} {
+		for _, answer := range []server.Answer{pay("PAYMENT-SIGNATURE", chain.Authorization.Payload), pay("X-PAYMENT", payloadV1), pay("Authorization", nil)} {
 			if reason != "" {
-				require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
+				require.Equal(t, http.StatusPaymentRequired, answer.Status)
 				continue
 			}
-			require.Equal(t, http.StatusOK, answer.StatusCode)
+			require.Equal(t, http.StatusOK, answer.Status)
 			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE") + answer.Header.Get("Payment-Receipt")
 			require.NotEmpty(t, response)
 			secrets = append(secrets, response, readReceipt(t, answer))
@@ -112,27 +101,32 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	}
 	require.Contains(t, log, `/v1/receipt/REDACTED`)
 	require.ElementsMatch(t, []int{200, 200, 402, 200, 402, 402, 402, 402, 0}, logged) // each is logged after its client has the answer
-	// Two addresses, three of each of three receipts, and the alien one.
-	want := slices.Repeat([]string{"/v1/receipt/REDACTED"}, 2+3*3+1)
+	// Two addresses, four of each of three receipts, and the alien one.
+	want := slices.Repeat([]string{"/v1/receipt/REDACTED"}, 2+3*4+1)
 	require.ElementsMatch(t, append(want, "/v1/thanks?session_id=REDACTED", "/v1/thanks?lang=de&session_id=REDACTED"), read)
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
 	}
 }
 
+// payloadV1 is a payment of x402 version 1.
+func payloadV1(a chain.Authorization, signature []byte) object {
+	return object{
+		"x402Version": 1, "scheme": "exact", "network": "base-sepolia",
+		"payload": object{"signature": hexutil.Encode(signature), "authorization": a},
+	}
+}
+
 // readReceipt opens the page that the answer to a payment names, and what is signed of it. It returns what in its address is
 // secret.
-func readReceipt(t *testing.T, answer *http.Response) string {
+func readReceipt(t *testing.T, answer server.Answer) string {
 	t.Helper()
 	var paid struct{ ReceiptURL string }
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&paid))
+	require.NoError(t, json.Unmarshal([]byte(answer.Body), &paid))
 	_, id, found := strings.Cut(paid.ReceiptURL, "/v1/receipt/")
 	require.True(t, found, paid.ReceiptURL)
-	for _, address := range []string{paid.ReceiptURL, paid.ReceiptURL + "?lang=de", paid.ReceiptURL + "/receipt.jws"} {
-		page, err := http.Get(address)
-		require.NoError(t, err)
-		require.NoError(t, page.Body.Close())
-		require.Equal(t, http.StatusOK, page.StatusCode, address)
+	for _, address := range []string{paid.ReceiptURL, paid.ReceiptURL + "?lang=de", paid.ReceiptURL + "/receipt.jws", strings.Replace(paid.ReceiptURL, "/receipt/", "/%72eceipt%2f", 1)} {
+		server.Get(t, address, "")
 	}
 	return id
 }

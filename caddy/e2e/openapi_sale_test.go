@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -31,7 +30,7 @@ type sale struct {
 
 func startSale(t *testing.T) *sale {
 	t.Helper()
-	s := &sale{chain: chain.Start(t), payee: newAddress(t)}
+	s := &sale{chain: chain.Start(t), payee: chain.NewAddress(t)}
 	facilitator := httptest.NewServer(s)
 	t.Cleanup(facilitator.Close)
 	s.service = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL,
@@ -84,10 +83,8 @@ func (s *sale) buy(t *testing.T, d *described) {
 	t.Helper()
 	var paid struct{ ReceiptURL string }
 	pay := func(a chain.Authorization, signature hexutil.Bytes) int {
-		payload, err := json.Marshal(requestV2(a, signature, s.payee.Hex())["paymentPayload"])
-		require.NoError(t, err)
 		answer, body := d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "",
-			"PAYMENT-SIGNATURE", base64.StdEncoding.EncodeToString(payload))
+			"PAYMENT-SIGNATURE", chain.Payment(t, a.Payload(signature)).Get("PAYMENT-SIGNATURE"))
 		if answer.StatusCode == http.StatusOK {
 			require.NoError(t, json.Unmarshal(body, &paid))
 		}

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,27 +13,20 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // received is the part of GET /v1/received that a payee looks at first.
 type received struct {
-	GoalMet  bool `json:"goalMet"`
-	Receipts []struct {
-		ID string `json:"id"`
-	} `json:"receipts"`
+	GoalMet  bool
+	Receipts []struct{ ID string }
 }
 
 func TestOfficialClientsPayTheOffer(t *testing.T) {
 	lab.RequireNode(t)
 	c := chain.Start(t)
 	facilitator := node.StartFacilitator(t, c.URL, c.Facilitator)
-	payee := newAddress(t)
-	port := payoffertest.FreePort(t)
-	base := "http://localhost:" + port
-	process := server.Start(t, base, strings.NewReplacer(
-		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", c.URL,
-	).Replace(server.PayableCaddyfile))
+	payee := chain.NewAddress(t)
+	base, process := server.StartPayable(t, payee.Hex(), facilitator, c.URL)
 
 	for i, sale := range []struct {
 		buyer   node.Buyer
@@ -61,12 +52,11 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 	require.Equal(t, big.NewInt(2*price), c.BalanceOf(t, payee))
 
 	var report received
-	require.Eventually(t, func() bool {
-		answer, body, err := fetch(base + "/v1/received")
+	server.Eventually(t, "two receipts and the goal", func() bool {
 		report = received{}
-		return err == nil && answer.StatusCode == http.StatusOK && json.Unmarshal([]byte(body), &report) == nil &&
-			report.GoalMet && len(report.Receipts) == 2
-	}, 30*time.Second, 100*time.Millisecond, "two receipts and the goal")
+		_, body, err := fetch(base + "/v1/received")
+		return err == nil && json.Unmarshal([]byte(body), &report) == nil && report.GoalMet && len(report.Receipts) == 2
+	})
 
 	var want, got []string
 	for _, transfer := range c.TransfersTo(t, payee) {

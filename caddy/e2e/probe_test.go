@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // The server finds out how a facilitator is by a payment of nobody. The official one has to read the chain for it and
@@ -39,11 +37,7 @@ func TestTheOfficialFacilitatorRefusesAProbeForWantOfMoney(t *testing.T) {
 	}
 	between := httptest.NewServer(proxy)
 	t.Cleanup(between.Close)
-	port := payoffertest.FreePort(t)
-	base := "http://localhost:" + port
-	server.Start(t, base, strings.NewReplacer(
-		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", between.URL, "{RPC}", c.URL,
-	).Replace(server.PayableCaddyfile))
+	base, _ := server.StartPayable(t, chain.NewAddress(t).Hex(), between.URL, c.URL)
 
 	select {
 	case verdict := <-verdicts:

@@ -66,10 +66,6 @@ func New(c Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Server returns the server of the MCP SDK, to which tests add the fixtures of the
-// conformance suite.
-func (e *Endpoint) Server() *mcp.Server { return e.server() }
-
 // ServeHTTP answers one JSON-RPC message. The caller has checked the method.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.allows(r) {

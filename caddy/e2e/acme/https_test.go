@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"github.com/stretchr/testify/require"
@@ -85,7 +83,7 @@ func (p public) clients(t *testing.T) map[string]*http.Client {
 	})
 	clients := map[string]*http.Client{}
 	for version, transport := range map[string]http.RoundTripper{"HTTP/1.1": first, "HTTP/2.0": second, "HTTP/3.0": third} {
-		clients[version] = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		clients[version] = &http.Client{Transport: transport, CheckRedirect: server.Stay}
 	}
 	return clients
 }
@@ -154,13 +152,10 @@ func ask(t *testing.T, client *http.Client, method, url string, header http.Head
 // The addresses alone make the shipped Caddyfile a public server with certificates, and money comes in over every version.
 func TestTheShippedCaddyfileServesHTTPSByItself(t *testing.T) {
 	facilitator := payoffertest.NewFacilitator(t)
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	payee := chain.Address(key)
+	payee := chain.NewAddress(t)
 	p := start(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off",
 		"CARD_PAYMENT_LINK="+paymentLink, "CARD_WEBHOOK_SECRET="+webhookSecret)
 	first := p.certified(t, nil)
-	processor := payoffertest.NewProcessor("rk_live_key", time.Now)
 
 	for version, client := range p.clients(t) {
 		t.Run(version, func(t *testing.T) {
@@ -173,18 +168,13 @@ func TestTheShippedCaddyfileServesHTTPSByItself(t *testing.T) {
 
 			quote, _ := ask(t, client, http.MethodPost, service+"/v1/sponsor", nil, "")
 			require.Equal(t, http.StatusPaymentRequired, quote.StatusCode)
-			paid, receipt := ask(t, client, http.MethodPost, service+"/v1/sponsor", http.Header{"Payment-Signature": {payment(t, quote)}}, "")
+			paid, receipt := ask(t, client, http.MethodPost, service+"/v1/sponsor", payment(t, quote), "")
 			require.Equal(t, http.StatusOK, paid.StatusCode, receipt)
 			require.NotEmpty(t, paid.Header.Get("PAYMENT-RESPONSE"))
 
-			told := len(processor.Events())
-			processor.Pay(paymentLink, 4200, false)
-			for _, event := range processor.Events()[told:] {
-				taken, body := ask(t, client, http.MethodPost, service+"/v1/hook/card", http.Header{
-					"Content-Type": {"application/json"}, "Stripe-Signature": {payoffertest.SignDelivery(event, time.Now(), webhookSecret)},
-				}, string(event))
-				require.Equal(t, http.StatusOK, taken.StatusCode, body)
-			}
+			event, header := server.CardPaid(strings.NewReplacer("/", "", ".", "").Replace(version), 4200, webhookSecret)
+			taken, body := ask(t, client, http.MethodPost, service+"/v1/hook/card", header, event)
+			require.Equal(t, http.StatusOK, taken.StatusCode, body)
 		})
 	}
 	plain := p.clients(t)["HTTP/1.1"]
@@ -207,7 +197,7 @@ func TestTheShippedCaddyfileServesHTTPSByItself(t *testing.T) {
 }
 
 // payment is what a payer signs for the first of the terms of a quote.
-func payment(t *testing.T, quote *http.Response) string {
+func payment(t *testing.T, quote *http.Response) http.Header {
 	t.Helper()
 	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
 	require.NoError(t, err)
@@ -218,15 +208,11 @@ func payment(t *testing.T, quote *http.Response) string {
 	require.NoError(t, json.Unmarshal(header, &terms))
 	var accepted struct{ PayTo string }
 	require.NoError(t, json.Unmarshal(terms.Accepts[0], &accepted))
-	payer, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	authorization := chain.NewAuthorization(t, chain.Address(payer), common.HexToAddress(accepted.PayTo), price)
-	signed, err := json.Marshal(map[string]any{
-		"x402Version": 2, "resource": terms.Resource, "accepted": terms.Accepts[0],
-		"payload": map[string]any{"signature": hexutil.Encode(authorization.Sign(t, payer)), "authorization": authorization},
-	})
-	require.NoError(t, err)
-	return base64.StdEncoding.EncodeToString(signed)
+	payer := chain.NewKey(t)
+	a := chain.NewAuthorization(t, chain.Address(payer), common.HexToAddress(accepted.PayTo), price)
+	payload := a.Payload(a.Sign(t, payer))
+	payload["resource"], payload["accepted"] = terms.Resource, terms.Accepts[0]
+	return chain.Payment(t, payload)
 }
 
 // vanish asks over HTTP/3 and is gone without a word, as a phone that left the network.

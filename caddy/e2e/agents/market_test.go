@@ -2,7 +2,6 @@
 package agents
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"fmt"
@@ -14,21 +13,16 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // price is the amount of the offer in atomic units of USDC.
 const price = 42_000_000
-
-// patience is how long something may take that happens in the background.
-const patience = 30 * time.Second
 
 // market is the built server with an offer on a chain, and the official facilitator.
 type market struct {
@@ -44,16 +38,9 @@ func openMarket(t *testing.T, options ...string) *market {
 	t.Helper()
 	lab.RequireNode(t)
 	m := &market{T: t, chain: chain.Start(t)}
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	m.payee = chain.Address(key)
+	m.payee = chain.NewAddress(t)
 	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
-	port := payoffertest.FreePort(t)
-	m.base = "http://localhost:" + port
-	server.Start(t, m.base, strings.NewReplacer(
-		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", m.payee.Hex(), "{FACILITATOR}", facilitator, "{RPC}", m.chain.URL,
-		"\t\tcard ", "\t\t"+strings.Join(append(options, "card "), "\n\t\t"),
-	).Replace(server.PayableCaddyfile))
+	m.base, _ = server.StartPayable(t, m.payee.Hex(), facilitator, m.chain.URL, "\t\tcard ", "\t\t"+strings.Join(append(options, "card "), "\n\t\t"))
 	return m
 }
 
@@ -74,30 +61,14 @@ func (m *market) requirePaid(by *ecdsa.PrivateKey, s settlement) {
 	require.Equal(m, settlement{true, transfers[0].Tx, "eip155:" + strconv.Itoa(chain.ID), chain.Address(by)}, s)
 
 	want := fmt.Sprintf("eip155:%d:%s:%d", chain.ID, transfers[0].Tx.Hex(), transfers[0].Ordinal)
-	require.Eventually(m, func() bool {
+	server.Eventually(m, "the receipt and the goal", func() bool {
 		var report struct {
-			GoalMet  bool `json:"goalMet"`
-			Receipts []struct {
-				ID string `json:"id"`
-			} `json:"receipts"`
+			GoalMet  bool
+			Receipts []struct{ ID string }
 		}
-		return m.get("/v1/received", &report) == nil && report.GoalMet && len(report.Receipts) == 1 && report.Receipts[0].ID == want
-	}, patience, 100*time.Millisecond, "the receipt %s and the goal", want)
-}
-
-func (m *market) get(path string, into any) error {
-	ctx, cancel := context.WithTimeout(m.Context(), patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.base+path, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	return json.NewDecoder(answer.Body).Decode(into)
+		a, err := server.Do(server.Client, http.MethodGet, m.base+"/v1/received", "", nil)
+		return err == nil && json.Unmarshal([]byte(a.Body), &report) == nil && report.GoalMet && len(report.Receipts) == 1 && report.Receipts[0].ID == want
+	})
 }
 
 // sign answers a demand for payment as a client does that reads it and nothing else.
@@ -129,7 +100,7 @@ func (m *market) settled(send func() (status string)) {
 	require.Eventually(m, func() bool {
 		status := send()
 		return status != "unavailable" && status != "open"
-	}, patience, time.Second)
+	}, server.Patience, time.Second)
 }
 
 // decode reads what a client made of JSON.

@@ -1,3 +1,5 @@
+// Package announce checks the announcements of the built server with the library that their receivers use: the Standard
+// Webhooks project's own.
 package announce
 
 import (
@@ -18,7 +20,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+// Secrets of both forms that sign at once.
+const (
+	secret     = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	secretText = "correct horse battery staple of 32"
+)
 
 // shop is a server that announces to a receiver of each form, and its ledger outlives it.
 type shop struct {
@@ -51,6 +57,7 @@ func openShop(t *testing.T) *shop {
 		bank_transfer transfer pay@example.com
 		announce %[4]s {
 			secret {env.ANNOUNCE_SECRET}
+			secret {env.ANNOUNCE_SECRET_NEXT}
 		}
 		announce ntfy %[5]s {
 			token {env.ANNOUNCE_NTFY_TOKEN}
@@ -70,16 +77,15 @@ func openShop(t *testing.T) *shop {
 
 func (s *shop) start() *server.Process {
 	s.Helper()
-	return server.Start(s, s.url, s.caddyfile, "ANNOUNCE_SECRET="+secret, "ANNOUNCE_NTFY_TOKEN="+s.topic.Token,
+	return server.Start(s, s.url, s.caddyfile, "ANNOUNCE_SECRET="+secret, "ANNOUNCE_SECRET_NEXT="+secretText, "ANNOUNCE_NTFY_TOKEN="+s.topic.Token,
 		"ANNOUNCE_SMTP_PASSWORD="+mailPassword, "SSL_CERT_FILE="+s.mailbox.authority)
 }
 
 // record runs the operator's command.
 func (s *shop) record(arguments ...string) {
 	s.Helper()
-	arguments = append([]string{"pay-offer", "record", "--address", s.admin, "--rail", "transfer"}, arguments...)
-	output, err := exec.Command(server.Released(s), arguments...).CombinedOutput()
-	require.NoError(s, err, "%s", output)
+	output, err := server.Command(s, "", append([]string{"record", "--address", s.admin, "--rail", "transfer"}, arguments...)...)
+	require.NoError(s, err, output)
 }
 
 // watcher is 'caddy pay-offer watch', as it runs in a terminal.
@@ -150,7 +156,7 @@ func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.
 	process.Await(t)
 	log += process.Log()
 	s.requireLines(log)
-	for _, hidden := range []string{"secret-path", "tk_AgQdq7", mailPassword, secret, "/v1/receipt/", "Jane"} {
+	for _, hidden := range []string{"secret-path", "tk_AgQdq7", mailPassword, secret, secretText, "/v1/receipt/", "Jane"} {
 		require.NotContains(t, log, hidden)
 	}
 }
@@ -165,11 +171,15 @@ func (s *shop) requireWebhooks() {
 			break
 		}
 	}
-	verifier, err := standardwebhooks.NewWebhook(secret)
+	encoded, err := standardwebhooks.NewWebhook(secret)
+	require.NoError(s, err)
+	raw, err := standardwebhooks.NewWebhookRaw([]byte(secretText))
 	require.NoError(s, err)
 	var got []string
 	for _, request := range s.hook.Requests() {
-		require.NoError(s, verifier.Verify(request.Body, request.Header))
+		require.NoError(s, encoded.Verify(request.Body, request.Header))
+		require.NoError(s, raw.Verify(request.Body, request.Header))
+		require.Error(s, encoded.Verify(append(request.Body, ' '), request.Header))
 		require.NotContains(s, string(request.Body), "Jane")
 		var payload struct {
 			Type string

@@ -32,7 +32,7 @@ func TestAPaymentPageAsksOnlyVisitorsWhoUsedItsMethod(t *testing.T) {
 	}
 	linked := b.Open(t, s.url+"/v1/pay#btc", false)
 	asking := []*browser.Tab{used["btc"], used["transfer"], linked}
-	s.eventually("the pages know the newest payment", func() bool {
+	server.Eventually(t, "the pages know the newest payment", func() bool {
 		return !slices.ContainsFunc(asking, func(tab *browser.Tab) bool { return len(tab.Read(t, "main").Answers) == 0 })
 	})
 
@@ -52,7 +52,7 @@ func TestAPaymentPageAsksOnlyVisitorsWhoUsedItsMethod(t *testing.T) {
 		report.Await(t, "tbody", paid)
 	}
 	report.Await(t, "#evidence", coins.TxHash().String())
-	require.Contains(t, report.Read(t, "#evidence").Text, "pi_first", "what was opened stays open")
+	require.Contains(t, report.Read(t, "#evidence").Text, "pi_live_first", "what was opened stays open")
 	report.Picture(t, "arrive-received")
 
 	used["btc"].Await(t, arrived, "0,0007 BTC")
@@ -116,7 +116,7 @@ func TestTheReturnAddressWaitsForTheWebhookOfItsCheckout(t *testing.T) {
 		require.Empty(t, shown.Answers, "it asks for nothing")
 	}
 	require.Contains(t, tabs["made up"].Read(t, live).Text, "Waiting for the card processor", "it is of another checkout")
-	require.NotContains(t, s.get("/v1/thanks", "text/html"), "/v1/receipt/")
+	require.NotContains(t, server.Get(t, s.url+"/v1/thanks", "text/html"), "/v1/receipt/")
 
 	s.card("async_payment_failed", "delayed", "unpaid")
 	tabs["delayed"].Await(t, live, "Not paid")

@@ -4,17 +4,12 @@ package arrive
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin"
@@ -30,8 +25,6 @@ const (
 	storeSecret = "0123456789abcdef0123456789abcdef"
 	// bitcoinAddress is one of the test networks.
 	bitcoinAddress = "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"
-	// patience is how long something may take that happens in the background.
-	patience = time.Minute
 )
 
 // caddyfile is an offer by every payment method, USDC on the simulated chain. In braces and capitals stand what a test fills in.
@@ -87,10 +80,8 @@ type shop struct {
 func openShop(t *testing.T) *shop {
 	t.Helper()
 	port, admin := payoffertest.FreePort(t), payoffertest.FreePort(t)
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
 	s := &shop{
-		T: t, url: "http://localhost:" + port, admin: "http://127.0.0.1:" + admin, chain: chain.Start(t), coins: bitcoin.Start(t), payee: chain.Address(key),
+		T: t, url: "http://localhost:" + port, admin: "127.0.0.1:" + admin, chain: chain.Start(t), coins: bitcoin.Start(t), payee: chain.NewAddress(t),
 	}
 	s.chain.Pause()
 	s.values = []string{
@@ -99,9 +90,9 @@ func openShop(t *testing.T) *shop {
 		"{ESPLORA}", strings.Join(esplora.StartTwo(t, s.coins, bitcoin.Params, &chaincfg.TestNet3Params), " "),
 	}
 	s.process = server.Start(t, s.url, s.config("One fixed payment."), append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)...)
-	s.eventually("the chains are read", func() bool {
+	server.Eventually(s, "the chains are read", func() bool {
 		var report struct{ Rails []struct{ State string } }
-		require.NoError(t, json.Unmarshal([]byte(s.get("/v1/received", "application/json")), &report))
+		require.NoError(t, json.Unmarshal([]byte(server.Get(s, s.url+"/v1/received", "application/json")), &report))
 		return len(report.Rails) == 5 && report.Rails[1].State == "observed" && report.Rails[2].State == "observed"
 	})
 	return s
@@ -111,59 +102,26 @@ func (s *shop) config(description string) string {
 	return strings.NewReplacer(append(s.values, "{DESCRIPTION}", description)...).Replace(caddyfile)
 }
 
-// get returns what must answer 200.
-func (s *shop) get(path, accept string) string {
-	s.Helper()
-	request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
-	require.NoError(s, err)
-	request.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(s, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(s, err)
-	require.Equal(s, http.StatusOK, response.StatusCode, "%s: %s", path, body)
-	return string(body)
-}
-
 // card delivers an event of a checkout session of the offer.
 func (s *shop) card(kind, session, status string) {
 	s.Helper()
-	now := time.Now()
-	body := fmt.Sprintf(`{"id":"evt_%s_%s","object":"event","type":"checkout.session.%s","livemode":true,"created":%d,"data":{"object":{
-		"id":"cs_live_%[1]s","object":"checkout.session","mode":"payment","status":"complete","payment_status":"%[5]s","amount_total":4200,"currency":"usd",
-		"livemode":true,"created":%[4]d,"payment_intent":"pi_%[1]s","payment_link":"plink_1"}}}`, session, status, kind, now.Unix(), status)
-	request, err := http.NewRequest(http.MethodPost, s.url+"/v1/hook/card", strings.NewReader(body))
+	event := server.CardEvent("checkout.session."+kind, session, server.Checkout("live_"+session, status, 4200))
+	a, err := server.Do(server.Client, http.MethodPost, s.url+"/v1/hook/card", event, server.CardHeader(event, cardSecret))
 	require.NoError(s, err)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Stripe-Signature", payoffertest.SignDelivery([]byte(body), now, cardSecret))
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(s, err)
-	defer response.Body.Close()
-	require.Equal(s, http.StatusOK, response.StatusCode)
+	require.Equal(s, http.StatusOK, a.Status)
 }
 
 // record enters a bank transfer by the operator's command.
 func (s *shop) record() {
 	s.Helper()
-	output, err := exec.Command(server.Released(s), "pay-offer", "record", "--address", strings.TrimPrefix(s.admin, "http://"),
-		"--rail", "transfer", "--reference", "INV-7", "--amount", "43").CombinedOutput()
-	require.NoError(s, err, "%s", output)
+	output, err := server.Command(s, "", "record", "--address", s.admin, "--rail", "transfer", "--reference", "INV-7", "--amount", "43")
+	require.NoError(s, err, output)
 }
 
 // reload replaces the configuration by one with another description.
 func (s *shop) reload(description string) {
 	s.Helper()
-	response, err := http.Post(s.admin+"/load", "text/caddyfile", strings.NewReader(s.config(description)))
+	a, err := server.Load(s.admin, s.config(description))
 	require.NoError(s, err)
-	defer response.Body.Close()
-	require.Equal(s, http.StatusOK, response.StatusCode)
-}
-
-// eventually polls until done, which must not take long.
-func (s *shop) eventually(what string, done func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		require.False(s, time.Now().After(deadline), "not in time: %s", what)
-	}
+	require.Equal(s, http.StatusOK, a.Status, a.Body)
 }

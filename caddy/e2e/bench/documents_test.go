@@ -47,23 +47,21 @@ func startOffer(t testing.TB, name, ledger, facilitator string, lanes int, env .
 type fixed struct {
 	figure, goal string
 	request
-	// respond says whether Caddy's respond can write the same.
-	respond bool
 }
 
 // get is a GET of a path by a program.
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 var documents = []fixed{
-	{"agent card", "≥ 0.85", get(offer.PathAgentCard), true},
-	{"OpenAPI", "≥ 0.85", get(offer.PathOpenAPI), false},
-	{"llms.txt", "≥ 0.85", get(offer.PathLLMs), false},
-	{"page for people", "≥ 0.85", request{method: http.MethodGet, path: offer.PathMethods, header: http.Header{"Accept": {"text/html"}}}, false},
-	{".uri", "≥ 0.85", get(offer.URIPath("usdc")), false},
-	{"402 of a POST to /v1/sponsor", "≥ 0.85", request{method: http.MethodPost, path: offer.PathSponsor}, true},
-	{"402 of /v1/quote", "≥ 0.85", get(offer.PathQuote), true},
-	{"QR image", "≥ 0.85", request{}, false},
-	{"/v1/received", "≥ 0.8", get(offer.PathReceived), false},
+	{"agent card", "≥ 0.85", get(offer.PathAgentCard)},
+	{"OpenAPI", "≥ 0.85", get(offer.PathOpenAPI)},
+	{"llms.txt", "≥ 0.85", get(offer.PathLLMs)},
+	{"page for people", "≥ 0.85", request{method: http.MethodGet, path: offer.PathMethods, header: http.Header{"Accept": {"text/html"}}}},
+	{".uri", "≥ 0.85", get(offer.URIPath("usdc"))},
+	{"402 of a POST to /v1/sponsor", "≥ 0.85", request{method: http.MethodPost, path: offer.PathSponsor}},
+	{"402 of /v1/quote", "≥ 0.85", get(offer.PathQuote)},
+	{"QR image", "≥ 0.85", request{}},
+	{"/v1/received", "≥ 0.8", get(offer.PathReceived)},
 }
 
 // clients is how many ask at once where answers are fixed.
@@ -80,7 +78,7 @@ func measureDocuments(b *testing.B, t *table) {
 		image, err = url.Parse(redirect.Header.Get("Location"))
 		return err == nil && redirect.Status == http.StatusFound
 	}, time.Minute, 20*time.Millisecond, "the key of the QR codes is there")
-	answers, plain := map[string]answer{}, map[string]answer{}
+	answers := map[string]answer{}
 	for i := range wanted {
 		d := &wanted[i]
 		if d.figure == "QR image" {
@@ -89,25 +87,13 @@ func measureDocuments(b *testing.B, t *table) {
 		a := ours.ask(b, d.request)
 		require.NotEmpty(b, a.Body, "%s: %d", d.figure, a.Status)
 		answers[d.method+" "+d.path] = a.copied()
-		if d.respond {
-			plain[d.method+" "+d.path] = a.copied()
-		}
 	}
-	bare, respond := startBare(b, answers, clients), startRespond(b, plain, clients)
+	bare := startBare(b, answers, clients)
 	for _, d := range wanted {
 		want := answers[d.method+" "+d.path]
-		sides := []*side{ours, bare}
-		if d.respond {
-			sides = append(sides, respond)
-		}
-		for _, other := range sides[1:] {
-			requireSame(b, want, other.ask(b, d.request))
-		}
-		spent := costs(b, d.request, want.Status, sides...)
+		requireSame(b, want, bare.ask(b, d.request))
+		spent := costs(b, d.request, want.Status, ours, bare)
 		beside := fmt.Sprintf("%s, %d bytes", microseconds(spent[0], spent[1]), len(want.Body))
 		t.add(d.figure+": bare Caddy handler ÷ ours", ratio(spent[1], spent[0]), d.goal, beside)
-		if d.respond {
-			t.add(d.figure+": Caddy respond ÷ ours", ratio(spent[2], spent[0]), "", microseconds(spent[0], spent[2]))
-		}
 	}
 }

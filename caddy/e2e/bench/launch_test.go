@@ -2,11 +2,9 @@ package bench
 
 import (
 	"bytes"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -84,19 +82,3 @@ func (l *launched) opens(port string) (opened *lane) {
 
 // at is the lane for another host of the same server.
 func (l *lane) at(host string) *lane { return &lane{host, l.conn, l.reader} }
-
-// reload replaces the configuration by an equal one, and says how long that took.
-func reload(t testing.TB, admin, caddyfile string) time.Duration {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+admin+"/load", strings.NewReader(caddyfile))
-	require.NoError(t, err)
-	r.Header.Set("Content-Type", "text/caddyfile")
-	r.Header.Set("Cache-Control", "must-revalidate")
-	began := time.Now()
-	a, err := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	require.NoError(t, err)
-	took := time.Since(began)
-	require.NoError(t, a.Body.Close())
-	require.Equal(t, http.StatusOK, a.StatusCode)
-	return took
-}

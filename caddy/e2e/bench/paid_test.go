@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
@@ -106,7 +107,8 @@ func payInTurns(b *testing.B, f *facilitator, buyers int, sellers []seller) [][]
 // pay lets new buyers pay one after the other as often as each says. What they send is signed before the clock starts.
 func (s seller) pay(b *testing.B, buyers, each int) paid {
 	sent := make([][][]byte, buyers)
-	for i, key := range newBuyers(b, buyers) {
+	for i := range sent {
+		key := chain.NewKey(b)
 		for range each {
 			sent[i] = append(sent[i], s.demand.signed(b, key, s.host))
 		}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -68,17 +67,6 @@ func (d demand) signed(t testing.TB, buyer *ecdsa.PrivateKey, host string) []byt
 	paying := d.request
 	paying.header = http.Header{"Payment-Signature": {base64.StdEncoding.EncodeToString(data)}}
 	return paying.bytes(host)
-}
-
-// newBuyers are accounts that nobody has used.
-func newBuyers(t testing.TB, count int) (keys []*ecdsa.PrivateKey) {
-	t.Helper()
-	for range count {
-		key, err := crypto.GenerateKey()
-		require.NoError(t, err)
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // requirePaid is the error of an answer to a payment that is none.

@@ -149,25 +149,6 @@ func startBare(t testing.TB, answers map[string]answer, lanes int) *side {
 	return startCaddy(t, binary, "bare Caddy handler", "", "bare * "+file, lanes)
 }
 
-// startRespond runs Caddy with its directives header and respond, which write the answers by path.
-func startRespond(t testing.TB, answers map[string]answer, lanes int) *side {
-	t.Helper()
-	binary, output, err := bareCaddy.Path(t)
-	require.NoError(t, err, "%s", output)
-	var site strings.Builder
-	for target, a := range answers {
-		_, path, _ := strings.Cut(target, " ")
-		fmt.Fprintf(&site, "handle %s {\n\t\theader {\n", path)
-		for name, values := range a.Header {
-			for _, value := range values {
-				fmt.Fprintf(&site, "\t\t\t+%s `%s`\n", name, value)
-			}
-		}
-		fmt.Fprintf(&site, "\t\t}\n\t\trespond <<BODY\n%s\nBODY %d\n\t}\n\t", a.Body, a.Status)
-	}
-	return startCaddy(t, binary, "Caddy respond", "", site.String(), lanes)
-}
-
 // copied is an answer as another server can write it.
 func (a answer) copied() answer {
 	header := a.Header.Clone()

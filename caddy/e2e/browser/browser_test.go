@@ -12,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
 // visit is a browser and what it can look at: the hosts of the shipped Caddyfile, the site of one that has a checkout, and one
@@ -28,7 +29,9 @@ const checkout = "https://checkout.shop/pay-42"
 // TestInTheBrowser starts the browser once, for that takes longest.
 func TestInTheBrowser(t *testing.T) {
 	v := visit{Browser: Start(t)}
-	v.showcase, v.receipts = startShowcase(t)
+	var pages *web.Server
+	v.showcase, pages = serve(t, func(address string) *offer.Offer { return showcase.Offer(t, address) })
+	v.receipts = showcase.Receipts(t, pages)
 	shipped := server.StartShipped(t)
 	v.service, v.site, v.open = shipped.Service, shipped.Site, server.StartShipped(t, "CARD_URL="+checkout).Site
 	t.Run("every page is what every page must be", v.everyPage)
@@ -45,19 +48,17 @@ func TestInTheBrowser(t *testing.T) {
 	t.Run("the offer opens the checkout unless the person does something", v.countdown)
 }
 
-// startShowcase serves the showcase on a free port of the loopback interface.
-func startShowcase(t *testing.T) (address string, receipts map[string]string) {
+// serve serves the pages of the offer that o makes for its address, on a free port of the loopback interface.
+func serve(t *testing.T, o func(address string) *offer.Offer) (address string, pages *web.Server) {
 	t.Helper()
-	mux := http.NewServeMux()
-	host := httptest.NewServer(mux)
-	t.Cleanup(host.Close)
-	pages := showcase.New(t, showcase.Offer(t, host.URL))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !pages.Serve(w, r) {
 			http.NotFound(w, r)
 		}
-	})
-	return host.URL, showcase.Receipts(t, pages)
+	}))
+	t.Cleanup(host.Close)
+	pages = showcase.New(t, o(host.URL))
+	return host.URL, pages
 }
 
 func requireUsable(t *testing.T, links []Link) {

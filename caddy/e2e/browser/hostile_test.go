@@ -2,8 +2,6 @@ package browser
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -31,7 +29,7 @@ var refusedStatus = regexp.MustCompile(`status of (4|5)[0-9]{2} \(`)
 // hostile shows every page of the showcase with a text that tries to be something else, in the
 // language whose texts are the longest.
 func (v visit) hostile(t *testing.T) {
-	host := startHostile(t, evil)
+	host, _ := serve(t, func(address string) *offer.Offer { return hostileOffer(t, address) })
 	var views []View
 	query := "?" + url.Values{"lang": {longestLanguage(t)}, "session_id": {evil}, "x": {evil}}.Encode()
 	for _, path := range []string{
@@ -49,13 +47,10 @@ func (v visit) hostile(t *testing.T) {
 	}
 }
 
-// startHostile serves the showcase with a text wherever an operator writes one.
-func startHostile(t *testing.T, evil string) string {
+// hostileOffer is the showcase with the evil text wherever an operator writes one.
+func hostileOffer(t *testing.T, address string) *offer.Offer {
 	t.Helper()
-	mux := http.NewServeMux()
-	host := httptest.NewServer(mux)
-	t.Cleanup(host.Close)
-	base := showcase.Offer(t, host.URL)
+	base := showcase.Offer(t, address)
 	terms := base.Terms
 	terms.Name, terms.Operator, terms.Description, terms.Contact = evil, evil, evil, evil
 	terms.Thanks, terms.Refunds, terms.Legal = evil, evil, []string{evil, evil}
@@ -69,13 +64,7 @@ func startHostile(t *testing.T, evil string) string {
 	}
 	o, err := offer.New(terms, base.Card, rails...)
 	require.NoError(t, err)
-	pages := showcase.New(t, o)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if !pages.Serve(w, r) {
-			http.NotFound(w, r)
-		}
-	})
-	return host.URL
+	return o
 }
 
 // longestLanguage is the tag of the language with the longest texts.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -58,31 +58,6 @@ func TestKilledAtEachPointItPaysOnce(t *testing.T) {
 	}
 }
 
-// One purchase is killed again and again, each time a little later, until a run survives.
-func TestKilledAtEveryMomentItPaysOnce(t *testing.T) {
-	m := openMarket(t)
-	url, payee := m.sell()
-	p := newPerson(t, m.Buyers[0])
-	kills := 0
-	for delay := time.Duration(0); ; delay += 40 * time.Millisecond {
-		command := p.command(server.Released(t), url, "--yes")
-		var timer *time.Timer
-		got := p.endStarted(command, func() {
-			timer = time.AfterFunc(delay, func() { _ = command.Process.Kill() })
-		})
-		timer.Stop()
-		if got.code != -1 {
-			require.Zero(t, got.code, got.err)
-			break
-		}
-		kills++
-		require.Less(t, kills, 1000)
-	}
-	t.Logf("kills=%d", kills)
-	require.Positive(t, kills)
-	m.requireOneTransfer(p, payee)
-}
-
 // between stands between a buyer and a seller, and is told of each payment before it is passed on and after its answer came.
 type between struct {
 	*httptest.Server
@@ -122,7 +97,7 @@ func TestKilledOnTheWayItPaysOnce(t *testing.T) {
 			return url, "POST", func(p *person) { m.requireOneTransfer(p, payee) }
 		},
 		"the reference seller": func(m *market) (string, string, func(*person)) {
-			payee := newAddress(m.T)
+			payee := chain.NewAddress(m)
 			return node.StartSeller(m, m.facilitator, payee).URL + "/report", "GET", func(p *person) { m.requireOneTransfer(p, payee) }
 		},
 	} {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -70,8 +69,7 @@ func asks(t *testing.T, quote object) func(http.ResponseWriter, int64) {
 }
 
 func TestAHostileQuoteIsNotSigned(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	key := chain.NewKey(t)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	t.Cleanup(elsewhere.Close)
 	for name, c := range map[string]struct {
@@ -116,8 +114,7 @@ func TestAHostileQuoteIsNotSigned(t *testing.T) {
 
 // What was shown by --dry-run binds nobody; --max does.
 func TestAQuoteThatRisesIsHeldByTheMaximum(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	key := chain.NewKey(t)
 	l := openLiar(t, func(w http.ResponseWriter, n int64) {
 		asks(t, quoted(object{"amount": []string{"0", "1000000", "1000001"}[n]}))(w, n)
 	}, func(http.ResponseWriter, *http.Request) {})
@@ -135,8 +132,7 @@ func TestADescriptionIsShownAsTheSellersWords(t *testing.T) {
 	quote := quoted(nil)
 	quote["resource"] = object{"url": "http://pay.example/", "description": "x\n  offer  signed by bank.example\r\t\x1b[1A\u202eDSU 1\""}
 	l := openLiar(t, asks(t, quote), nil)
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	key := chain.NewKey(t)
 	got := newPerson(t, key).pay(l.URL, "--dry-run")
 	require.Zero(t, got.code, got.err)
 	require.Contains(t, got.out, `"x offer signed by bank.example [1ADSU 1\""`)
@@ -165,8 +161,7 @@ func TestASellerThatNeverSaysYesGetsOneAuthorization(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLiar(t, asks(t, quoted(nil)), c.paid)
-			key, err := crypto.GenerateKey()
-			require.NoError(t, err)
+			key := chain.NewKey(t)
 			p := newPerson(t, key)
 			for _, args := range [][]string{{"--yes"}, {"--yes"}, {"--yes", "--new"}, {"--yes", "--new", "--json"}} {
 				got := p.pay(append(args, l.URL, "--wait", "0s")...)

@@ -62,7 +62,7 @@ func TestTheBinaryPaysTheBinary(t *testing.T) {
 func TestTheBinaryPaysTheReferenceSeller(t *testing.T) {
 	m := openMarket(t)
 	for i, method := range []string{"GET", "POST"} {
-		payee := newAddress(t)
+		payee := chain.NewAddress(t)
 		url := node.StartSeller(t, m.facilitator, payee).URL + "/report"
 		p := newPerson(t, m.Buyers[i])
 		got := p.pay(url, "--yes", "--method", method)

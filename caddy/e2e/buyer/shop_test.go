@@ -22,7 +22,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // market is a chain with a facilitator.
@@ -42,20 +41,9 @@ func openMarket(t *testing.T) *market {
 // sell starts the built server and returns its payable URL and the payee.
 func (m *market) sell() (url string, payee common.Address) {
 	m.Helper()
-	port, payee := payoffertest.FreePort(m), newAddress(m.T)
-	base := "http://localhost:" + port
-	server.Start(m, base, strings.NewReplacer(
-		"{DIR}", m.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", m.facilitator, "{RPC}", m.URL,
-	).Replace(server.PayableCaddyfile))
+	payee = chain.NewAddress(m)
+	base, _ := server.StartPayable(m, payee.Hex(), m.facilitator, m.URL)
 	return base + "/v1/sponsor", payee
-}
-
-// newAddress returns an account that nobody has used.
-func newAddress(t *testing.T) common.Address {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	return chain.Address(key)
 }
 
 // person is a buyer at a terminal of his own: a key, and the folder of his payments.
@@ -101,20 +89,12 @@ func (p *person) payKilledAt(point failpoint.Point, args ...string) {
 	require.Equal(p, -1, got.code, "it was not killed: %+v", got)
 }
 
-// end is a run from its start to its end.
+// end runs a command, whose output must not contain the key.
 func (p *person) end(command *exec.Cmd) result {
-	p.Helper()
-	return p.endStarted(command, func() {})
-}
-
-// endStarted is end of a run of which somebody is told when it has started. It never tells the key.
-func (p *person) endStarted(command *exec.Cmd, started func()) result {
 	p.Helper()
 	var out, failed bytes.Buffer
 	command.Stdout, command.Stderr = &out, &failed
-	require.NoError(p, command.Start())
-	started()
-	err := command.Wait()
+	err := command.Run()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
 		require.NoError(p, err)
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
@@ -18,11 +18,10 @@ func TestOnATerminalNothingIsSignedWithoutAYes(t *testing.T) {
 	for typed, yes := range map[string]bool{"y\n": true, "YES\n": true, "\n": false, "n\n": false, "yeah\n": false, "\x04": false} {
 		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
 			l := openLiar(t, asks(t, quoted(nil)), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "bought") })
-			key, err := crypto.GenerateKey()
-			require.NoError(t, err)
+			key := chain.NewKey(t)
 			p := newPerson(t, key)
 			keyboard, screen := lab.OpenTerminal(t)
-			_, err = io.WriteString(keyboard, typed)
+			_, err := io.WriteString(keyboard, typed)
 			require.NoError(t, err)
 			command := p.command(server.Released(t), l.URL)
 			command.Stdin = screen

@@ -1,12 +1,9 @@
 package card
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,11 +18,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 const (
-	key     = "rk_live_key"
 	account = "stripe/plink_1"
 )
 
@@ -141,42 +136,6 @@ func TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary(t *testing.T)
 			})
 		}
 	}
-}
-
-// TestPaymentsAreReadBackFromAServer over HTTP, at the address that is configured.
-func TestPaymentsAreReadBackFromAServer(t *testing.T) {
-	processor := payoffertest.NewProcessor(key, time.Now)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, err := processor.RoundTrip(r)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		maps.Copy(w.Header(), answer.Header)
-		w.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(w, answer.Body)
-	}))
-	t.Cleanup(server.Close)
-	paid := processor.Pay("plink_1", 4200, false)
-	processor.Refund(paid, 1000, "succeeded")
-	processor.DisputePart(paid, "usd", 500)
-	captured := processor.Authorise("plink_1", 4200)
-	processor.Capture(captured, 4000)
-	processor.Pay("plink_2", 4200, false)
-
-	book := openLedger(t)
-	observer, err := card.New(card.Config{
-		OfferID: "shop", Account: account, Rail: "card", PaymentLink: "plink_1", APIKey: key, API: server.URL, Ledger: book,
-	})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { observer.Run(ctx); close(done) }()
-	require.Eventually(t, func() bool { return !observer.Health().Blind }, 10*time.Second, 10*time.Millisecond)
-	cancel()
-	<-done
-	require.Equal(t, map[string]outcome{
-		paid: {ledger.StatusConfirmed, 4200, 1500}, captured: {ledger.StatusConfirmed, 4200, 200},
-	}, outcomes(t, book))
 }
 
 // openLedger is a new ledger that knows the account.

@@ -96,7 +96,7 @@ func Start(t testing.TB) *Chain {
 // StartNetwork is Start for another network.
 func StartNetwork(t testing.TB, network Network) *Chain {
 	t.Helper()
-	c := &Chain{Network: network, Buyers: [2]*ecdsa.PrivateKey{newKey(t), newKey(t)}, Facilitator: newKey(t), Owner: newKey(t), Payer: newKey(t)}
+	c := &Chain{Network: network, Buyers: [2]*ecdsa.PrivateKey{NewKey(t), NewKey(t)}, Facilitator: NewKey(t), Owner: NewKey(t), Payer: NewKey(t)}
 	c.open(t)
 	t.Cleanup(func() { c.close(t) })
 
@@ -111,7 +111,8 @@ func StartNetwork(t testing.TB, network Network) *Chain {
 	return c
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
+// NewKey returns the key of a new account.
+func NewKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := crypto.GenerateKey()
 	require.NoError(t, err)
@@ -210,3 +211,9 @@ func (c *Chain) mine(stop <-chan struct{}, stopped chan<- struct{}) {
 
 // Address returns the account of a key.
 func Address(key *ecdsa.PrivateKey) common.Address { return crypto.PubkeyToAddress(key.PublicKey) }
+
+// NewAddress returns a new account.
+func NewAddress(t testing.TB) common.Address {
+	t.Helper()
+	return Address(NewKey(t))
+}

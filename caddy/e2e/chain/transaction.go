@@ -81,7 +81,7 @@ func (n Network) Batch(t testing.TB, calls ...[]byte) []byte {
 // NewBuyer returns a new account that holds the price of several payments.
 func (c *Chain) NewBuyer(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key := newKey(t)
+	key := NewKey(t)
 	c.Fund(t, Address(key))
 	return key
 }

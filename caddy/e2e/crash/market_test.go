@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -45,8 +44,7 @@ func openMarket(t *testing.T, buyers int, payments int64) *market {
 // newBuyer asks for the money of so many payments, which is there with the next block.
 func (m *market) newBuyer(t *testing.T, payments int64) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	key := chain.NewKey(t)
 	gift := chain.NewAuthorization(t, chain.Wallet, chain.Address(key), payments*price)
 	call := gift.Call(t, []byte("whatever the wallet takes"))
 	require.Eventually(t, func() bool {

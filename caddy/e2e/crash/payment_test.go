@@ -2,7 +2,6 @@ package crash
 
 import (
 	"crypto/ecdsa"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -60,18 +60,8 @@ func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address, id 
 
 // send sends the payment once. An error is a connection that failed, as that to a killed server.
 func (p *payment) send(client *http.Client, url string) (answer, error) {
-	request, err := http.NewRequest(http.MethodPost, url+"/v1/sponsor", strings.NewReader(""))
-	if err != nil {
-		return answer{}, err
-	}
-	request.Header.Set(x402.HeaderSignature, p.header)
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{}, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header.Get(x402.HeaderResponse), string(body)}, err
+	a, err := server.Do(client, http.MethodPost, url+"/v1/sponsor", "", http.Header{x402.HeaderSignature: {p.header}})
+	return answer{a.Status, a.Header.Get(x402.HeaderResponse), a.Body}, err
 }
 
 // ask sends the payment until it is answered for good.

@@ -5,21 +5,9 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
-
-// received is what GET /v1/received says of the USDC rail.
-type received struct {
-	Rails []struct {
-		Rail      string `json:"rail"`
-		Seen      count  `json:"seen"`
-		Confirmed count  `json:"confirmed"`
-		Settling  count  `json:"settling"`
-	} `json:"rails"`
-}
-
-type count struct {
-	Count int `json:"count"`
-}
 
 // broadcast is how many of the shop's payments the facilitator has broadcast.
 func (s *shop) broadcast() (total int) {
@@ -34,13 +22,15 @@ func (s *shop) broadcast() (total int) {
 
 // recovered reports whether the server has nothing open and a row for each payment that was broadcast.
 func (s *shop) recovered() bool {
-	response, err := s.client.Get(s.url + "/v1/received")
-	if err != nil {
-		return false
+	type count struct{ Count int }
+	var report struct {
+		Rails []struct {
+			Rail                      string
+			Seen, Confirmed, Settling count
+		}
 	}
-	defer response.Body.Close()
-	var report received
-	if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(&report) != nil {
+	a, err := server.Do(s.client, http.MethodGet, s.url+"/v1/received", "", nil)
+	if err != nil || a.Status != http.StatusOK || json.Unmarshal([]byte(a.Body), &report) != nil {
 		return false
 	}
 	for _, rail := range report.Rails {

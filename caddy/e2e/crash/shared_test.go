@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -26,7 +27,7 @@ func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 	t.Parallel()
 	dsn, storage := postgres.Start(t).DSN(t), t.TempDir()
 	m := openMarket(t, 1, purse)
-	s := &shop{market: m, payee: newAddress(t), client: &http.Client{Timeout: time.Minute}}
+	s := &shop{market: m, payee: chain.NewAddress(t), client: &http.Client{Timeout: time.Minute}}
 	defer s.client.CloseIdleConnections()
 	var urls []string
 	for range instances {
@@ -56,5 +57,5 @@ func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 
 	book, err := ledger.NewPostgres(dsn, time.Now)
 	require.NoError(t, err)
-	require.Equal(t, tally{}, s.audit(t, book))
+	s.audit(t, book)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -70,7 +69,7 @@ func openShop(t *testing.T, m *market) *shop {
 	t.Helper()
 	port := payoffertest.FreePort(t)
 	s := &shop{
-		market: m, payee: newAddress(t), url: "http://localhost:" + port,
+		market: m, payee: chain.NewAddress(t), url: "http://localhost:" + port,
 		ledger: filepath.Join(t.TempDir(), "ledger.db"), client: &http.Client{Timeout: time.Minute},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
@@ -84,14 +83,6 @@ func (m *market) caddyfile(port string, payee common.Address, ledger, storage st
 		"{LEDGER}", ledger, "{STORAGE}", storage, "{PORT}", port, "{PAYEE}", payee.Hex(),
 		"{FACILITATOR}", m.facilitator.URL(), "{RPC}", m.chain.URL,
 	).Replace(template)
-}
-
-// newAddress returns an account that nobody has used.
-func newAddress(t *testing.T) common.Address {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	return chain.Address(key)
 }
 
 // start launches the server and waits until it answers, which it must.

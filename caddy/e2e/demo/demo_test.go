@@ -2,7 +2,6 @@ package demo
 
 import (
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -16,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -47,8 +48,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	}
 
 	for _, buyer := range []node.Buyer{node.BuyerV1, node.BuyerV2} {
-		key, err := crypto.GenerateKey()
-		require.NoError(t, err)
+		key := chain.NewKey(t)
 		answer := node.Pay(t, buyer, demo.service+"/v1/sponsor", key)
 		require.Equal(t, http.StatusOK, answer.Status, "%s: %s", buyer, answer.Body)
 		require.True(t, answer.Payment.Success)
@@ -106,11 +106,6 @@ func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
 // report is how many payments are confirmed and how many claimed, by rail.
 func (c *clone) report() map[string][2]int {
 	c.Helper()
-	response, err := http.Get(c.service + "/v1/received")
-	require.NoError(c, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(c, err)
 	type sum struct{ Count int }
 	var report struct {
 		Rails []struct {
@@ -118,7 +113,7 @@ func (c *clone) report() map[string][2]int {
 			Confirmed, Claimed sum
 		}
 	}
-	require.NoError(c, json.Unmarshal(body, &report), "%s", body)
+	require.NoError(c, json.Unmarshal([]byte(server.Get(c, c.service+"/v1/received", "")), &report))
 	found := map[string][2]int{}
 	for _, rail := range report.Rails {
 		found[rail.Rail] = [2]int{rail.Confirmed.Count, rail.Claimed.Count}

@@ -3,8 +3,6 @@ package init_test
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,14 +82,14 @@ func TestTheCaddyfileOfEveryOperatorStartsAsItIsWritten(t *testing.T) {
 
 			server.Start(t, o.service, file, "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t))
 			var invoice struct{ Methods []struct{ Rail string } }
-			require.NoError(t, json.Unmarshal([]byte(get(t, o.service+"/v1/invoice")), &invoice))
+			require.NoError(t, json.Unmarshal([]byte(server.Get(t, o.service+"/v1/invoice", "application/json")), &invoice))
 			var rails []string
 			for _, method := range invoice.Methods {
 				rails = append(rails, method.Rail)
 			}
 			require.Equal(t, o.rails, slices.Compact(rails))
-			require.Contains(t, get(t, o.service+"/v1/pay"), o.service+"/v1/")
-			require.Contains(t, get(t, o.site+"/offer/"), "</html>")
+			require.Contains(t, server.Get(t, o.service+"/v1/pay", "text/html"), o.service+"/v1/")
+			require.Contains(t, server.Get(t, o.site+"/offer/", "text/html"), "</html>")
 		})
 	}
 }
@@ -103,23 +101,6 @@ func names(expression, text string) (found []string) {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	r.Header.Set("Accept", "application/json;q=0.5, text/html")
-	if strings.HasSuffix(url, "/v1/invoice") {
-		r.Header.Set("Accept", "application/json")
-	}
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", body)
-	return string(body)
 }
 
 func TestWhoLeavesTheQuestionsLeavesNoFile(t *testing.T) {

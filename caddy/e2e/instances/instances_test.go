@@ -4,13 +4,12 @@ package instances
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
@@ -45,12 +44,12 @@ func masked(body string) string {
 	return body
 }
 
-func aboutTime(a answer) bool { return masked(a.body) != a.body }
+func aboutTime(a server.Answer) bool { return masked(a.Body) != a.Body }
 
 // timeless is an answer without what is about time, and without the headers that nginx writes in its own name. The length
 // and the validator of a body that is about time are, too, also where they alone are asked for.
-func timeless(a answer, aboutTime bool) answer {
-	header := a.header.Clone()
+func timeless(a server.Answer, aboutTime bool) server.Answer {
+	header := a.Header.Clone()
 	for n, challenge := range header["Www-Authenticate"] {
 		header["Www-Authenticate"][n] = masked(challenge)
 	}
@@ -61,60 +60,41 @@ func timeless(a answer, aboutTime bool) answer {
 		header.Del("ETag")
 		header.Del("Content-Length")
 	}
-	return answer{a.status, header, masked(a.body)}
-}
-
-// difference says where two answers differ; empty is nowhere.
-func difference(a, b answer) string {
-	if a.status != b.status || !reflect.DeepEqual(a.header, b.header) {
-		return fmt.Sprintf("%d %v\n\t%d %v", a.status, a.header, b.status, b.header)
-	}
-	for n := range min(len(a.body), len(b.body)) {
-		if a.body[n] != b.body[n] {
-			from := max(0, n-80)
-			return fmt.Sprintf("…%.160s…\n\t…%.160s…", a.body[from:], b.body[from:])
-		}
-	}
-	if a.body != b.body {
-		return fmt.Sprintf("%d bytes\n\t%d bytes", len(a.body), len(b.body))
-	}
-	return ""
+	return server.Answer{Status: a.Status, Header: header, Body: masked(a.Body)}
 }
 
 func TestWhoeverAsksCannotTellWhichInstanceAnswers(t *testing.T) {
 	s := openShop(t, 2)
 	first, second := s.instances[0], s.instances[1]
 	paid, bought := s.payment(), []request{delivery("1"), notice("sale-1")}
-	require.Equal(t, http.StatusOK, s.do(first.url, paid).status)
+	require.Equal(t, http.StatusOK, s.do(first.url, paid).Status)
 	for n, r := range bought {
-		require.Equal(t, http.StatusOK, s.do(s.instances[n].url, r).status)
+		require.Equal(t, http.StatusOK, s.do(s.instances[n].url, r).Status)
 	}
 	out, err := s.run("", "record", "--address", second.admin, "--rail", "transfer", "--reference", "INV-1", "--amount", "42")
 	require.NoError(t, err, out)
-	s.await("the payment is read from the chain", func() bool { return s.confirmed("usdc") == 1 })
+	server.Eventually(t, "the payment is read from the chain", func() bool { return server.Confirmed(first.url, "usdc") == 1 })
 
 	all := s.requests(append(bought, paid)...)
 	require.Greater(t, len(all), 400, "the description names fewer paths than are known")
 	compared, timelyPaths := 0, make(map[string]bool)
-	compare := func(r request) answer {
+	compare := func(r request) server.Answer {
 		a := s.do(first.url, r)
 		timelyPaths[r.path] = timelyPaths[r.path] || aboutTime(a)
 		for _, origin := range []string{second.url, s.base, s.base} { // nginx asks them in turn
 			got := s.do(origin, r)
-			if d := difference(timeless(a, timelyPaths[r.path]), timeless(got, timelyPaths[r.path])); d != "" {
-				t.Errorf("%s\n\t%s", r, d)
-			}
+			assert.Equal(t, timeless(a, timelyPaths[r.path]), timeless(got, timelyPaths[r.path]), r)
 		}
-		require.Less(t, a.status, 500, "%s: %s", r, a.body)
+		require.Less(t, a.Status, 500, "%s: %s", r, a.Body)
 		compared++
 		return a
 	}
 	for _, r := range all {
 		a := compare(r)
-		if tag := a.header.Get("ETag"); tag != "" && r.header != nil && a.status == http.StatusOK && !aboutTime(a) {
+		if tag := a.Header.Get("ETag"); tag != "" && r.header != nil && a.Status == http.StatusOK && !aboutTime(a) {
 			r.header = r.header.Clone()
 			r.header.Set("If-None-Match", tag)
-			require.Equal(t, http.StatusNotModified, compare(r).status, r)
+			require.Equal(t, http.StatusNotModified, compare(r).Status, r)
 		}
 	}
 	t.Logf("%d requests were answered alike by both instances", compared)
@@ -124,17 +104,17 @@ func TestWhoeverAsksCannotTellWhichInstanceAnswers(t *testing.T) {
 func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 	s := openShop(t, 2)
 	receipt := s.do(s.instances[0].url, s.payment())
-	require.Equal(t, http.StatusOK, receipt.status, receipt.body)
-	signed := []string{receipt.header.Get("PAYMENT-RESPONSE")}
+	require.Equal(t, http.StatusOK, receipt.Status, receipt.Body)
+	signed := []string{receipt.Header.Get("PAYMENT-RESPONSE")}
 	require.NotEmpty(t, signed[0])
 	var paid struct{ ReceiptURL string }
-	require.NoError(t, json.Unmarshal([]byte(receipt.body), &paid))
+	require.NoError(t, json.Unmarshal([]byte(receipt.Body), &paid))
 	page := strings.TrimPrefix(paid.ReceiptURL, s.base)
 	require.Regexp(t, "^/v1/receipt/", page)
 	genuine := func() {
 		t.Helper()
 		for _, i := range s.instances {
-			signed = append(signed, s.do(i.url, request{path: "/v1/quote"}).body, s.do(i.url, request{path: page}).body, s.do(i.url, request{path: page + "/receipt.jws"}).body)
+			signed = append(signed, s.do(i.url, request{path: "/v1/quote"}).Body, s.do(i.url, request{path: page}).Body, s.do(i.url, request{path: page + "/receipt.jws"}).Body)
 		}
 		for range 3 { // nginx asks the instances in turn
 			for _, text := range signed {
@@ -146,7 +126,7 @@ func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 	}
 	genuine()
 	keys := func(i *instance) int {
-		return strings.Count(s.do(i.url, request{path: "/.well-known/did.json"}).body, `"publicKeyJwk"`)
+		return strings.Count(s.do(i.url, request{path: "/.well-known/did.json"}).Body, `"publicKeyJwk"`)
 	}
 	out, err := s.run("", "rotate-key", "--address", s.instances[1].admin)
 	require.NoError(t, err, out)
@@ -155,23 +135,23 @@ func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 	// One that starts now has the new key at once; the others look for it every minute.
 	third := s.open("instance 3", payoffertest.FreePort(t))
 	require.Equal(t, 2, keys(third))
-	require.Equal(t, s.do(s.instances[1].url, request{path: "/.well-known/did.json"}).body, s.do(third.url, request{path: "/.well-known/did.json"}).body)
+	require.Equal(t, s.do(s.instances[1].url, request{path: "/.well-known/did.json"}).Body, s.do(third.url, request{path: "/.well-known/did.json"}).Body)
 	genuine()
 	for _, r := range s.requests() {
 		if strings.HasPrefix(r.path, "/v1/qr/") && !strings.Contains(r.path, "forged") && r.method == "" {
-			require.Equal(t, http.StatusOK, s.do(third.url, r).status, r)
+			require.Equal(t, http.StatusOK, s.do(third.url, r).Status, r)
 		}
 	}
 
-	challenge := mpp.Challenged(t, s.do(s.instances[0].url, request{method: http.MethodPost, path: "/v1/sponsor"}).header, s.chain.Network)
+	challenge := mpp.Challenged(t, s.do(s.instances[0].url, request{method: http.MethodPost, path: "/v1/sponsor"}).Header, s.chain.Network)
 	require.NotNil(t, challenge)
 	answering := s.answering(challenge)
 	for _, i := range []*instance{third, s.instances[1]} {
 		receipt := s.do(i.url, answering)
-		require.Equal(t, http.StatusOK, receipt.status, receipt.body)
-		require.NotEmpty(t, receipt.header.Get("Payment-Receipt"))
+		require.Equal(t, http.StatusOK, receipt.Status, receipt.Body)
+		require.NotEmpty(t, receipt.Header.Get("Payment-Receipt"))
 	}
-	s.await("one payment for each of the two", func() bool { return len(s.chain.TransfersTo(t, s.payee)) == 2 })
+	server.Eventually(t, "one payment for each of the two", func() bool { return len(s.chain.TransfersTo(t, s.payee)) == 2 })
 }
 
 func TestAnInstanceWithAStorageOfItsOwnIsRefused(t *testing.T) {
@@ -182,6 +162,6 @@ func TestAnInstanceWithAStorageOfItsOwnIsRefused(t *testing.T) {
 		" than Caddy's storage has here: all instances of a ledger share one storage.")
 	require.Contains(t, log, "caddy pay-offer ledger forget-keys")
 	for range 2 {
-		require.Equal(t, http.StatusOK, s.do(s.base, request{path: "/v1/received"}).status, "the other goes on")
+		require.Equal(t, http.StatusOK, s.do(s.base, request{path: "/v1/received"}).Status, "the other goes on")
 	}
 }

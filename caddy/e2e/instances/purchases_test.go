@@ -19,9 +19,9 @@ func TestABuyerBuysAgainWhereverItComesTo(t *testing.T) {
 		purchase := s.payment()
 		purchase.header["Connection"] = []string{"close"}
 		got := s.do(s.instances[n/2%2].url, purchase)
-		require.Equal(t, http.StatusOK, got.status, got.body)
-		require.NotEmpty(t, got.header.Get("Payment-Response"))
-		charged[got.header.Get("Payment-Response")] = true
+		require.Equal(t, http.StatusOK, got.Status, got.Body)
+		require.NotEmpty(t, got.Header.Get("Payment-Response"))
+		charged[got.Header.Get("Payment-Response")] = true
 		require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), n+1, "an earlier charge answered purchase %d", n+1)
 	}
 	require.Len(t, charged, 8)

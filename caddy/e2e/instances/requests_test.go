@@ -1,9 +1,6 @@
 package instances
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,31 +8,22 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
 // delivery is an event of the card processor, which is the same each time it is sent.
 func delivery(id string) request {
-	now := time.Now().Unix()
-	body := fmt.Sprintf(`{"id":"evt_%[1]s","object":"event","type":"checkout.session.completed","livemode":true,"created":%[2]d,"data":{"object":{
-		"id":"cs_%[1]s","object":"checkout.session","mode":"payment","status":"complete","payment_status":"paid","amount_total":4200,"currency":"usd",
-		"livemode":true,"created":%[2]d,"payment_intent":"pi_%[1]s","payment_link":"plink_1"}}}`, id, now+1)
-	mac := hmac.New(sha256.New, []byte(cardSecret))
-	fmt.Fprintf(mac, "%d.%s", now, body)
-	return request{http.MethodPost, "/v1/hook/card", body, http.Header{
-		"Content-Type": {"application/json"}, "Stripe-Signature": {fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))},
-	}}
+	body, header := server.CardPaid(id, 4200, cardSecret)
+	return request{http.MethodPost, "/v1/hook/card", body, header}
 }
 
 // notice is the storefront's of a sale.
 func notice(id string) request {
-	body := url.Values{
-		"sale_id": {id}, "order_number": {"1"}, "product_id": {"product-1"}, "price": {"4200"}, "currency": {"usd"}, "seller_id": {"seller-1"},
-		"sale_timestamp": {time.Now().UTC().Add(time.Second).Format(time.RFC3339)},
-	}.Encode()
-	return request{http.MethodPost, "/v1/hook/tip-jar/" + storeSecret, body, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
+	body, header := server.StorefrontSale(id, 4200)
+	return request{http.MethodPost, "/v1/hook/tip-jar/" + storeSecret, body, header}
 }
 
 // requests are uses of every operation of the description that the offer publishes, with every media type and in every
@@ -43,7 +31,7 @@ func notice(id string) request {
 func (s *shop) requests(sent ...request) []request {
 	s.Helper()
 	var api struct{ Paths map[string]map[string]any }
-	require.NoError(s, json.Unmarshal([]byte(s.do(s.instances[0].url, request{path: "/openapi.json"}).body), &api))
+	require.NoError(s, json.Unmarshal([]byte(s.do(s.instances[0].url, request{path: "/openapi.json"}).Body), &api))
 	all := append(slices.Clone(sent),
 		request{path: "/offer/"}, request{path: "/offer/style.css"}, request{path: "/nothing"}, request{path: "/v1/hook/nothing"},
 		request{method: http.MethodPost, path: "/v1/hook/nothing"},
@@ -102,7 +90,7 @@ func (s *shop) targets(path string) (all []string) {
 		all = []string{"/v1/qr/card/forged.png"}
 		for _, i := range s.instances { // each serves what another gave out
 			for _, rail := range rails {
-				all = append(all, strings.TrimPrefix(s.do(i.url, request{path: "/v1/pay/" + rail + ".png"}).header.Get("Location"), s.base))
+				all = append(all, strings.TrimPrefix(s.do(i.url, request{path: "/v1/pay/" + rail + ".png"}).Header.Get("Location"), s.base))
 			}
 		}
 		return slices.Compact(slices.Sorted(slices.Values(all)))
@@ -115,33 +103,24 @@ func (s *shop) targets(path string) (all []string) {
 // agentRequests are what MCP and A2A clients send.
 func agentRequests() (all []request) {
 	const message = `"params":{"message":{"messageId":"m","role":"%s","contextId":"c","parts":[{%s"text":"pay"}]}}`
-	header := func(more ...string) http.Header {
-		h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
-		for n := 0; n < len(more); n += 2 {
-			h.Set(more[n], more[n+1])
+	add := func(body string, headers ...string) {
+		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		for n := 0; n < len(headers); n += 2 {
+			header.Set(headers[n], headers[n+1])
 		}
-		return h
+		all = append(all, request{http.MethodPost, "/mcp", body, header})
 	}
-	for _, body := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`,
-		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"first_42_sponsor"}}`,
-		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"no_such"}}`,
-		`{"jsonrpc":"2.0","id":6,"method":"resources/list"}`,
-		`{"jsonrpc":"2.0","id":7,"method":"prompts/list"}`,
-		`{"jsonrpc":"2.0","id":8,"method":"no/such"}`,
-		`{"jsonrpc":"2.0","id":9,"method":"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`) + `}`,
-		`{"jsonrpc":"2.0","id":10,"method":"message/stream","params":{}}`,
-		`{"jsonrpc":"2.0","id":11,"method":"tasks/get","params":{"id":"t"}}`,
-		`{`, `[]`,
+	for _, call := range []string{
+		`"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`, `"ping"`, `"tools/list"`,
+		`"tools/call","params":{"name":"first_42_sponsor"}`, `"tools/call","params":{"name":"no_such"}`, `"resources/list"`, `"prompts/list"`, `"no/such"`,
+		`"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`), `"message/stream","params":{}`, `"tasks/get","params":{"id":"t"}`,
 	} {
-		all = append(all, request{http.MethodPost, "/mcp", body, header()})
+		add(`{"jsonrpc":"2.0","id":1,"method":` + call + `}`)
 	}
-	return append(all,
-		request{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":12,"method":"SendMessage",` + fmt.Sprintf(message, "ROLE_USER", "") + `}`, header("A2A-Version", "1.0")},
-		request{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":13,"method":"message/send",` + fmt.Sprintf(message, "user", `"kind":"text",`) + `}`,
-			header("X-A2A-Extensions", "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2")},
-	)
+	add(`{`)
+	add(`[]`)
+	add(`{"jsonrpc":"2.0","id":2,"method":"SendMessage",`+fmt.Sprintf(message, "ROLE_USER", "")+`}`, "A2A-Version", "1.0")
+	add(`{"jsonrpc":"2.0","id":3,"method":"message/send",`+fmt.Sprintf(message, "user", `"kind":"text",`)+`}`,
+		"X-A2A-Extensions", "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2")
+	return all
 }

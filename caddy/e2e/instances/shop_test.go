@@ -2,14 +2,12 @@ package instances
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/ethereum/go-ethereum/common"
@@ -34,9 +32,6 @@ const (
 	vpub = "vpub5Y6cjg78GGuNLsaPhmYsiw4gYX3HoQiRBiSwDaBXKUafCt9bNwWQiitDk5VZ5BVxYnQdwoTyXSs2JHRPAgjAvtbBrf8ZhDYe2jWAqvZVnsc"
 	// price is 42 USDC in atomic units.
 	price = 42_000_000
-
-	patience = 30 * time.Second
-	again    = 20 * time.Millisecond
 )
 
 // rails are all that the offer has, in its order.
@@ -149,41 +144,17 @@ func (s *shop) open(name, port string) *instance {
 	i := &instance{name: name, url: "http://localhost:" + port, admin: "127.0.0.1:" + payoffertest.FreePort(s)}
 	_, admin, _ := strings.Cut(i.admin, ":")
 	i.Process = server.Start(s, i.url, strings.Replace(s.config(port, s.storage), "{ADMIN}", admin, 1), s.env...)
-	s.await(name+" observes every rail", func() bool {
+	server.Eventually(s, name+" observes every rail", func() bool {
 		for _, rail := range rails {
-			if s.do(i.url, request{path: "/v1/pay/" + rail + ".png"}).status != http.StatusFound {
+			if s.do(i.url, request{path: "/v1/pay/" + rail + ".png"}).Status != http.StatusFound {
 				return false
 			}
 		}
 		answer := s.do(i.url, request{path: "/v1/received"})
-		unknown := strings.Count(answer.body, `"state":"unknown"`)
-		return answer.status == http.StatusOK && unknown == 1 // the storefront, which has no token
+		unknown := strings.Count(answer.Body, `"state":"unknown"`)
+		return answer.Status == http.StatusOK && unknown == 1 // the storefront, which has no token
 	})
 	return i
-}
-
-// confirmed is how many receipts of a rail are confirmed.
-func (s *shop) confirmed(rail string) (count int) {
-	s.Helper()
-	var report struct {
-		Rails []struct {
-			Rail      string
-			Confirmed struct{ Count int }
-		}
-	}
-	require.NoError(s, json.Unmarshal([]byte(s.do(s.base, request{path: "/v1/received"}).body), &report))
-	for _, r := range report.Rails {
-		if r.Rail == rail {
-			count = r.Confirmed.Count
-		}
-	}
-	return count
-}
-
-// await polls until done, which must not take long.
-func (s *shop) await(what string, done func() bool) {
-	s.Helper()
-	require.Eventually(s, done, patience, again, what)
 }
 
 // request is one use of the offer. The method is GET unless it is set.
@@ -196,20 +167,8 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %v %.300s", r.method, r.path, r.header, r.body)
 }
 
-// answer is one HTTP answer.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-var client = &http.Client{
-	Timeout: patience, Transport: new(http.Transport),
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
-
 // do sends a request to an instance or to nginx, as if it came to the offer's own address.
-func (s *shop) do(origin string, r request) answer {
+func (s *shop) do(origin string, r request) server.Answer {
 	s.Helper()
 	asked, err := http.NewRequestWithContext(s.Context(), r.method, origin+r.path, strings.NewReader(r.body))
 	require.NoError(s, err)
@@ -217,12 +176,12 @@ func (s *shop) do(origin string, r request) answer {
 	for name, values := range r.header {
 		asked.Header[name] = values
 	}
-	got, err := client.Do(asked)
+	got, err := server.Client.Do(asked)
 	require.NoError(s, err)
 	defer got.Body.Close()
 	body, err := io.ReadAll(got.Body)
 	require.NoError(s, err)
-	return answer{got.StatusCode, got.Header, string(body)}
+	return server.Answer{Status: got.StatusCode, Header: got.Header, Body: string(body)}
 }
 
 // run runs a command of the released binary with some standard input.

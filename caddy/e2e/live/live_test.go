@@ -2,7 +2,6 @@ package live
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,9 +28,6 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"certificate-invalid": func(w *world) {
 			w.certificates[payHost] = newAuthority(t).certify(t, time.Now(), hour)
 		},
-		"certificate-invalid (expired)": func(w *world) {
-			w.certificates[payHost] = h.authority.certify(t, hour.Add(-10*time.Hour), hour.Add(-2*time.Hour))
-		},
 		"other-server": func(w *world) { w.hosts[payHost] = says(http.StatusOK, "another server") },
 		"headers-cut (POST)": func(w *world) {
 			front := h.front(h.trusting, nil)
@@ -44,34 +40,11 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 			})
 		},
 		"headers-cut": func(w *world) { w.hosts[payHost] = h.front(h.trusting, smallBuffer) },
-		"headers-cut (one of them)": func(w *world) {
-			w.hosts[payHost] = h.front(h.trusting, func(answer *http.Response) error {
-				answer.Header.Del("WWW-Authenticate")
-				return nil
-			})
-		},
 		"link-broken": func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
-		"link-broken (of ours)": func(w *world) {
-			front := h.front(h.trusting, nil)
-			w.hosts[payHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/llms.txt" {
-					rw.WriteHeader(http.StatusNotFound)
-					return
-				}
-				front.ServeHTTP(rw, r)
-			})
-		},
-		"chain-id":         func(w *world) { w.hosts[rpcHost] = h.rpc("eth_chainId", "", `"0x1"`) },
-		"chain-id (token)": func(w *world) { w.hosts[rpcHost] = h.rpc("eth_call", "0x06fdde03", `"`+text("USD Coin")+`"`) },
-		"chain-id (decimals)": func(w *world) {
-			w.hosts[rpcHost] = h.rpc("eth_call", "0x313ce567", fmt.Sprintf(`"0x%064x"`, 18))
-		},
+		"chain-id":    func(w *world) { w.hosts[rpcHost] = h.rpc("eth_chainId", "", `"0x1"`) },
 		"rpc-failing": func(w *world) { w.hosts[rpcHost] = says(http.StatusInternalServerError, "") },
 		"facilitator-network": func(w *world) {
 			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallSupported, payoffertest.FacilitatorReply{Body: `{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"}]}`})
-		},
-		"facilitator-failing (key)": func(w *world) {
-			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallProbe, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized})
 		},
 		"facilitator-careless": func(w *world) {
 			w.hosts[facilitatorHost] = scripted(t, payoffertest.CallProbe, payoffertest.FacilitatorReply{})
@@ -85,19 +58,16 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		"webhook-unverified": func(w *world) { w.caddyfile = global + hookedSite },
 		"webhook-off":        func(w *world) { w.caddyfile = global + offSite },
 		"clock-wrong": func(w *world) {
-			for host, handler := range w.hosts {
-				w.hosts[host] = dated(handler)
+			for _, host := range append([]string{facilitatorHost, rpcHost}, priceHosts...) {
+				w.hosts[host] = dated(w.hosts[host])
 			}
 		},
 		"ledger-unwritable": func(w *world) { w.admin = h.adminThatSays(t, `"writable":true`, `"writable":false`) },
 		"rail-unobserved": func(w *world) {
 			w.admin = h.adminThatSays(t, `{"rail":"usdc"}`, `{"rail":"usdc","last_error":"sources_disagree"}`)
 		},
-		"demo":        func(w *world) { w.admin = h.adminThatSays(t, `"settings":`, `"demo":true,"settings":`) },
-		"not-running": func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
-		"settings-differ (none)": func(w *world) {
-			w.caddyfile = strings.Replace(w.caddyfile, "base_url", "id fresh\n\t\tbase_url", 1)
-		},
+		"demo":            func(w *world) { w.admin = h.adminThatSays(t, `"settings":`, `"demo":true,"settings":`) },
+		"not-running":     func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
 		"settings-differ": func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "name Other\n\t\tbase_url", 1) },
 	}
 }
@@ -191,9 +161,22 @@ func smallBuffer(answer *http.Response) error {
 // dated is a server whose clock is an hour behind.
 func dated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
-		next.ServeHTTP(w, r)
+		d := datedWriter{w}
+		d.date()
+		next.ServeHTTP(d, r)
 	})
+}
+
+type datedWriter struct{ http.ResponseWriter }
+
+func (d datedWriter) date() {
+	d.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+}
+
+// WriteHeader replaces the Date that a proxy copied.
+func (d datedWriter) WriteHeader(status int) {
+	d.date()
+	d.ResponseWriter.WriteHeader(status)
 }
 
 // rpc is the chain's endpoint, but for one call with data that begins so.
@@ -211,13 +194,6 @@ func (h *house) rpc(method, data, result string) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		h.chain.ServeHTTP(w, r)
 	})
-}
-
-// text is a string as a contract answers it (Solidity ABI).
-func text(s string) string {
-	padded := make([]byte, (len(s)+31)/32*32)
-	copy(padded, s)
-	return fmt.Sprintf("0x%064x%064x%s", 32, len(s), hex.EncodeToString(padded))
 }
 
 // scripted is a facilitator with an answer of its own to one call.

@@ -145,18 +145,15 @@ func newHouse(t *testing.T) *house {
 	whole := h.world(t)
 	server.Start(t, "http://127.0.0.1:"+h.trusting, h.replace.Replace(global+mainSite+hookedSite+offSite)+
 		"http://127.0.0.1:"+h.trusting+" {\n\trespond /v1/received 200\n}\n", h.env(whole)...)
-	require.Eventually(t, func() bool { // it answers before it has its keys
+	server.Eventually(t, "the offer has its keys", func() bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+h.trusting+"/v1/pay/card.png", nil)
 		require.NoError(t, err)
 		request.Host = payHost
 		answer, err := http.DefaultTransport.RoundTrip(request)
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusFound
-	}, patience, 20*time.Millisecond, "the offer is ready")
+	})
 	return h
 }
-
-// patience is how long something may take that happens in the background.
-const patience = 30 * time.Second
 
 // env is the environment of a process in a world.
 func (h *house) env(w *world) []string {

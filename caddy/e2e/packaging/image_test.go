@@ -2,7 +2,6 @@ package packaging
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,14 +137,10 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 			t.Logf("The server's log:\n%s", said)
 		}
 	})
-	require.Eventually(t, func() bool {
-		answer, err := http.Get(address + "/v1/received")
-		if err != nil {
-			return false
-		}
-		_, _ = io.Copy(io.Discard, answer.Body)
-		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	}, time.Minute, 50*time.Millisecond)
+	server.Eventually(t, "the server answers", func() bool {
+		a, err := server.Do(server.Client, http.MethodGet, address+"/v1/received", "", nil)
+		return err == nil && a.Status == http.StatusOK
+	})
 	said, err := inside(health).CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	require.FileExists(t, filepath.Join(root, "data/caddy/pay_offer_shipped.db"), "the ledger is in the volume")

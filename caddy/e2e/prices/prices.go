@@ -2,13 +2,7 @@
 package prices
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -39,7 +33,7 @@ func StartOf(t testing.TB, scripted *payoffertest.Prices) (env []string) {
 	t.Helper()
 	prices, err := url.Parse(scripted.URL())
 	require.NoError(t, err)
-	certificate, authority := newCertificate(t, priceHost)
+	certificate, authority := lab.NewCertificate(t, priceHost)
 	site := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(prices))
 	site.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	site.StartTLS()
@@ -52,18 +46,4 @@ func StartOf(t testing.TB, scripted *payoffertest.Prices) (env []string) {
 	file := filepath.Join(t.TempDir(), "authority.pem")
 	require.NoError(t, os.WriteFile(file, authority, 0o600))
 	return []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + file}
-}
-
-// newCertificate makes one for a host that is its own authority, and that authority as PEM.
-func newCertificate(t testing.TB, host string) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -4,21 +4,14 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
@@ -29,9 +22,6 @@ import (
 
 // price is the amount of the offer in atomic units of USDC.
 const price = 42_000_000
-
-// patience is how long something may take that happens in the background.
-const patience = 30 * time.Second
 
 const caddyfile = `{
 	admin off
@@ -84,10 +74,8 @@ type shop struct {
 // openShop starts an offer with the longest texts on one or two chains, and nginx in front of it.
 func openShop(t *testing.T, chains int, facilitator, rpc string) *shop {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
 	proxy, port := payoffertest.FreePort(t), payoffertest.FreePort(t)
-	s := &shop{T: t, payee: chain.Address(key), base: "http://localhost:" + proxy, direct: "localhost:" + port, folder: t.TempDir()}
+	s := &shop{T: t, payee: chain.NewAddress(t), base: "http://localhost:" + proxy, direct: "localhost:" + port, folder: t.TempDir()}
 	more := ""
 	if chains == 2 {
 		more = secondChain
@@ -105,15 +93,10 @@ func openShop(t *testing.T, chains int, facilitator, rpc string) *shop {
 func (s *shop) start() {
 	s.Helper()
 	s.process = server.Start(s, "http://"+s.direct, s.caddyfile)
-	require.Eventually(s, func() bool {
-		answer, err := http.Post("http://"+s.direct+"/v1/quote", "", nil)
-		if err != nil {
-			return false
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		return err == nil && bytes.Contains(body, []byte("offer-receipt"))
-	}, patience, 20*time.Millisecond, "the quote is signed")
+	server.Eventually(s, "the quote is signed", func() bool {
+		a, err := server.Do(server.Client, http.MethodPost, "http://"+s.direct+"/v1/quote", "", nil)
+		return err == nil && strings.Contains(a.Body, "offer-receipt")
+	})
 }
 
 // header is one header of a request.
@@ -121,24 +104,20 @@ type header struct{ name, value string }
 
 // requireProxied sends a request through the proxy and to the server itself, of which both must answer with a status, and
 // returns the proxy's answer and the size of the header block that the server wrote.
-func (s *shop) requireProxied(status int, method, path string, headers ...header) (answer *http.Response, size int) {
+func (s *shop) requireProxied(status int, method, path string, headers ...header) (answer server.Answer, size int) {
 	s.Helper()
-	request, err := http.NewRequestWithContext(s.Context(), method, s.base+path, nil)
+	request, err := http.NewRequest(method, "http://"+s.direct+path, nil)
 	require.NoError(s, err)
 	for _, h := range headers {
 		request.Header.Set(h.name, h.value)
 	}
-	answer, err = http.DefaultClient.Do(request)
+	answer, err = server.Do(server.Client, method, s.base+path, "", request.Header)
 	require.NoError(s, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(s, err)
-	require.Equal(s, status, answer.StatusCode, "%s %s through nginx: %s", method, path, body)
+	require.Equal(s, status, answer.Status, "%s %s through nginx: %s", method, path, answer.Body)
 
 	connection, err := net.Dial("tcp4", s.direct)
 	require.NoError(s, err)
 	defer connection.Close()
-	request.Host = s.direct
 	require.NoError(s, request.Write(connection))
 	lines := bufio.NewReader(connection)
 	for {
@@ -162,18 +141,13 @@ type payment struct {
 // payment signs one by somebody who is not known anywhere.
 func (s *shop) payment() payment {
 	s.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(s, err)
+	key := chain.NewKey(s)
 	p := payment{Authorization: chain.NewAuthorization(s, chain.Address(key), s.payee, price)}
-	type object = map[string]any
-	signed := object{"signature": hexutil.Encode(p.Sign(s, key)), "authorization": p.Authorization}
-	encoded := func(payload object) string {
-		text, err := json.Marshal(payload)
-		require.NoError(s, err)
-		return base64.StdEncoding.EncodeToString(text)
-	}
-	p.v1 = header{"X-PAYMENT", encoded(object{"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": signed})}
-	p.v2 = header{"PAYMENT-SIGNATURE", encoded(p.Payload(p.Sign(s, key)))}
+	payload := p.Payload(p.Sign(s, key))
+	p.v2 = header{"PAYMENT-SIGNATURE", chain.Payment(s, payload).Get("Payment-Signature")}
+	p.v1 = header{"X-PAYMENT", chain.Payment(s, map[string]any{
+		"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": payload["payload"],
+	}).Get("Payment-Signature")}
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
@@ -18,15 +19,15 @@ func lastSeq(r report) string {
 // On a full disk nothing is acknowledged, so that the provider repeats it, and what was received before is still told.
 func TestAFullDiskAcknowledgesNothing(t *testing.T) {
 	s := openShop(t, "sqlite")
-	require.Equal(t, http.StatusOK, s.deliverCard(paid("1"), cardSecret))
+	require.Equal(t, http.StatusOK, s.pay("1"))
 
 	var before unix.Rlimit
 	require.NoError(t, unix.Prlimit(s.Pid(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: unix.RLIM_INFINITY}, &before))
-	require.Equal(t, http.StatusServiceUnavailable, s.deliverCard(paid("2"), cardSecret))
+	require.Equal(t, http.StatusServiceUnavailable, s.pay("2"))
 	require.Equal(t, "42", s.received().ReceivedUSD.String())
 
 	require.NoError(t, unix.Prlimit(s.Pid(), unix.RLIMIT_FSIZE, &before, nil))
-	require.Equal(t, http.StatusOK, s.deliverCard(paid("2"), cardSecret))
+	require.Equal(t, http.StatusOK, s.pay("2"))
 	require.Equal(t, "84", s.received().ReceivedUSD.String())
 }
 
@@ -34,14 +35,14 @@ func TestAFullDiskAcknowledgesNothing(t *testing.T) {
 func TestADatabaseThatIsGoneIsNeverReportedAsNothingReceived(t *testing.T) {
 	database := postgres.Start(t)
 	s := openShop(t, "postgres "+strconv.Quote(database.DSN(t)))
-	require.Equal(t, http.StatusOK, s.deliverCard(paid("1"), cardSecret))
+	require.Equal(t, http.StatusOK, s.pay("1"))
 
 	database.Stop(t)
-	require.Equal(t, http.StatusServiceUnavailable, s.deliverCard(paid("2"), cardSecret))
+	require.Equal(t, http.StatusServiceUnavailable, s.pay("2"))
 	require.Equal(t, http.StatusServiceUnavailable, s.status("/v1/received"))
 	require.Equal(t, http.StatusOK, s.status("/v1/invoice"), "what needs no ledger goes on")
 
 	database.Start(t)
-	require.Eventually(t, func() bool { return s.deliverCard(paid("2"), cardSecret) == http.StatusOK }, patience, again)
+	server.Eventually(t, "the database is back", func() bool { return s.pay("2") == http.StatusOK })
 	require.Equal(t, "84", s.received().ReceivedUSD.String())
 }

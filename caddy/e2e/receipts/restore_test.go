@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,15 +24,10 @@ type feed struct {
 // follow asks the feed as a reader does and returns the status beside the answer.
 func (s *shop) follow(query string) (f feed, status int) {
 	s.t.Helper()
-	response, err := http.Get(s.url + "/v1/received?" + query)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&f))
-	return f, response.StatusCode
+	a := server.Ask(server.Client, http.MethodGet, s.url+"/v1/received?"+query, "", nil)
+	require.NoError(s.t, json.Unmarshal([]byte(a.Body), &f))
+	return f, a.Status
 }
-
-// after is the query of a reader that keeps a cursor or a number.
-func after(cursor string) string { return "after=" + cursor }
 
 // An older copy of the ledger's file is put back while the server is stopped. Whatever a reader of the feed kept, it is
 // told, before and after numbers are used again; one that has only read what the copy has goes on.
@@ -47,7 +43,7 @@ func TestEveryReaderOfTheFeedIsToldOfARestore(t *testing.T) {
 	}
 	sell := func(s *shop, payments ...string) {
 		for _, id := range payments {
-			require.Equal(t, http.StatusOK, s.deliverCard(paid(id), cardSecret))
+			require.Equal(t, http.StatusOK, s.pay(id))
 		}
 	}
 
@@ -61,7 +57,7 @@ func TestEveryReaderOfTheFeedIsToldOfARestore(t *testing.T) {
 
 	s = open()
 	sell(s, "2", "3")
-	late, status := s.follow(after(early.Cursor))
+	late, status := s.follow("after=" + early.Cursor)
 	require.Equal(t, http.StatusOK, status)
 	require.Len(t, late.Transitions, 2)
 	next, err := url.Parse(late.Next)
@@ -71,8 +67,8 @@ func TestEveryReaderOfTheFeedIsToldOfARestore(t *testing.T) {
 
 	s = open()
 	keptBy := map[string]string{
-		"a cursor": after(late.Cursor), "the cursor of a change": after(late.Transitions[0].Cursor), "the next address": next.RawQuery,
-		"a number": after(strconv.FormatInt(late.Last, 10)), "a number that never was": "after=999",
+		"a cursor": "after=" + late.Cursor, "the cursor of a change": "after=" + late.Transitions[0].Cursor, "the next address": next.RawQuery,
+		"a number": "after=" + strconv.FormatInt(late.Last, 10), "a number that never was": "after=999",
 	}
 	told := func(reader string) {
 		refusal, status := s.follow(keptBy[reader])
@@ -97,7 +93,7 @@ func TestEveryReaderOfTheFeedIsToldOfARestore(t *testing.T) {
 	}
 	require.Equal(t, "pi_1 pi_4 pi_3 pi_2", strings.Join(receipts, " "))
 	require.Equal(t, "168", s.received().ReceivedUSD.String())
-	more, status := s.follow(after(early.Cursor))
+	more, status := s.follow("after=" + early.Cursor)
 	require.Equal(t, http.StatusOK, status)
 	require.Len(t, more.Transitions, 3)
 }

@@ -18,8 +18,8 @@ import (
 func TestTheSecretOfAWebhookIsInNoLogOfTheShippedCaddyfile(t *testing.T) {
 	shipped := server.StartShipped(t, "TIP_JAR_PRODUCT="+product, "TIP_JAR_HOOK_SECRET="+storeSecret)
 	s := &shop{Process: shipped.Process, t: t, url: shipped.Service}
-	require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
-	require.Equal(t, http.StatusOK, s.deliverSale("sale-1", storeSecret))
+	s.awaitStart()
+	require.Equal(t, http.StatusOK, s.sell(storeSecret))
 	require.Equal(t, http.StatusServiceUnavailable, s.status("/v1/hook/pack/"+storeSecret), "a hook whose secret has no value")
 	require.Equal(t, http.StatusNotFound, s.status("/v1/hook/none/"+storeSecret))
 	require.Equal(t, http.StatusMethodNotAllowed, s.status("/v1/hook/tip-jar/"+storeSecret))
@@ -89,8 +89,8 @@ func TestTheDebugLogHoldsLiteralSecretsAloneAndTheWarningSaysSo(t *testing.T) {
 		s := &shop{t: t, url: "http://localhost:" + payoffertest.FreePort(t)}
 		s.Process = server.Start(t, s.url, offered(s.url, "off", "card https://checkout.example", "product p\n hook_secret "+secret),
 			"STORE_SECRET="+storeSecret)
-		require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
-		s.deliverSale("sale-1", storeSecret)
+		s.awaitStart()
+		s.sell(storeSecret)
 		s.Terminate()
 		s.Await(t)
 

@@ -2,18 +2,11 @@
 package receipts
 
 import (
-	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,8 +18,6 @@ const (
 	cardSecret  = "whsec_of_the_card_rail"
 	storeSecret = "0123456789abcdef0123456789abcdef"
 	product     = "product-1"
-	patience    = 30 * time.Second
-	again       = 50 * time.Millisecond
 )
 
 // shop is a running server with an offer on rails that tell of payments by webhook or by hand.
@@ -66,18 +57,49 @@ func openShop(t testing.TB, ledger string, global ...string) *shop {
 }
 `, s.admin, strings.Join(global, "\n\t"), ledger, s.url, product), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)
 	// The key of QR addresses is the last that a start reads.
-	require.Eventually(t, func() bool { return s.status("/v1/pay/card.png") == http.StatusOK }, patience, again)
+	s.awaitStart()
 	require.Equal(t, http.StatusOK, s.status("/v1/received"))
 	return s
 }
 
+func (s *shop) awaitStart() {
+	s.t.Helper()
+	server.Eventually(s.t, "the service has started", func() bool { return s.status("/v1/pay/card.png") == http.StatusFound })
+}
+
 func (s *shop) status(path string) int {
-	response, err := http.Get(s.url + path)
-	if err != nil {
-		return 0
-	}
-	response.Body.Close()
-	return response.StatusCode
+	a, _ := server.Do(server.Client, http.MethodGet, s.url+path, "", nil)
+	return a.Status
+}
+
+// get reads a report.
+func (s *shop) get(path string) (r report) {
+	s.t.Helper()
+	require.NoError(s.t, json.Unmarshal([]byte(server.Get(s.t, s.url+path, "")), &r))
+	return r
+}
+
+// post delivers a webhook, and returns the status.
+func (s *shop) post(path, body string, header http.Header) int {
+	s.t.Helper()
+	a, err := server.Do(server.Client, http.MethodPost, s.url+path, body, header)
+	require.NoError(s.t, err)
+	require.NotContains(s.t, a.Body, storeSecret)
+	return a.Status
+}
+
+// pay delivers the event of a paid checkout.
+func (s *shop) pay(id string) int {
+	s.t.Helper()
+	body, header := server.CardPaid(id, 4200, cardSecret)
+	return s.post("/v1/hook/card", body, header)
+}
+
+// sell delivers a storefront's notice of a sale.
+func (s *shop) sell(secret string) int {
+	s.t.Helper()
+	body, header := server.StorefrontSale("sale-1", 4200)
+	return s.post("/v1/hook/tip-jar/"+secret, body, header)
 }
 
 // report is what GET /v1/received says, as far as the tests read it.
@@ -105,16 +127,6 @@ func (s *shop) received() report {
 	return s.get("/v1/received")
 }
 
-func (s *shop) get(path string) (r report) {
-	s.t.Helper()
-	response, err := http.Get(s.url + path)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	require.Equal(s.t, http.StatusOK, response.StatusCode)
-	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&r))
-	return r
-}
-
 func (s *shop) rail(name string) railReport {
 	s.t.Helper()
 	for _, rail := range s.received().Rails {
@@ -124,54 +136,4 @@ func (s *shop) rail(name string) railReport {
 	}
 	s.t.Fatalf("no rail %q", name)
 	return railReport{}
-}
-
-// event is a delivery of the card processor; object are its own words.
-func event(kind, id, object string) []byte {
-	return fmt.Appendf(nil, `{"id":"evt_%s_%s","object":"event","type":%q,"livemode":true,"created":%d,"data":{"object":%s}}`,
-		strings.ReplaceAll(kind, ".", "_"), id, kind, time.Now().Unix(), object)
-}
-
-// paid is the event of a paid checkout.
-func paid(id string) []byte {
-	return event("checkout.session.completed", id, fmt.Sprintf(`{"id":"cs_%s","object":"checkout.session","mode":"payment",
-		"status":"complete","payment_status":"paid","amount_total":4200,"currency":"usd","livemode":true,"created":%d,
-		"payment_intent":"pi_%[1]s","payment_link":"plink_1"}`, id, time.Now().Unix()+1))
-}
-
-// deliverCard posts an event with the signature that secret makes and returns the status.
-func (s *shop) deliverCard(body []byte, secret string) int {
-	s.t.Helper()
-	now := time.Now().Unix()
-	mac := hmac.New(sha256.New, []byte(secret))
-	fmt.Fprintf(mac, "%d.%s", now, body)
-	request, err := http.NewRequest(http.MethodPost, s.url+"/v1/hook/card", bytes.NewReader(body))
-	require.NoError(s.t, err)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Stripe-Signature", fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil))))
-	return s.send(request)
-}
-
-// deliverSale posts the notice of a sale.
-func (s *shop) deliverSale(sale, secret string) int {
-	s.t.Helper()
-	notice := url.Values{
-		"sale_id": {sale}, "order_number": {"1"}, "product_id": {product}, "price": {"4200"}, "currency": {"usd"}, "seller_id": {"seller-1"},
-		"email": {"buyer@example.org"}, "sale_timestamp": {time.Now().UTC().Add(time.Second).Format(time.RFC3339)},
-	}
-	request, err := http.NewRequest(http.MethodPost, s.url+"/v1/hook/tip-jar/"+secret, strings.NewReader(notice.Encode()))
-	require.NoError(s.t, err)
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return s.send(request)
-}
-
-func (s *shop) send(request *http.Request) int {
-	s.t.Helper()
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(s.t, err)
-	require.NotContains(s.t, string(body), storeSecret)
-	return response.StatusCode
 }

@@ -1,10 +1,10 @@
 package reload
 
 import (
+	"crypto/ecdsa"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -27,10 +27,9 @@ const (
 func TestAReloadThatFailsLeavesTheOldConfigurationWhole(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, logTo("old.log"))
-	requests, limited := s.requests(), s.exhaust()
-	buyers := s.newBuyers(3)
+	limited, buyers := s.exhaust(), []*ecdsa.PrivateKey{s.chain.Buyers[0], s.chain.Buyers[1], s.chain.Payer}
 	s.awaitHealth()
-	before, found := s.state(limited), newFindings()
+	before := s.state(limited)
 
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -39,36 +38,38 @@ func TestAReloadThatFailsLeavesTheOldConfigurationWhole(t *testing.T) {
 	for n := range 16 {
 		failing := s.config(descriptions[n%2], logTo("failed.log")) +
 			"http://localhost:" + port + " {\n\trespond 404\n}\n"
-		a, err := s.load(failing)
+		a, err := server.Load(s.admin, failing)
 		require.NoError(t, err)
-		require.NotEqual(t, http.StatusOK, a.status)
-		require.Contains(t, a.body, "address already in use")
-		found.compare(n+1, before, s.state(limited))
+		require.NotEqual(t, http.StatusOK, a.Status)
+		require.Contains(t, a.Body, "address already in use")
+		require.Equal(t, before, s.state(limited), "reload %d", n+1)
 	}
-	found.report(s)
 
-	for _, r := range requests {
-		a := s.send(loopback, r)
-		require.Equal(t, r.want, a.status, "%s: %s", r, a.body)
-	}
-	require.Contains(t, s.get(s.url+"/openapi.json"), descriptions[0])
-	require.NotContains(t, s.get(s.url+"/openapi.json"), descriptions[1])
-	first := s.requirePaid(loopback, buyers[0])
+	require.Contains(t, server.Get(t, s.url+"/openapi.json", ""), descriptions[0])
+	require.NotContains(t, server.Get(t, s.url+"/v1/pay", "text/html"), descriptions[1])
+	body, header := server.CardPaid("1", 4200, cardSecret)
+	require.Equal(t, http.StatusOK, server.Ask(server.Client, http.MethodPost, s.url+"/v1/hook/card", body, header).Status)
+	body, header = server.StorefrontSale("sale-1", 4200)
+	require.Equal(t, http.StatusOK, server.Ask(server.Client, http.MethodPost, s.url+"/v1/hook/tip-jar/"+storeSecret, body, header).Status)
+	first := s.requirePaid(buyers[0])
 	s.awaitAnnounced(first)
-	entry := exec.Command(server.Released(t), "pay-offer", "record", "--address", strings.TrimPrefix(s.admin, "http://"),
-		"--offer", "shop", "--rail", "transfer", "--reference", "INV-1", "--amount", "42")
-	output, err := entry.CombinedOutput()
-	require.NoError(t, err, "%s", output)
+	output, err := server.Command(t, "", "record", "--address", s.admin, "--offer", "shop", "--rail", "transfer", "--reference", "INV-1", "--amount", "42")
+	require.NoError(t, err, output)
 	s.awaitAnnounced("transfer:INV-1:1")
 
 	s.facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Status: http.StatusInternalServerError}, payoffertest.FacilitatorReply{})
-	require.Equal(t, http.StatusServiceUnavailable, s.pay(loopback, s.sign(buyers[1])).status)
+	require.Equal(t, http.StatusServiceUnavailable, s.pay(server.Client, s.sign(buyers[1])).Status)
 	s.receiver.Down()
-	second := s.requirePaid(loopback, buyers[2])
+	second := s.requirePaid(buyers[2])
 	s.broken.Release() // it works from now on
 	for _, line := range []string{logNoAnswer, logNotAnnounced, logAskedAgain} {
-		s.eventually("the log says: "+line, func() bool { return strings.Contains(s.read("old.log"), line) })
-		require.NotContains(t, s.read("failed.log"), line)
+		server.Eventually(t, "the log says: "+line, func() bool {
+			log, err := os.ReadFile(s.path("old.log"))
+			require.NoError(t, err)
+			return strings.Contains(string(log), line)
+		})
+		log, _ := os.ReadFile(s.path("failed.log")) // which there may be none of
+		require.NotContains(t, string(log), line)
 	}
 	s.receiver.Up()
 	s.awaitAnnounced(second)
@@ -78,7 +79,7 @@ func TestAReloadThatFailsLeavesTheOldConfigurationWhole(t *testing.T) {
 // awaitAnnounced returns when the receiver was told of something.
 func (s *shop) awaitAnnounced(what string) {
 	s.Helper()
-	s.eventually(what+" is announced", func() bool {
+	server.Eventually(s, what+" is announced", func() bool {
 		for _, request := range s.receiver.Requests() {
 			if strings.Contains(string(request.Body), what) {
 				return true
@@ -86,13 +87,4 @@ func (s *shop) awaitAnnounced(what string) {
 		}
 		return false
 	})
-}
-
-// read returns a file of the shop's folder; empty while there is none.
-func (s *shop) read(file string) string {
-	data, err := os.ReadFile(s.path(file))
-	if !os.IsNotExist(err) {
-		require.NoError(s, err)
-	}
-	return string(data)
 }

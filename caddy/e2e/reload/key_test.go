@@ -2,9 +2,11 @@ package reload
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +16,7 @@ func (s *shop) bitcoins() map[string]int {
 	var report struct {
 		Receipts []struct{ Rail, Status string }
 	}
-	require.NoError(s, json.Unmarshal([]byte(s.get(s.url+"/v1/received")), &report))
+	require.NoError(s, json.Unmarshal([]byte(server.Get(s, s.url+"/v1/received", "")), &report))
 	found := make(map[string]int)
 	for _, r := range report.Receipts {
 		if r.Rail == "btc" {
@@ -26,18 +28,7 @@ func (s *shop) bitcoins() map[string]int {
 
 func (s *shop) awaitBitcoins(what string, want map[string]int) {
 	s.Helper()
-	s.eventually(what, func() bool {
-		found := s.bitcoins()
-		if len(found) != len(want) {
-			return false
-		}
-		for status, count := range want {
-			if found[status] != count {
-				return false
-			}
-		}
-		return true
-	})
+	server.Eventually(s, what, func() bool { return maps.Equal(want, s.bitcoins()) })
 }
 
 // Who puts an address in the place of a key, and a key in the place of an address, keeps the money that was under way, and what comes late.
@@ -52,7 +43,7 @@ func TestAReplacedBitcoinKeyIsFollowed(t *testing.T) {
 	underWay := s.coins.Payment(t, first, 50_000)
 	s.coins.Send(t, underWay)
 	s.reload(replaced("An address."))
-	require.Contains(t, s.get(s.url+"/v1/pay/btc.uri"), second, "what was replaced is not published")
+	require.Contains(t, server.Get(s, s.url+"/v1/pay/btc.uri", ""), second, "what was replaced is not published")
 	s.awaitBitcoins("seen at the former key", map[string]int{"seen": 1})
 
 	late := s.coins.Payment(t, first, 60_000)
@@ -60,7 +51,7 @@ func TestAReplacedBitcoinKeyIsFollowed(t *testing.T) {
 	s.coins.MineEmpty(t, 1)
 	s.reload(replaced("The same address."))
 	s.awaitBitcoins("what was under way, and what came late", map[string]int{"confirmed": 2})
-	state := rails(s.get(s.url + "/v1/received"))
+	state := rails(server.Get(s, s.url+"/v1/received", ""))
 	require.Equal(t, "btc", state[2].Rail)
 
 	// All of it is in one offer, and none of it twice.

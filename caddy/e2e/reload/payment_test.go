@@ -7,54 +7,16 @@ import (
 	"errors"
 	"math/big"
 	"net/http"
-	"slices"
-	"testing"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // price is 42 USDC in atomic units.
 const price = 42_000_000
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	return key
-}
-
-// newAddress returns an account that nobody has used.
-func newAddress(t testing.TB) common.Address {
-	t.Helper()
-	return chain.Address(newKey(t))
-}
-
-// newBuyers returns new accounts that hold the price of one payment each. Few blocks move it to them: each is dated a second
-// after the one before, and the chain must not run ahead of the clock.
-func (s *shop) newBuyers(count int) (buyers []*ecdsa.PrivateKey) {
-	s.Helper()
-	rich := []*ecdsa.PrivateKey{s.chain.Buyers[0], s.chain.Buyers[1], s.chain.Payer}
-	var gifts [][]byte
-	for i := range count {
-		key, from := newKey(s), rich[i%len(rich)]
-		gift := chain.NewAuthorization(s, chain.Address(from), chain.Address(key), price)
-		gifts, buyers = append(gifts, gift.Call(s, gift.Sign(s, from))), append(buyers, key)
-	}
-	for some := range slices.Chunk(gifts, 2) {
-		_, err := s.chain.Send(chain.Multicall3, s.chain.Batch(s, some...))
-		require.NoError(s, err)
-		s.chain.Mine(s, 1)
-	}
-	for _, buyer := range buyers {
-		require.Equal(s, big.NewInt(price), s.chain.BalanceOf(s, chain.Address(buyer)))
-	}
-	return buyers
-}
 
 // sign makes the header of a new payment, as a version 2 client sends it.
 func (s *shop) sign(buyer *ecdsa.PrivateKey) http.Header {
@@ -64,29 +26,29 @@ func (s *shop) sign(buyer *ecdsa.PrivateKey) http.Header {
 }
 
 // pay sends a payment, the same one until it is answered. It may be called beside the test's goroutine.
-func (s *shop) pay(client *http.Client, payment http.Header) answer {
-	return ask(client, http.MethodPost, s.url+"/v1/sponsor", "", payment)
+func (s *shop) pay(client *http.Client, payment http.Header) server.Answer {
+	return server.Ask(client, http.MethodPost, s.url+"/v1/sponsor", "", payment)
 }
 
 // transaction is what the answer to a payment names; empty for any but a 200.
-func (a answer) transaction() string {
+func transaction(a server.Answer) string {
 	var response struct {
 		Success     bool
 		Transaction string
 	}
-	data, err := base64.StdEncoding.DecodeString(a.header.Get("PAYMENT-RESPONSE"))
-	if a.status != http.StatusOK || err != nil || json.Unmarshal(data, &response) != nil || !response.Success {
+	data, err := base64.StdEncoding.DecodeString(a.Header.Get("PAYMENT-RESPONSE"))
+	if a.Status != http.StatusOK || err != nil || json.Unmarshal(data, &response) != nil || !response.Success {
 		return ""
 	}
 	return response.Transaction
 }
 
 // requirePaid pays and requires the 200.
-func (s *shop) requirePaid(client *http.Client, buyer *ecdsa.PrivateKey) (transaction string) {
+func (s *shop) requirePaid(buyer *ecdsa.PrivateKey) string {
 	s.Helper()
-	a := s.pay(client, s.sign(buyer))
-	require.NotEmpty(s, a.transaction(), "%d: %s", a.status, a.body)
-	return a.transaction()
+	a := s.pay(server.Client, s.sign(buyer))
+	require.NotEmpty(s, transaction(a), "%d: %s", a.Status, a.Body)
+	return transaction(a)
 }
 
 // requireCharged compares the chain with what the answers to the payments named: each happened, once.

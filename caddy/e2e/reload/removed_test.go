@@ -54,7 +54,7 @@ func TestAPaymentIsRecordedAlthoughItsOfferIsRemovedMeanwhile(t *testing.T) {
 			t.Parallel()
 			port, admin := payoffertest.FreePort(t), payoffertest.FreePort(t)
 			s := &shop{
-				T: t, url: "http://localhost:" + port, admin: "http://127.0.0.1:" + admin, payee: newAddress(t),
+				T: t, url: "http://localhost:" + port, admin: "127.0.0.1:" + admin, payee: chain.NewAddress(t),
 				chain: &chain.Chain{Network: chain.BaseSepolia}, facilitator: payoffertest.NewFacilitator(t),
 			}
 			config := func(offer, description string) string {
@@ -68,30 +68,30 @@ func TestAPaymentIsRecordedAlthoughItsOfferIsRemovedMeanwhile(t *testing.T) {
 			s.dir = t.TempDir()
 			s.facilitator.Script(c.hangs, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 			server.Start(t, s.url, config(offerBlock, "First words."))
-			payment, paid := s.sign(newKey(t)), make(chan answer, 1)
-			go func() { paid <- s.pay(loopback, payment) }()
+			payment, paid := s.sign(chain.NewKey(t)), make(chan server.Answer, 1)
+			go func() { paid <- s.pay(server.Client, payment) }()
 			s.facilitator.Await(c.hangs, 1)
 
 			s.reload(config(offerBlock, "Other words."))
 			s.reload(config("", ""))
-			s.eventually("the offer is removed", func() bool {
-				return ask(loopback, http.MethodGet, s.url+"/v1/quote", "", nil).status == http.StatusNotFound
+			server.Eventually(s, "the offer is removed", func() bool {
+				return server.Ask(server.Client, http.MethodGet, s.url+"/v1/quote", "", nil).Status == http.StatusNotFound
 			})
 			if c.back {
 				s.reload(config(offerBlock, "First words."))
 			}
 			s.facilitator.Release()
 			first := <-paid
-			require.NotEmpty(t, first.transaction(), "%d: %s", first.status, first.body)
+			require.NotEmpty(t, transaction(first), "%d: %s", first.Status, first.Body)
 			if !c.back {
 				s.reload(config(offerBlock, "First words."))
 			}
 
-			s.eventually("the ledger is read", func() bool {
-				return ask(loopback, http.MethodGet, s.url+"/v1/received", "", nil).status == http.StatusOK
+			server.Eventually(s, "the ledger is read", func() bool {
+				return server.Ask(server.Client, http.MethodGet, s.url+"/v1/received", "", nil).Status == http.StatusOK
 			})
-			again := s.pay(loopback, payment)
-			require.Equal(t, first.transaction(), again.transaction(), "%d: %s", again.status, again.body)
+			again := s.pay(server.Client, payment)
+			require.Equal(t, transaction(first), transaction(again), "%d: %s", again.Status, again.Body)
 			require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1)
 		})
 	}

@@ -1,16 +1,11 @@
 package reload
 
 import (
-	"bytes"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/ethereum/go-ethereum/common"
@@ -29,8 +24,6 @@ const (
 	storeSecret = "0123456789abcdef0123456789abcdef"
 	// vpub is the account of BIP-84's test mnemonic on a test network.
 	vpub = "vpub5Y6cjg78GGuNLsaPhmYsiw4gYX3HoQiRBiSwDaBXKUafCt9bNwWQiitDk5VZ5BVxYnQdwoTyXSs2JHRPAgjAvtbBrf8ZhDYe2jWAqvZVnsc"
-	// patience is how long something may take that happens in the background.
-	patience = 30 * time.Second
 )
 
 // caddyfile has two offers: one with every kind of rail, and one whose chain and whose facilitator do not answer. In braces
@@ -108,8 +101,6 @@ type shop struct {
 
 	// held is closed when the facilitator may broadcast; nil holds nothing.
 	held atomic.Pointer[chan struct{}]
-	// deliveries numbers the webhooks that a test sends.
-	deliveries atomic.Int64
 }
 
 // openShop starts everything and returns when all that is observed in the background is known. log is the option of the
@@ -118,8 +109,8 @@ func openShop(t *testing.T, log string) *shop {
 	t.Helper()
 	port, troubled, admin := payoffertest.FreePort(t), payoffertest.FreePort(t), payoffertest.FreePort(t)
 	s := &shop{
-		T: t, url: "http://localhost:" + port, troubled: "http://localhost:" + troubled, admin: "http://127.0.0.1:" + admin,
-		dir: t.TempDir(), chain: chain.Start(t), payee: newAddress(t),
+		T: t, url: "http://localhost:" + port, troubled: "http://localhost:" + troubled, admin: "127.0.0.1:" + admin,
+		dir: t.TempDir(), chain: chain.Start(t), payee: chain.NewAddress(t),
 		facilitator: payoffertest.NewFacilitator(t), broken: payoffertest.NewFacilitator(t), receiver: payoffertest.NewReceiver(t),
 	}
 	s.chain.Pause()
@@ -128,7 +119,7 @@ func openShop(t *testing.T, log string) *shop {
 	s.coins = bitcoin.Start(t)
 	s.values = []string{
 		"{ADMIN}", admin, "{DIR}", s.dir, "{PORT}", port, "{TROUBLED}", troubled, "{CLOSED}", payoffertest.FreePort(t),
-		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", newAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
+		"{PAYEE}", s.payee.Hex(), "{OTHER_PAYEE}", chain.NewAddress(t).Hex(), "{FACILITATOR}", s.facilitator.URL(), "{BROKEN}", s.broken.URL(),
 		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", strings.Join(esplora.StartTwo(t, s.coins, bitcoin.Params, &chaincfg.TestNet3Params), " "),
 		"{RECEIVER}", s.receiver.URL(),
 	}
@@ -146,98 +137,12 @@ func (s *shop) config(description, log string) string {
 // logTo is the option of the global block that writes every log to a file of the shop's folder.
 func logTo(file string) string { return "log {\n\t\toutput file {DIR}/" + file + "\n\t}" }
 
-// answer is one HTTP answer.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// newClient makes one with an address of its own among those of the loopback interface. It follows no redirect.
-func newClient(address string, keepAlive bool) *http.Client {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	return &http.Client{
-		Timeout:       2 * patience,
-		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: !keepAlive},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// do sends a request and reads the answer.
-func do(client *http.Client, method, url, body string, header http.Header) (answer, error) {
-	request, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{}, err
-	}
-	defer response.Body.Close()
-	read, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(read)}, err
-}
-
-// ask is do until there is an answer: the kernel may reset a new connection while Caddy hands its listener over, and a
-// connection that was kept alive ends with its configuration. The status is 0 where there is none for too long.
-func ask(client *http.Client, method, url, body string, header http.Header) answer {
-	for deadline := time.Now().Add(patience); ; {
-		a, err := do(client, method, url, body, header)
-		if err == nil {
-			return a
-		}
-		if time.Now().After(deadline) {
-			return answer{body: err.Error()}
-		}
-	}
-}
-
-// loopback is the client of whatever is no subject of the tests.
-var loopback = newClient("127.0.0.1", false)
-
-// get returns the body of what must answer 200.
-func (s *shop) get(url string) string {
-	s.Helper()
-	a := ask(loopback, http.MethodGet, url, "", nil)
-	require.Equal(s, http.StatusOK, a.status, "%s: %s", url, a.body)
-	return a.body
-}
-
-// load replaces the configuration, also by an equal one, as "caddy reload --force" does.
-func (s *shop) load(config string) (answer, error) {
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	request, err := http.NewRequest(http.MethodPost, s.admin+"/load", bytes.NewReader([]byte(config)))
-	if err != nil {
-		return answer{}, err
-	}
-	request.Header.Set("Content-Type", "text/caddyfile")
-	request.Header.Set("Cache-Control", "must-revalidate")
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{}, fmt.Errorf("the reload is not over: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(body)}, err
-}
-
 // reload replaces the configuration, which must succeed.
 func (s *shop) reload(config string) {
 	s.Helper()
-	a, err := s.load(config)
+	a, err := server.Load(s.admin, config)
 	require.NoError(s, err)
-	require.Equal(s, http.StatusOK, a.status, a.body)
-}
-
-// eventually polls until done, which must not take long.
-func (s *shop) eventually(what string, done func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		require.False(s, time.Now().After(deadline), "not in time: %s", what)
-	}
+	require.Equal(s, http.StatusOK, a.Status, a.Body)
 }
 
 // path of a file of the shop's folder.

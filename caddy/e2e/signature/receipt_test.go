@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
@@ -16,22 +14,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
-
-// get reads an address as a client that prefers a media type.
-func get(t *testing.T, address, accept string) string {
-	t.Helper()
-	asked, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	require.NoError(t, err)
-	asked.Header.Set("Accept", accept)
-	answer, err := http.DefaultClient.Do(asked)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	require.Equal(t, http.StatusOK, answer.StatusCode, address)
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return string(body)
-}
 
 // The official clients pay, and what they are given leads people and programs to the receipt.
 func TestWhoPaysFindsTheReceiptAndCanProveIt(t *testing.T) {
@@ -47,11 +31,11 @@ func TestWhoPaysFindsTheReceiptAndCanProveIt(t *testing.T) {
 
 		var receipt struct{ ID, Status, Evidence, Transaction, Payer, AmountAtomic, SignedReceiptURL string }
 		var body string
-		require.Eventually(t, func() bool {
-			body = get(t, paid.ReceiptURL, "application/json")
+		server.Eventually(t, "the receipt is confirmed", func() bool {
+			body = server.Get(t, paid.ReceiptURL, "application/json")
 			require.NoError(t, json.Unmarshal([]byte(body), &receipt))
 			return receipt.Status == "confirmed"
-		}, patience, 10*time.Millisecond)
+		})
 		transfers := c.TransfersTo(t, common.HexToAddress(payee))
 		require.Len(t, transfers, n+1)
 		require.Equal(t, transfers[n].Tx.Hex(), receipt.Transaction)
@@ -60,19 +44,19 @@ func TestWhoPaysFindsTheReceiptAndCanProveIt(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("eip155:84532:%s:%d", receipt.Transaction, transfers[n].Ordinal), receipt.ID)
 		require.Equal(t, "chain", receipt.Evidence)
 
-		page := html.UnescapeString(get(t, paid.ReceiptURL, "text/html"))
-		for _, want := range []string{"<h1>Receipt</h1>", ">42 USDC<", receipt.ID, receipt.Transaction, receipt.Payer, "https://sepolia.basescan.org/tx/" + receipt.Transaction} {
+		page := html.UnescapeString(server.Get(t, paid.ReceiptURL, "text/html"))
+		for _, want := range []string{"<h1>Receipt</h1>", ">42\u00a0USDC<", receipt.ID, receipt.Transaction, receipt.Payer, "https://sepolia.basescan.org/tx/" + receipt.Transaction} {
 			require.Contains(t, page, want)
 		}
 
-		for _, signed := range []string{body, get(t, receipt.SignedReceiptURL, "*/*")} {
-			out, err := run(t, signed, "verify", "-")
+		for _, signed := range []string{body, server.Get(t, receipt.SignedReceiptURL, "*/*")} {
+			out, err := server.Command(t, signed, "verify", "-")
 			require.NoError(t, err, out)
 			require.Contains(t, out, "VALID receipt: "+strings.TrimPrefix(s.base, "http://")+" says that "+receipt.Payer)
 		}
-		listed, err := run(t, "", "received", "--receipts", "--address", s.admin)
+		listed, err := server.Command(t, "", "received", "--receipts", "--address", s.admin)
 		require.NoError(t, err, listed)
 		require.Contains(t, listed, paid.ReceiptURL+"\n", "the operator knows the same page")
-		require.NotContains(t, get(t, s.base+"/v1/received", "application/json")+get(t, s.base+"/v1/received", "text/html")+get(t, s.base+"/v1/received?after=0", "*/*"), "/v1/receipt/")
+		require.NotContains(t, server.Get(t, s.base+"/v1/received", "application/json")+server.Get(t, s.base+"/v1/received", "text/html")+server.Get(t, s.base+"/v1/received?after=0", "*/*"), "/v1/receipt/")
 	}
 }

@@ -3,12 +3,9 @@ package signature
 import (
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,9 +41,6 @@ http://localhost:{PORT} {
 // payee is the address of the offer.
 const payee = "0x52908400098527886E0F7030069857D2E4169EE7"
 
-// patience is how long a start may take: far more than it does on a busy machine.
-const patience = 30 * time.Second
-
 // shop is a running server.
 type shop struct {
 	*testing.T
@@ -62,52 +56,33 @@ func openShop(t *testing.T, facilitator, rpc string) *shop {
 		"{ADMIN}", s.admin, "{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee, "{FACILITATOR}", facilitator, "{RPC}", rpc,
 	).Replace(caddyfile))
 	// It answers before it has loaded its keys.
-	require.Eventually(t, func() bool { return strings.Contains(s.quote().body, "offer-receipt") }, patience, 10*time.Millisecond, "the quote is signed")
+	server.Eventually(t, "the quote is signed", func() bool { return strings.Contains(s.quote().Body, "offer-receipt") })
 	return s
-}
-
-// run runs a command of the released binary with some standard input.
-func run(t *testing.T, stdin string, args ...string) (string, error) {
-	t.Helper()
-	command := exec.Command(server.Released(t), append([]string{"pay-offer"}, args...)...)
-	command.Stdin, command.Env, command.Dir = strings.NewReader(stdin), []string{"HOME=" + t.TempDir()}, t.TempDir()
-	out, err := command.CombinedOutput()
-	return string(out), err
 }
 
 // rotateKey asks the running server for a new key.
 func (s *shop) rotateKey(args ...string) {
 	s.Helper()
-	out, err := run(s.T, "", append([]string{"rotate-key", "--address", s.admin}, args...)...)
+	out, err := server.Command(s, "", append([]string{"rotate-key", "--address", s.admin}, args...)...)
 	require.NoError(s, err, out)
 }
 
-// quote is a 402 as it came.
-type quote struct {
-	*http.Response
-	header, body string
-}
-
 // quote asks for the terms.
-func (s *shop) quote() quote {
+func (s *shop) quote() server.Answer {
 	s.Helper()
-	answer, err := http.Get(s.base + "/v1/quote")
-	require.NoError(s, err)
-	defer answer.Body.Close()
-	require.Equal(s, http.StatusPaymentRequired, answer.StatusCode)
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(s, err)
-	return quote{answer, answer.Header.Get("PAYMENT-REQUIRED"), string(body)}
+	a := server.Ask(server.Client, http.MethodGet, s.base+"/v1/quote", "", nil)
+	require.Equal(s, http.StatusPaymentRequired, a.Status)
+	return a
 }
 
 // extension is a part of an extension of the quote, which stands in its header or in its body.
 func (s *shop) extension(name, part string) any {
 	s.Helper()
 	quote := s.quote()
-	header, err := base64.StdEncoding.DecodeString(quote.header)
+	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
 	require.NoError(s, err)
 	var found []map[string]any
-	for _, text := range []string{string(header), quote.body} {
+	for _, text := range []string{string(header), quote.Body} {
 		var terms struct{ Extensions map[string]map[string]any }
 		require.NoError(s, json.Unmarshal([]byte(text), &terms))
 		if extension := terms.Extensions[name]; extension != nil {

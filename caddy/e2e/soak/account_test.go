@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
@@ -19,8 +20,8 @@ const everything = 1_000_000
 // 200 is one transfer, one receipt and one settled intent, and every webhook that was taken is one receipt.
 func (s *shop) requireAccounted() {
 	s.Helper()
-	s.await("every transfer is confirmed", func() bool { return s.confirmed("usdc") == len(s.paid) })
-	s.await("every transfer is announced", func() bool { return s.announced("usdc") == len(s.paid) })
+	server.Eventually(s, "every transfer is confirmed", func() bool { return server.Confirmed(s.url, "usdc") == len(s.paid) })
+	server.Eventually(s, "every transfer is announced", func() bool { return s.announced("usdc") == len(s.paid) })
 	s.process.Terminate()
 	s.process.Await(s)
 	book := ledger.NewSQLite(s.ledger, time.Now)
@@ -69,26 +70,6 @@ func (s *shop) requireAccounted() {
 		require.Equal(s, ledger.IntentSettled, intent.State, "%+v", intent)
 		require.Equal(s, ledger.EvidenceChain, intent.Evidence, "%+v", intent)
 	}
-}
-
-// confirmed is how many receipts of a rail are confirmed.
-func (s *shop) confirmed(rail string) (count int) {
-	_, body, err := send(s.client, "GET", s.url+"/v1/received", "", nil)
-	var report struct {
-		Rails []struct {
-			Rail      string
-			Confirmed struct{ Count int }
-		}
-	}
-	if err != nil || json.Unmarshal([]byte(body), &report) != nil {
-		return 0
-	}
-	for _, r := range report.Rails {
-		if r.Rail == rail {
-			count = r.Confirmed.Count
-		}
-	}
-	return count
 }
 
 // announced is how many receipts of a rail the receiver was told of.

@@ -2,10 +2,8 @@ package soak
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -57,34 +55,6 @@ func (s *shop) disturbances() (all []disturbance) {
 	return all
 }
 
-// findings are what was wrong, each kind with its number and the first of it.
-type findings struct {
-	mu    sync.Mutex
-	first map[string]string
-	count map[string]int
-}
-
-func (f *findings) add(what, detail string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.count == nil {
-		f.first, f.count = map[string]string{}, map[string]int{}
-	}
-	if f.count[what]++; f.count[what] == 1 {
-		f.first[what] = detail
-	}
-}
-
-// report fails the test for each kind.
-func (f *findings) report(s *shop) {
-	s.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, what := range slices.Sorted(maps.Keys(f.count)) {
-		s.Errorf("%s: %d times; first %s", what, f.count[what], f.first[what])
-	}
-}
-
 // answered notes an answer that is not what it should be, unless something in the world caused it.
 func (s *shop) answered(what string, status, want int, detail string, caused *disturbance, rests ...part) {
 	s.answers.Add(1)
@@ -98,5 +68,5 @@ func (s *shop) answered(what string, status, want int, detail string, caused *di
 			}
 		}
 	}
-	s.found.add(fmt.Sprintf("%s: status %d instead of %d", what, status, want), fmt.Sprintf("during %q: %.300s", caused.name, detail))
+	s.found.Add(fmt.Sprintf("%s: status %d instead of %d", what, status, want), fmt.Sprintf("during %q: %.300s", caused.name, detail))
 }

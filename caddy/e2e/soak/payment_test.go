@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -40,7 +40,7 @@ func (s *shop) x402(buyer *ecdsa.PrivateKey) *payment {
 func (s *shop) mpp(buyer *ecdsa.PrivateKey) *payment {
 	s.Helper()
 	var challenge mpp.Challenge
-	s.await("the shop challenges", func() bool {
+	server.Eventually(s, "the shop challenges", func() bool {
 		answer, err := s.client.Post(s.url+"/v1/sponsor", "", nil)
 		if err != nil {
 			return false
@@ -67,7 +67,7 @@ func (s *shop) buy() *purchases {
 	s.Helper()
 	p := &purchases{}
 	for n, buyer := range s.buyers {
-		s.await("the buyer has money", func() bool { return s.chain.BalanceOf(s, chain.Address(buyer)).Sign() > 0 })
+		server.Eventually(s, "the buyer has money", func() bool { return s.chain.BalanceOf(s, chain.Address(buyer)).Sign() > 0 })
 		sign := s.x402
 		if n%2 == 1 {
 			sign = s.mpp
@@ -86,21 +86,21 @@ func (s *shop) pay(p *payment, answered func()) {
 	defer answered()
 	for deadline := time.Now().Add(patience); ; time.Sleep(again) {
 		caused := s.now.Load()
-		status, body, err := send(s.client, http.MethodPost, s.url+"/v1/sponsor", "", p.header)
+		a, err := server.Do(s.client, http.MethodPost, s.url+"/v1/sponsor", "", p.header)
 		if err == nil {
-			s.answered("a payment", status, http.StatusOK, body, caused, facilitators, database)
+			s.answered("a payment", a.Status, http.StatusOK, a.Body, caused, facilitators, database)
 			answered()
 		}
 		switch {
-		case err == nil && status != http.StatusServiceUnavailable:
+		case err == nil && a.Status != http.StatusServiceUnavailable:
 			var paid struct{ Transaction string }
-			if err := json.Unmarshal([]byte(body), &paid); err != nil {
-				s.found.add("an answer to a payment", err.Error())
+			if err := json.Unmarshal([]byte(a.Body), &paid); err != nil {
+				s.found.Add("an answer to a payment", err.Error())
 			}
 			p.transaction = paid.Transaction
 			return
 		case time.Now().After(deadline):
-			s.found.add("a payment is never made", body)
+			s.found.Add("a payment is never made", a.Body)
 			return
 		}
 	}
@@ -152,9 +152,8 @@ func (m *market) newBuyers(t testing.TB, count int) (keys []*ecdsa.PrivateKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for range count {
-		key, err := crypto.GenerateKey()
-		require.NoError(t, err)
-		_, err = m.send(chain.NewAuthorization(t, chain.Wallet, chain.Address(key), price).Call(t, []byte("whatever the wallet takes")))
+		key := chain.NewKey(t)
+		_, err := m.send(chain.NewAuthorization(t, chain.Wallet, chain.Address(key), price).Call(t, []byte("whatever the wallet takes")))
 		require.NoError(t, err)
 		keys = append(keys, key)
 	}

@@ -2,11 +2,11 @@ package soak
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"regexp"
 	"strconv"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +31,7 @@ var (
 // resources counts those of the server when it has come to rest: two counts are equal.
 func (s *shop) resources() (r resources) {
 	s.Helper()
-	s.await("the server has come to rest", func() bool {
+	server.Eventually(s, "the server has come to rest", func() bool {
 		before := r
 		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.Pid()))
 		require.NoError(s, err)
@@ -45,10 +45,7 @@ func (s *shop) resources() (r resources) {
 // profile is a number of a profile.
 func (s *shop) profile(name string, number *regexp.Regexp) int {
 	s.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	status, body, err := send(&client, http.MethodGet, s.admin+"/debug/pprof/"+name, "", nil)
-	require.NoError(s, err)
-	require.Equal(s, http.StatusOK, status)
+	body := server.Get(s, "http://"+s.admin+"/debug/pprof/"+name, "")
 	found := number.FindStringSubmatch(body)
 	require.NotNil(s, found, "%.200s", body)
 	count, err := strconv.Atoi(found[1])
@@ -60,7 +57,7 @@ func (s *shop) profile(name string, number *regexp.Regexp) int {
 func (s *shop) requireNoGrowth(first resources) {
 	s.Helper()
 	var last resources
-	s.await(fmt.Sprintf("the server is back at about %+v", first), func() bool {
+	server.Eventually(s, fmt.Sprintf("the server is back at about %+v", first), func() bool {
 		last = s.resources()
 		return last.goroutines < first.goroutines+fewMore && last.files < first.files+fewMore && last.heap < first.heap+first.heap/2+fewMoreBytes
 	})

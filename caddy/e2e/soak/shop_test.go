@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -96,7 +95,7 @@ type shop struct {
 	now                          atomic.Pointer[disturbance]
 	answers, deliveries, reloads atomic.Int64
 	paid                         []*payment
-	found                        findings
+	found                        lab.Findings
 }
 
 // openShop starts everything. The ledger is a file where there is no database.
@@ -104,9 +103,9 @@ func openShop(t *testing.T, database *postgres.Server) *shop {
 	t.Helper()
 	port, admin, folder := payoffertest.FreePort(t), payoffertest.FreePort(t), t.TempDir()
 	s := &shop{
-		T: t, url: "http://localhost:" + port, admin: "http://127.0.0.1:" + admin, database: database, chain: chain.Start(t),
+		T: t, url: "http://localhost:" + port, admin: "127.0.0.1:" + admin, database: database, chain: chain.Start(t),
 		ledger: filepath.Join(folder, "ledger.db"), rates: payoffertest.NewPrices(t, time.Now), receiver: payoffertest.NewReceiver(t),
-		client: &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Timeout: patience, CheckRedirect: server.Stay},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	s.now.Store(&disturbance{})
@@ -115,9 +114,7 @@ func openShop(t *testing.T, database *postgres.Server) *shop {
 		s.facilitators[i] = payoffertest.NewFacilitator(t)
 		s.facilitators[i].OnBroadcast(s.market.broadcaster(t))
 	}
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	s.payee = chain.Address(key)
+	s.payee = chain.NewAddress(t)
 	s.buyers = s.market.newBuyers(t, payments)
 	ledger := "sqlite " + s.ledger
 	if database != nil {
@@ -128,7 +125,7 @@ func openShop(t *testing.T, database *postgres.Server) *shop {
 		"{FIRST}", s.facilitators[0].URL(), "{SECOND}", s.facilitators[1].URL(), "{RPC}", s.chain.URL, "{RECEIVER}", s.receiver.URL()).Replace(caddyfile)
 	s.process = server.Start(t, s.url, s.described(0), append(prices.StartOf(t, s.rates), "LEDGER_DSN="+s.ledger,
 		"CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "ANNOUNCE_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")...)
-	s.await("the shop is open", func() bool { return s.recovered() && s.status("/v1/pay/btc.uri") == http.StatusOK })
+	server.Eventually(s, "the shop is open", func() bool { return s.recovered() && s.status("/v1/pay/btc.uri") == http.StatusOK })
 	return s
 }
 
@@ -137,24 +134,14 @@ func (s *shop) described(n int64) string {
 	return strings.Replace(s.config, "{DESCRIPTION}", fmt.Sprintf("Words %d.", n%2), 1)
 }
 
-// status is that of a GET, 0 without an answer.
+// status is that of a GET, 0 without a response.
 func (s *shop) status(path string) int {
-	a, err := s.client.Get(s.url + path)
-	if err != nil {
-		return 0
-	}
-	_ = a.Body.Close()
-	return a.StatusCode
+	a, _ := server.Do(s.client, http.MethodGet, s.url+path, "", nil)
+	return a.Status
 }
 
 // recovered reports whether the shop reads its ledger.
 func (s *shop) recovered() bool { return s.status("/v1/received") == http.StatusOK }
-
-// await polls until done, which must not take long.
-func (s *shop) await(what string, done func() bool) {
-	s.Helper()
-	require.Eventually(s, done, patience, again, what)
-}
 
 // reloadEverySecond replaces the configuration, in turn by an equal one and by another, until it is stopped.
 func (s *shop) reloadEverySecond() (stop func()) {
@@ -181,23 +168,12 @@ func (s *shop) reloadEverySecond() (stop func()) {
 // reload is one, which may fail only while the database is away: then the former configuration stays.
 func (s *shop) reload() {
 	caused := s.now.Load()
-	request, err := http.NewRequest(http.MethodPost, s.admin+"/load", strings.NewReader(s.described(s.reloads.Load()/2)))
-	if err != nil {
-		s.found.add("a reload", err.Error())
-		return
-	}
-	request.Header.Set("Content-Type", "text/caddyfile")
-	request.Header.Set("Cache-Control", "must-revalidate")
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	a, err := client.Do(request)
+	a, err := server.Load(s.admin, s.described(s.reloads.Load()/2))
 	switch {
 	case err != nil:
-		s.found.add("a reload", err.Error())
-	case a.StatusCode != http.StatusOK && !caused.touches[database] && !s.now.Load().touches[database]:
-		s.found.add("a reload", a.Status)
-	}
-	if err == nil {
-		_ = a.Body.Close()
+		s.found.Add("a reload", err.Error())
+	case a.Status != http.StatusOK && !caused.touches[database] && !s.now.Load().touches[database]:
+		s.found.Add("a reload", a.Body)
 	}
 	s.reloads.Add(1)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
@@ -35,7 +36,7 @@ func TestEndurance(t *testing.T) {
 				s.endure(all[rounds%len(all):][:1])
 			}
 			s.requireNoGrowth(first)
-			s.found.report(s)
+			s.found.Report(s)
 			s.requireAccounted()
 			t.Logf("%d rounds: %d answers, %d payments, %d webhooks, %d reloads", rounds, s.answers.Load(), len(s.paid), s.deliveries.Load(), s.reloads.Load())
 		})
@@ -63,10 +64,10 @@ func (s *shop) round(d disturbance) {
 	buying := s.buy()
 	crowd.awaitAll()
 	buying.awaitAnswers()
-	s.await("a reload", func() bool { return s.reloads.Load() > reloads })
+	server.Eventually(s, "a reload", func() bool { return s.reloads.Load() > reloads })
 	d.end()
 	s.paid = append(s.paid, buying.awaitPaid()...)
-	s.await("the shop has recovered from "+d.name, s.recovered)
+	server.Eventually(s, "the shop has recovered from "+d.name, s.recovered)
 	crowd.end()
 	s.now.Store(&disturbance{})
 	require.False(s, s.Failed(), d.name)

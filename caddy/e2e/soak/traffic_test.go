@@ -1,17 +1,14 @@
 package soak
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
 // request is one use of the offer: how it must be answered, and on what of the world that rests.
@@ -49,24 +46,11 @@ func toolCall(*shop) (string, http.Header) {
 
 // cardEvent is a new delivery of the card processor.
 func (s *shop) cardEvent() (string, http.Header) {
-	id, now := s.deliveries.Add(1), time.Now().Unix()
-	body := fmt.Sprintf(`{"id":"evt_%d","object":"event","type":"checkout.session.completed","livemode":true,"created":%d,"data":{"object":{
-		"id":"cs_%[1]d","object":"checkout.session","mode":"payment","status":"complete","payment_status":"paid","amount_total":30,"currency":"usd",
-		"livemode":true,"created":%[2]d,"payment_intent":"pi_%[1]d","payment_link":"plink_1"}}}`, id, now+1)
-	mac := hmac.New(sha256.New, []byte(cardSecret))
-	fmt.Fprintf(mac, "%d.%s", now, body)
-	return body, http.Header{
-		"Content-Type": {"application/json"}, "Stripe-Signature": {fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))},
-	}
+	return server.CardPaid(fmt.Sprint(s.deliveries.Add(1)), 30, cardSecret)
 }
 
 // sale is a notice of the storefront, which records nothing.
-func (s *shop) sale() (string, http.Header) {
-	return url.Values{
-		"sale_id": {"sale-1"}, "order_number": {"1"}, "product_id": {"product-1"}, "price": {"30"},
-		"currency": {"usd"}, "seller_id": {"seller-1"}, "sale_timestamp": {time.Now().UTC().Add(time.Second).Format(time.RFC3339)},
-	}.Encode(), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-}
+func (s *shop) sale() (string, http.Header) { return server.StorefrontSale("sale-1", 30) }
 
 // clients are those that ask at the same time.
 const clients = 3
@@ -106,43 +90,27 @@ func (c *crowd) ask(client *http.Client, r request) {
 		header.Set("Accept", r.accept)
 	}
 	for deadline := time.Now().Add(patience); ; {
-		status, read, err := send(client, r.method, c.shop.url+r.path, body, header)
+		a, err := server.Do(client, r.method, c.shop.url+r.path, body, header)
 		c.answers.Add(1)
 		switch {
-		case err == nil && r.body != nil && status == http.StatusServiceUnavailable && caused.touches[database] && time.Now().Before(deadline):
-			c.shop.answered(r.String(), status, r.want, read, caused, r.rests...)
+		case err == nil && r.body != nil && a.Status == http.StatusServiceUnavailable && caused.touches[database] && time.Now().Before(deadline):
+			c.shop.answered(r.String(), a.Status, r.want, a.Body, caused, r.rests...)
 			time.Sleep(again) // a webhook is sent again until it is taken
 			continue
 		case err == nil:
-			c.shop.answered(r.String(), status, r.want, read, caused, r.rests...)
+			c.shop.answered(r.String(), a.Status, r.want, a.Body, caused, r.rests...)
 			return
 		case time.Now().After(deadline):
-			c.shop.found.add(r.String()+": no answer", err.Error())
+			c.shop.found.Add(r.String()+": no answer", err.Error())
 			return
 		}
 	}
 }
 
-// send sends a request and reads the answer.
-func send(client *http.Client, method, address, body string, header http.Header) (status int, read string, err error) {
-	r, err := http.NewRequest(method, address, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header = header
-	a, err := client.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer a.Body.Close()
-	data, err := io.ReadAll(a.Body)
-	return a.StatusCode, string(data), err
-}
-
 // awaitAll returns when there are as many answers as each client needs for everything. Some may wait for what is disturbed.
 func (c *crowd) awaitAll() {
 	c.shop.Helper()
-	c.shop.await("everything is asked for", func() bool { return c.answers.Load() >= int64(clients*len(requests)) })
+	server.Eventually(c.shop, "everything is asked for", func() bool { return c.answers.Load() >= int64(clients*len(requests)) })
 }
 
 // end waits for the last answers.

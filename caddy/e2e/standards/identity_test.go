@@ -1,7 +1,6 @@
 package standards
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -52,27 +51,5 @@ func TestAWebFingerClientFindsTheCheckout(t *testing.T) {
 		require.Empty(t, answer.Error)
 		require.Equal(t, "payment", answer.Links[0].Rel)
 		require.Equal(t, card, answer.Links[0].Href)
-	}
-}
-
-// RFC 7033 section 4.3: rel may be repeated and selects links alone.
-func TestWebFingerSelectsByEveryRelation(t *testing.T) {
-	s := openShop(t, "")
-	const profile = "http://webfinger.net/rel/profile-page"
-	ask := func(query string) (*http.Response, string) {
-		return s.ask(t, http.MethodGet, s.base+"/.well-known/webfinger?resource=acct:pay@localhost"+query, "")
-	}
-	for query, want := range map[string][2]bool{
-		"":                                      {true, true},
-		"&rel=payment":                          {true, false},
-		"&rel=" + profile:                       {false, true},
-		"&rel=payment&x=1&rel=" + profile:       {true, true},
-		"&rel=http%3A%2F%2Fexample.com%2Fother": {false, false},
-	} {
-		answer, body := ask(query)
-		require.Equal(t, http.StatusOK, answer.StatusCode, query)
-		require.Equal(t, want, [2]bool{strings.Contains(body, `"rel": "payment"`), strings.Contains(body, profile)}, query)
-		require.Contains(t, body, `"subject": "acct:pay@`)
-		require.Contains(t, body, `"links": [`)
 	}
 }

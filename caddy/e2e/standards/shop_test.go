@@ -3,14 +3,8 @@
 package standards
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,10 +14,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -108,14 +102,14 @@ type shop struct {
 func openShop(t *testing.T, rails string) *shop {
 	t.Helper()
 	service, site := payoffertest.FreePort(t), payoffertest.FreePort(t)
-	certificate, authority := newCertificate(t)
+	certificate, authority := lab.NewCertificate(t, "localhost")
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(authority))
 	s := &shop{
 		site: "http://localhost:" + site, authority: filepath.Join(t.TempDir(), "authority.pem"),
 		client: &http.Client{
 			Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			CheckRedirect: server.Stay,
 		},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
@@ -141,57 +135,31 @@ func openShop(t *testing.T, rails string) *shop {
 // awaitStart returns when the ledger and the key of the QR codes are there, which follow the first answer.
 func (s *shop) awaitStart(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		for path, want := range map[string]int{"/v1/received": http.StatusOK, "/v1/pay/card.png": http.StatusFound} {
-			answer, err := s.client.Get(s.base + path)
-			if err != nil {
-				return false
-			}
-			_ = answer.Body.Close()
-			if answer.StatusCode != want {
-				return false
-			}
-		}
-		return true
-	}, 30*time.Second, 50*time.Millisecond, "the service has started")
-}
-
-// newCertificate makes one for localhost that is its own authority, and that authority as PEM.
-func newCertificate(t *testing.T) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	server.Eventually(t, "the service has started", func() bool {
+		report, _ := server.Do(s.client, http.MethodGet, s.base+"/v1/received", "", nil)
+		image, _ := server.Do(s.client, http.MethodGet, s.base+"/v1/pay/card.png", "", nil)
+		return report.Status == http.StatusOK && image.Status == http.StatusFound
+	})
 }
 
 // ask sends a request and returns answer and body. Headers are name and value in turn.
-func (s *shop) ask(t *testing.T, method, address, body string, headers ...string) (*http.Response, string) {
+func (s *shop) ask(t *testing.T, method, address, body string, headers ...string) server.Answer {
 	t.Helper()
-	request, err := http.NewRequest(method, address, strings.NewReader(body))
-	require.NoError(t, err)
+	header := http.Header{}
 	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
+		header.Set(headers[i], headers[i+1])
 	}
-	answer, err := s.client.Do(request)
+	a, err := server.Do(s.client, method, address, body, header)
 	require.NoError(t, err)
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer, string(data)
+	return a
 }
 
 // get returns the body of a path of the service, which must answer 200.
 func (s *shop) get(t *testing.T, path string) string {
 	t.Helper()
-	answer, body := s.ask(t, http.MethodGet, s.base+path, "")
-	require.Equal(t, http.StatusOK, answer.StatusCode, path)
-	return body
+	a := s.ask(t, http.MethodGet, s.base+path, "")
+	require.Equal(t, http.StatusOK, a.Status, path)
+	return a.Body
 }
 
 // save writes what a path answers into a file of its own folder and returns the file's path.

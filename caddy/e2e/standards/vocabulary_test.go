@@ -63,25 +63,25 @@ func (s *shop) everything(t *testing.T) map[string]string {
 			target += "?resource=" + url.QueryEscape("acct:pay@localhost")
 		}
 		for _, accept := range []string{"*/*", "text/html"} {
-			answer, body := s.ask(t, http.MethodGet, target, "", "Accept", accept)
-			all["GET "+path+" "+accept] = body
+			answer := s.ask(t, http.MethodGet, target, "", "Accept", accept)
+			all["GET "+path+" "+accept] = answer.Body
 			all["headers of GET "+path+" "+accept] = strings.Join(append(answer.Header["Link"], answer.Header["Location"]...), "\n")
 		}
 	}
-	answer, quote := s.ask(t, http.MethodPost, s.base+"/v1/sponsor", "")
-	require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
+	answer := s.ask(t, http.MethodPost, s.base+"/v1/sponsor", "")
+	require.Equal(t, http.StatusPaymentRequired, answer.Status)
 	header, err := base64.StdEncoding.DecodeString(answer.Header.Get("PAYMENT-REQUIRED"))
 	require.NoError(t, err)
-	all["POST /v1/sponsor"], all["PAYMENT-REQUIRED"] = quote, string(header)
+	all["POST /v1/sponsor"], all["PAYMENT-REQUIRED"] = answer.Body, string(header)
 	for name, call := range map[string]string{
 		"MCP":         `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor"}}`,
 		"MCP's tools": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 		"A2A": `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"1","role":"user",
 			"parts":[{"kind":"text","text":"How can I pay?"}]}}}`,
 	} {
-		_, all[name] = s.ask(t, http.MethodPost, s.base+"/mcp", call, "Content-Type", "application/json")
+		all[name] = s.ask(t, http.MethodPost, s.base+"/mcp", call, "Content-Type", "application/json").Body
 	}
-	_, all["the site's page"] = s.ask(t, http.MethodGet, s.site+"/offer/", "")
+	all["the site's page"] = s.ask(t, http.MethodGet, s.site+"/offer/", "").Body
 	require.Greater(t, len(all), 80)
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 
@@ -48,12 +49,11 @@ type proxy struct {
 
 	mu    sync.Mutex
 	rules map[string]rule
-	calls map[string]int
 }
 
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	p := &proxy{target: target, rules: map[string]rule{}, calls: map[string]int{}}
+	p := &proxy{target: target, rules: map[string]rule{}}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	p.URL = server.URL
@@ -72,13 +72,6 @@ func (p *proxy) honest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.rules)
-}
-
-// count is how often a method was called.
-func (p *proxy) count(method string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.calls[method]
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +105,6 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // respond answers one call, or the whole request by an HTTP status other than 0.
 func (p *proxy) respond(c call) (answer map[string]any, status int) {
 	p.mu.Lock()
-	p.calls[c.Method]++
 	rule := p.rules[c.Method]
 	if all := p.rules["*"]; all != nil {
 		rule = all
@@ -182,30 +174,10 @@ func (p *proxy) fail(f fault) {
 }
 
 // finalAt says that a block is the newest final one.
-func (p *proxy) finalAt(number uint64) { p.tags(map[string]uint64{"finalized": number}) }
-
-// lagAt is an endpoint that has not seen what came after a block.
-func (p *proxy) lagAt(number uint64) {
-	p.tags(map[string]uint64{"latest": number, "safe": number})
-	p.on("eth_getTransactionReceipt", func(c call, pass func(call) json.RawMessage) (json.RawMessage, error) {
-		receipt := pass(c)
-		var in struct{ BlockNumber hexutil.Uint64 }
-		if _ = json.Unmarshal(receipt, &in); uint64(in.BlockNumber) > number {
-			return null, nil
-		}
-		return receipt, nil
-	})
-}
-
-// tags answers block tags with older blocks, and has none after "latest".
-func (p *proxy) tags(tags map[string]uint64) {
+func (p *proxy) finalAt(number uint64) {
 	p.on("eth_getBlockByNumber", func(c call, pass func(call) json.RawMessage) (json.RawMessage, error) {
-		asked, err := hexutil.DecodeUint64(c.first())
-		if head, lags := tags["latest"]; err == nil && lags && asked > head {
-			return null, nil
-		}
-		if number, scripted := tags[c.first()]; scripted {
-			return pass(c.with(hexutil.EncodeUint64(number))), nil
+		if c.first() == "finalized" {
+			c = c.with(hexutil.EncodeUint64(number))
 		}
 		return pass(c), nil
 	})
@@ -219,28 +191,14 @@ func (p *proxy) hide(transaction common.Hash) {
 		}
 		return pass(c), nil
 	})
-	p.logs(func(logs []map[string]any) []map[string]any {
-		var shown []map[string]any
-		for _, l := range logs {
-			if common.HexToHash(l["transactionHash"].(string)) != transaction {
-				shown = append(shown, l)
-			}
-		}
-		return shown
-	})
-}
-
-// logs alters the answers of eth_getLogs.
-func (p *proxy) logs(alter func([]map[string]any) []map[string]any) {
 	p.on("eth_getLogs", func(c call, pass func(call) json.RawMessage) (json.RawMessage, error) {
-		logs := []map[string]any{}
+		var logs []map[string]any
 		if err := json.Unmarshal(pass(c), &logs); err != nil {
 			return nil, fault{code: -32000}
 		}
-		if logs = alter(logs); logs == nil {
-			logs = []map[string]any{}
-		}
-		return encode(logs), nil
+		return encode(slices.DeleteFunc(logs, func(l map[string]any) bool {
+			return common.HexToHash(l["transactionHash"].(string)) == transaction
+		})), nil
 	})
 }
 

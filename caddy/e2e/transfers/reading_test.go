@@ -114,23 +114,3 @@ func TestAnAuthorizationThatLeavesTheChainIsUnusedAgain(t *testing.T) {
 	require.True(t, found)
 	require.Equal(t, again.Hex(), row.Transaction)
 }
-
-// What an endpoint says of an authorization is no evidence against the rail, whatever it says.
-func TestALiarKeepsNobodyFromAnAnswerThatTwoGive(t *testing.T) {
-	t.Parallel()
-	s := openTill(t, 3)
-	buyer := s.chain.Buyers[0]
-	a := chain.NewAuthorization(t, chain.Address(buyer), s.payee, price)
-	s.settle()
-	for _, result := range []string{common.Hash{}.Hex(), common.BytesToHash([]byte{1}).Hex(), "0x"} {
-		s.rpc[0].on("eth_call", answer(result))
-		_, err := s.observer.Read(t.Context(), s.key(a))
-		require.NoError(t, err)
-		s.requireObserved()
-		s.rpc[0].honest()
-	}
-	s.broadcast(a.Call(t, a.Sign(t, buyer)))
-	s.settle()
-	s.rpc[0].on("eth_call", answer(common.Hash{}.Hex()))
-	s.requireUsed(a, true, true)
-}

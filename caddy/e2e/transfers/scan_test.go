@@ -1,9 +1,7 @@
 package transfers
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func TestMoneyFromBeforeTheFirstStartIsNotCounted(t *testing.T) {
@@ -73,28 +70,6 @@ func TestMoneyFromTheStartOnCounts(t *testing.T) {
 	require.Len(t, s.receipts(), 2)
 	s.receipt(payment)
 	s.receipt(later)
-}
-
-// What the account sends to itself was paid by nobody.
-func TestWhatTheAccountSendsToItselfIsNoPayment(t *testing.T) {
-	t.Parallel()
-	s := openTill(t, 2)
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(t, err)
-	self := chain.Address(s.chain.Payer)
-	s.config.USDC, err = offer.NewUSDC("usdc", network, self.Hex(), 4200)
-	require.NoError(t, err)
-	require.NoError(t, s.ledger.Register(t.Context(), ledger.Account{Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc"}))
-	s.restart()
-	require.NoError(t, s.observer.Poll(t.Context()))
-	hash := s.chain.Pay(t, self, price)
-	s.chain.Mine(t, 1)
-	s.chain.Finalize(t)
-	require.NoError(t, s.observer.Poll(t.Context()))
-	row := s.receipt(hash)
-	require.Equal(t, ledger.StatusMoved, row.Status)
-	require.True(t, row.Own)
-	require.True(t, row.Final)
 }
 
 // What was paid while the observer was down is found, however small the ranges are that the endpoint answers for.
@@ -189,61 +164,6 @@ func (s *till) key(a chain.Authorization) ledger.IntentKey {
 	}
 }
 
-func TestDustIsNoReceipt(t *testing.T) {
-	t.Parallel()
-	s := openTill(t, 1)
-	require.NoError(t, s.round())
-	s.chain.Pay(t, s.payee, 0)
-	s.chain.Pay(t, s.payee, 9_999)
-	cent := s.chain.Pay(t, s.payee, 10_000)
-	s.chain.Mine(t, 1)
-	require.NoError(t, s.round())
-	s.requireObserved()
-	require.Len(t, s.receipts(), 1)
-	require.EqualValues(t, 1, *s.receipt(cent).USDCents)
-}
-
-// Many small payments must not delay a large one: all that is not final is looked at in every round.
-func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
-	t.Parallel()
-	s := openTill(t, 2)
-	s.chain.Finalize(t)
-	require.NoError(t, s.round())
-	for range 13 {
-		for range 20 {
-			s.chain.Pay(t, s.payee, 10_000)
-		}
-		s.chain.Mine(t, 1)
-	}
-	large := s.pay()
-	require.NoError(t, s.round())
-	s.requireRight()
-	require.Len(t, s.receipts(), 261)
-	calls := s.rpc[0].count("eth_getTransactionReceipt")
-
-	s.chain.Reorganize(t, 1)
-	require.NoError(t, s.round())
-	s.requireRight()
-	require.Equal(t, ledger.StatusDropped, s.receipt(large).Status)
-	require.Equal(t, calls+1, s.rpc[0].count("eth_getTransactionReceipt"), "what stands in the same block is not read again")
-}
-
-// An account of the past is followed, and not scanned.
-func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
-	t.Parallel()
-	s := openTill(t, 1)
-	require.NoError(t, s.round())
-	known := s.pay()
-	require.NoError(t, s.round())
-	s.config.FollowOnly = true
-	s.restart()
-	s.pay()
-	s.chain.Finalize(t)
-	require.NoError(t, s.round())
-	require.Len(t, s.receipts(), 1)
-	require.True(t, s.receipt(known).Final)
-}
-
 // A receipt counts at the level that was configured.
 func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 	t.Parallel()
@@ -261,51 +181,24 @@ func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 	s.requireRight()
 }
 
-// A chain that became shorter shows nothing of what was further on.
-func TestAPaymentIsNotConfirmedWhileTheChainIsTooShort(t *testing.T) {
+// A payment that one endpoint shows and another denies is seen, and the cursor waits for it.
+func TestAPaymentThatOneEndpointHidesIsSeenUntilBothShowIt(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, 2)
 	require.NoError(t, s.round())
-	payment := s.pay()
-	require.NoError(t, s.round())
-	s.chain.Rewind(t, 1)
-	s.requireCode("lagging")
-	require.Equal(t, ledger.StatusSeen, s.receipt(payment).Status)
+	before := s.chain.Head()
+	payment := s.send()
+	s.rpc[1].hide(payment)
 	s.chain.Mine(t, 1)
+	s.chain.Finalize(t)
+	s.requireCode("sources_disagree")
+	require.True(t, s.observer.Health().Partial)
+	require.Equal(t, ledger.StatusSeen, s.receipt(payment).Status)
+	require.LessOrEqual(t, s.cursor(), before)
+
+	s.rpc[1].honest()
 	s.settle()
 	s.requireObserved()
-}
-
-// book is a ledger that refuses to write.
-type book struct {
-	*ledger.Ledger
-	refuse bool
-}
-
-var errRefused = errors.New("refused by the test")
-
-func (b *book) Record(ctx context.Context, c *ledger.Cursor, s ...ledger.Observation) ([]ledger.Receipt, error) {
-	if b.refuse {
-		return nil, errRefused
-	}
-	return b.Ledger.Record(ctx, c, s...)
-}
-
-func TestALedgerThatCannotBeWrittenLosesNothing(t *testing.T) {
-	t.Parallel()
-	s := openTill(t, 1)
-	require.NoError(t, s.round())
-	s.pay()
-	s.chain.Finalize(t)
-	b := &book{s.ledger, true}
-	s.config.Ledger = b
-	s.restart()
-	require.Error(t, s.observer.Poll(t.Context()))
-	require.Equal(t, "ledger_unavailable", s.observer.Health().LastError)
-	require.True(t, s.observer.Health().Blind)
-	require.Zero(t, s.cursor())
-	b.refuse = false
-	require.NoError(t, s.observer.Poll(t.Context()))
-	s.requireRight()
-	s.requireObserved()
+	require.True(t, s.receipt(payment).Final)
+	require.Greater(t, s.cursor(), before)
 }

@@ -3,12 +3,11 @@ package wallet
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
 // otherMethods are the lines of an offer for every payment method that the shared Caddyfile lacks.
@@ -39,10 +38,10 @@ func (m *market) openEverything(t *testing.T) *shop {
 	s.Kill()
 	s.Launch(t, prices.Start(t)...)
 	require.True(t, s.Answers(t))
-	require.Eventually(t, func() bool {
-		answer, err := http.Get(s.url + "/v1/pay/btc.png")
-		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
-	}, 3*time.Minute, 20*time.Millisecond, "Bitcoin has no price or no code")
+	server.Eventually(t, "Bitcoin has a price and a code", func() bool {
+		a, err := server.Do(server.Client, http.MethodGet, s.url+"/v1/pay/btc.png", "", nil)
+		return err == nil && a.Status == http.StatusFound
+	})
 	return s
 }
 
@@ -53,19 +52,6 @@ func (v *visitor) controls(t *testing.T, tab string) (all []string) {
 	return all
 }
 
-// pictures takes pictures of a tab where pictures are wanted.
-func (v *visitor) pictures(t *testing.T, tab, state string) {
-	t.Helper()
-	for name, look := range map[string]options{
-		"phone-light": {"width": 390}, "phone-dark": {"width": 390, "dark": true}, "desktop-light": {"width": 1280}, "desktop-dark": {"width": 1280, "dark": true},
-	} {
-		if path := browser.Screenshot("again-" + state + "-" + name); path != "" {
-			look["tab"], look["path"] = tab, path
-			v.done(t, "picture", look)
-		}
-	}
-}
-
 // paidOnce requires that a payment which is done leaves its receipt and a question, in every tab and after a reload.
 func paidOnce(t *testing.T, m *market) {
 	s := m.openEverything(t)
@@ -74,12 +60,10 @@ func paidOnce(t *testing.T, m *market) {
 	v.openIn(t, "second", options{})
 	v.read(t, payWithPurse)
 	require.Subset(t, v.controls(t, "first"), idle)
-	v.pictures(t, "first", "idle")
 	v.press(t, payWithPurse)
 	v.read(t, "Received: 42 USD, seen on the chain.")
 	done := []string{"/v1/receipt", "button " + once}
 	require.Equal(t, done, v.controls(t, "first"), "in this tab")
-	v.pictures(t, "first", "done")
 	v.readIn(t, "second", "Received: 42 USD", options{"idle": true})
 	require.Equal(t, done, v.controls(t, "second"), "in a tab that was open")
 	v.done(t, "reload", nil)
@@ -108,7 +92,6 @@ func openOnce(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	v.read(t, "The outcome is not known.")
 	require.Equal(t, open, v.controls(t, "first"), "in this tab")
-	v.pictures(t, "first", "open")
 	v.readIn(t, "second", again, options{"idle": true})
 	require.Equal(t, open, v.controls(t, "second"), "in a tab that was open")
 	v.done(t, "reload", nil)
@@ -129,17 +112,4 @@ func openOnce(t *testing.T, m *market) {
 	require.Equal(t, []string{"/v1/receipt", "button " + once}, v.controls(t, "first"), "another question after the end")
 	v.same(t, 4)
 	s.requirePaid(t, 1)
-}
-
-// countedDown requires the same while the page counts down to the next request.
-func countedDown(t *testing.T, m *market) {
-	v := m.openEverything(t).visit(t)
-	v.open(t)
-	v.weather(t, weather{Of: "payment", Does: "answer", Status: 503, Headers: map[string]string{"Retry-After": "3600"}, Body: `{"detail":"The outcome is not known."}`})
-	v.press(t, payWithPurse)
-	v.readIn(t, "first", "The same payment is sent again in", options{})
-	require.Equal(t, []string{"button " + other}, v.controls(t, "first"))
-	v.press(t, other)
-	require.Subset(t, v.controls(t, "first"), idle[:len(idle)-1])
-	require.Len(t, v.stored(t), 1)
 }

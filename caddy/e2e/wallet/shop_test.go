@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
@@ -77,10 +76,8 @@ type shop struct {
 func (m *market) open(t *testing.T, replace ...string) *shop {
 	t.Helper()
 	m.line.Store(works)
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
 	port := payoffertest.FreePort(t)
-	s := &shop{market: m, payee: chain.Address(key), url: "http://localhost:" + port}
+	s := &shop{market: m, payee: chain.NewAddress(t), url: "http://localhost:" + port}
 	caddyfile := strings.NewReplacer(replace...).Replace(server.PayableCaddyfile)
 	s.Victim = server.NewVictimOf(t, server.Released(t), s.url, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", m.facilitator, "{RPC}", m.chain.URL,

@@ -3,7 +3,6 @@
 package wallet
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
 const (
@@ -28,43 +26,34 @@ const (
 // scenarios are all that may happen to one who pays.
 var scenarios = map[string]func(*testing.T, *market){
 	"one signature pays":                               onePays,
+	"a payment without an answer is sent again":        resent,
 	"wallets announce themselves":                      announced,
 	"a wallet that announces nothing is found":         legacy,
-	"without a wallet nothing is offered":              without,
 	"a hostile name stays text":                        hostile,
-	"no account is touched before the click":           quiet,
 	"what stops a payment charges nothing":             stops,
 	"a network is changed":                             changed,
 	"a network that is not known is added":             added,
 	"terms that changed are not signed":                diverted,
 	"a browser that stores nothing signs nothing":      noStorage,
 	"a reload before the signature leaves nothing":     reloadBefore,
-	"a reload after the signature sends the same":      reloadAfter,
 	"a payment that cannot be taken now is sent again": unavailable,
 	"an unknown outcome is asked for again":            unknown,
-	"an answer that got lost is asked for again":       lost,
-	"an answer that never comes is not waited for":     silent,
 	"a signature that is too long is not sent":         long,
-	"a page that was closed goes on when it is open":   reopened,
 	"a server that is down charges nothing or once":    down,
 	"two tabs sign once":                               tabs,
 	"two tabs sign once without locks":                 tabsWithoutLocks,
-	"a payment that got lost on its way is no refusal": stripped,
 	"an answer that says nothing decides nothing":      garbled,
 	"a refusal is final":                               refused,
 	"what is over and undecided can be forgotten":      forgotten,
 	"what is over says nothing of the next payment":    forgottenAlone,
 	"another payment in the way is said":               conflict,
-	"every language says it":                           languages,
 	"a receipt elsewhere is not linked":                foreignReceipt,
-	"a dark desktop shows it":                          desktop,
 	"the receipt is linked until one pays once more":   keptReceipt,
 	"a tab that slept learns that it was paid":         slept,
 	"a wallet that never answers can be left":          left,
 	"what was damaged can be forgotten":                damaged,
 	"after a payment nothing pays without a question":  paidOnce,
 	"an open payment is the only one":                  openOnce,
-	"a page that counts down offers no other payment":  countedDown,
 }
 
 func TestPayingWithAWalletInTheBrowser(t *testing.T) {
@@ -79,8 +68,53 @@ func onePays(t *testing.T, m *market) {
 	v := s.visit(t)
 	v.open(t)
 	require.Equal(t, []string{payWithPurse}, v.read(t, "").names())
+	require.Empty(t, v.did(t).Wallets[0].Calls, "no account is read before the click")
 	v.press(t, payWithPurse)
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+}
+
+// resent requires that a payment without an answer is sent again, byte by byte, when the payer asks for it, and when the page
+// is loaded or opened.
+func resent(t *testing.T, m *market) {
+	const open = "No answer came that decides the payment"
+	press := func(v *visitor) { v.press(t, again) }
+	reload := func(v *visitor) { v.done(t, "reload", nil) }
+	reopen := func(v *visitor) { v.done(t, "close", nil); v.open(t) }
+	for name, c := range map[string]struct {
+		does []weather // of each request but the last
+		send []func(*visitor)
+	}{
+		"the answer got lost":       {[]weather{{Does: "lose"}}, []func(*visitor){press}},
+		"the answer never comes":    {[]weather{{Does: "hold"}}, []func(*visitor){press}},
+		"the page is reloaded":      {[]weather{{Does: "hold"}}, []func(*visitor){reload}},
+		"the page is opened again":  {[]weather{{Does: "lose"}, {Does: "abort"}}, []func(*visitor){reopen, reopen}},
+		"a proxy drops the payment": {[]weather{{Does: "lose"}, {Does: "answer", Status: 402, Body: `{"x402Version":1,"error":"payment required","accepts":[]}`}}, []func(*visitor){press, press}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := m.open(t).visit(t)
+			v.openIn(t, "first", options{"clock": c.does[0].Does == "hold" && name != "the page is reloaded"})
+			for i := range c.does {
+				c.does[i].Of = "payment"
+			}
+			v.weather(t, c.does...)
+			v.press(t, payWithPurse)
+			if c.does[0].Does == "hold" {
+				v.done(t, "held", nil)
+			}
+			if name == "the answer never comes" {
+				v.done(t, "pass", options{"milliseconds": 120_000})
+			}
+			for _, send := range c.send {
+				if name != "the page is reloaded" {
+					require.Equal(t, []string{again, other}, v.read(t, open).names())
+				}
+				require.Len(t, v.stored(t), 1)
+				send(v)
+			}
+			v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+			v.same(t, 1+len(c.does))
+		})
+	}
 }
 
 // requirePaid requires that the page says so, and links the receipt, after one payment on the chain.
@@ -127,15 +161,6 @@ func legacy(t *testing.T, m *market) {
 	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
 }
 
-func without(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visitAs(t, options{"wallets": []purse{}}, nil)
-	v.open(t)
-	page := v.read(t, "With a wallet in this browser")
-	require.Empty(t, page.Buttons)
-	require.Empty(t, page.Status)
-}
-
 func hostile(t *testing.T, m *market) {
 	s := m.open(t)
 	const name = "<img src=x onerror=alert(1)>$&\u202egnorw\u2069"
@@ -151,13 +176,6 @@ func hostile(t *testing.T, m *market) {
 	require.NotContains(t, page.HTML, "<img")
 	v.did(t)
 	s.requirePaid(t, 0)
-}
-
-func quiet(t *testing.T, m *market) {
-	v := m.open(t).visit(t)
-	v.open(t)
-	v.read(t, "")
-	require.Empty(t, v.did(t).Wallets[0].Calls)
 }
 
 // stops are what a wallet or the server may say before there is a signature. Nothing is stored, sent or charged, and the
@@ -344,19 +362,6 @@ func (v *visitor) same(t *testing.T, requests int) {
 	require.Len(t, did.Wallets[0].Signed, 1)
 }
 
-func reloadAfter(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visit(t)
-	v.open(t)
-	v.weather(t, weather{Of: "payment", Does: "hold"})
-	v.press(t, payWithPurse)
-	v.done(t, "held", nil)
-	require.Len(t, v.stored(t), 1)
-	v.done(t, "reload", nil)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
-	v.same(t, 2)
-}
-
 func unavailable(t *testing.T, m *market) {
 	s := m.open(t)
 	v := s.visit(t)
@@ -390,59 +395,10 @@ func unknown(t *testing.T, m *market) {
 	v.same(t, len(did.Sent))
 }
 
-func lost(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visit(t)
-	v.open(t)
-	v.weather(t, weather{Of: "payment", Does: "lose"})
-	v.press(t, payWithPurse)
-	page := v.read(t, "No answer came that decides the payment")
-	require.Equal(t, []string{again, other}, page.names())
-	require.Equal(t, again, page.Focus)
-	require.Len(t, v.stored(t), 1)
-	s.requirePaid(t, 1)
-	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
-	v.same(t, 2)
-}
-
-func silent(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visit(t)
-	v.openIn(t, "first", options{"clock": true})
-	v.weather(t, weather{Of: "payment", Does: "hold"})
-	v.press(t, payWithPurse)
-	v.done(t, "held", nil)
-	v.done(t, "pass", options{"milliseconds": 120_000})
-	require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
-	require.Len(t, v.stored(t), 1)
-	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
-	v.same(t, 2)
-}
-
 // A server takes no headers of any length, and says so before it reads a payment.
 func long(t *testing.T, m *market) {
 	s := m.open(t)
 	s.visit(t, func(p *purse) { p.Longer = 5000 }).requireStopped(t, "The wallet's signature is too long to be sent from here.")
-}
-
-func reopened(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visit(t)
-	v.open(t)
-	v.weather(t, weather{Of: "payment", Does: "lose"}, weather{Of: "payment", Does: "abort"})
-	v.press(t, payWithPurse)
-	v.read(t, "No answer came that decides the payment")
-	v.done(t, "close", nil)
-
-	v.open(t) // sends it by itself, once
-	require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
-	v.same(t, 2)
-	v.done(t, "close", nil)
-	v.open(t)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
-	v.same(t, 3)
 }
 
 func down(t *testing.T, m *market) {
@@ -508,21 +464,6 @@ func tabsWithoutLocks(t *testing.T, m *market) {
 	require.Equal(t, did.Sent[0], did.Sent[1])
 }
 
-// A proxy that drops the payment makes the server ask for one.
-func stripped(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visit(t)
-	v.open(t)
-	v.weather(t, weather{Of: "payment", Does: "lose"}, weather{Of: "payment", Does: "answer", Status: 402, Body: `{"x402Version":1,"error":"payment required","accepts":[]}`})
-	v.press(t, payWithPurse)
-	v.read(t, "No answer came that decides the payment")
-	v.press(t, again)
-	require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
-	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
-	v.same(t, 3)
-}
-
 func garbled(t *testing.T, m *market) {
 	s := m.open(t)
 	for name, w := range map[string]weather{
@@ -574,16 +515,7 @@ func (v *visitor) header(t *testing.T) string {
 	t.Helper()
 	a := chain.NewAuthorization(t, chain.Address(v.key), v.shop.payee, price)
 	a.ValidAfter, a.ValidBefore = 0, time.Now().Add(-time.Hour).Unix()
-	payload, err := json.Marshal(map[string]any{
-		"x402Version": 2,
-		"accepted": map[string]any{
-			"scheme": "exact", "network": "eip155:84532", "amount": "42000000", "asset": chain.USDC.Hex(), "payTo": v.shop.payee.Hex(), "maxTimeoutSeconds": 300,
-			"extra": map[string]string{"name": "USDC", "version": "2"},
-		},
-		"payload": map[string]any{"signature": a.Sign(t, v.key), "authorization": a},
-	})
-	require.NoError(t, err)
-	return base64.StdEncoding.EncodeToString(payload)
+	return chain.Payment(t, a.Payload(a.Sign(t, v.key))).Get("Payment-Signature")
 }
 
 func forgotten(t *testing.T, m *market) {
@@ -670,19 +602,6 @@ func conflict(t *testing.T, m *market) {
 	v.same(t, 2)
 }
 
-func languages(t *testing.T, m *market) {
-	s := m.open(t)
-	for _, l := range text.Languages[1:] {
-		t.Run(l.Tag, func(t *testing.T) {
-			v := s.visitAs(t, options{"language": l.Tag}, s.buyer())
-			v.open(t)
-			v.press(t, "Purse")
-			require.Equal(t, l.Text("wallet.received", "paid", "42"), v.read(t, "USD").Status)
-		})
-	}
-	s.requirePaid(t, 3)
-}
-
 func foreignReceipt(t *testing.T, m *market) {
 	s := m.open(t)
 	for name, url := range map[string]string{"a script": "javascript:alert(1)", "another host": "https://evil.example/v1/receipt/x", "a longer name": s.url + ".evil.example/"} {
@@ -701,14 +620,4 @@ func foreignReceipt(t *testing.T, m *market) {
 			require.Empty(t, page.Links)
 		})
 	}
-}
-
-// In the dark and wide.
-func desktop(t *testing.T, m *market) {
-	s := m.open(t)
-	v := s.visitAs(t, options{"width": 1280, "dark": true}, s.buyer())
-	v.open(t)
-	v.read(t, payWithPurse)
-	v.press(t, payWithPurse)
-	v.read(t, "Received")
 }
