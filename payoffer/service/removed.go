@@ -42,7 +42,7 @@ type removedAccount struct {
 
 func newRemovedAccounts(s *Settings, d *dependencies, logger *slog.Logger) *removedAccounts {
 	r := &removedAccounts{settings: s, dependencies: d, logger: logger, known: make(map[string]removedAccount)}
-	r.loop.Round = r.watch
+	r.loop.Poll = r.watch
 	return r
 }
 

@@ -122,7 +122,7 @@ func New(c Config) (*Service, error) {
 	c.Rails = slices.Clone(c.Rails)
 	c.ResolveEvery = cmp.Or(c.ResolveEvery, resolveEvery)
 	s := &Service{Config: c}
-	s.loop.Round = s.resolve
+	s.loop.Poll = s.resolve
 	for n := range s.Rails {
 		rail := &s.Rails[n]
 		if len(rail.Facilitators) == 0 {

@@ -115,7 +115,7 @@ func New(c Config) (*Observer, error) {
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	o.pollLoop = source.Loop{
-		Round: func(ctx context.Context) (time.Duration, error) {
+		Poll: func(ctx context.Context) (time.Duration, error) {
 			if !o.busy {
 				c.Indexes.waitTurn(ctx)
 			}
@@ -125,9 +125,9 @@ func New(c Config) (*Observer, error) {
 			}
 			return source.Spread(c.Indexes.every(), c.Random()), err
 		},
-		Turned: o.logProblem,
+		OnChange: o.logProblem,
 	}
-	o.quoteLoop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+	o.quoteLoop = source.Loop{Poll: func(ctx context.Context) (time.Duration, error) {
 		return renewEvery, o.storeQuotes(ctx)
 	}}
 	for _, address := range c.Endpoints {
@@ -270,7 +270,7 @@ func (o *Observer) publish(index uint32) error {
 	o.address = address
 	o.mu.Unlock()
 	if changed {
-		o.addressListeners.Tell()
+		o.addressListeners.Notify()
 	}
 	return nil
 }

@@ -113,8 +113,8 @@ func New(cfg Config) (*Observer, error) {
 	cfg.Secret, cfg.Token = "", ""
 	o.cfg = cfg
 	o.loop = source.Loop{
-		Round: o.poll, Least: minPause, Most: maxPause, Random: cfg.Random,
-		Turned: source.Log(cfg.Logger, "storefront sales cannot be read", "storefront sales can be read again"),
+		Poll: o.poll, Least: minPause, Most: maxPause, Random: cfg.Random,
+		OnChange: source.Log(cfg.Logger, "storefront sales cannot be read", "storefront sales can be read again"),
 	}
 	return o, nil
 }
