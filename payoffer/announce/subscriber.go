@@ -51,7 +51,7 @@ func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) 
 	s := &subscriber{config: c, name: name, wanted: wanted, deliver: deliver, log: c.Logger.With("host", host)}
 	s.health.Store(&EndpointHealth{Host: host})
 	s.loop = source.Loop{
-		Poll:  s.poll,
+		Poll:     s.poll,
 		OnChange: source.Log(s.log, "ledger failed; notifications wait", "ledger works again; notifications continue"),
 	}
 	return s

@@ -45,7 +45,7 @@ type Ledger interface {
 	observe.Ledger
 	Receipt(ctx context.Context, offer, account, externalID string) (r ledger.Receipt, found bool, err error)
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
-	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
+	StoreQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
 	Accounts(ctx context.Context, offer string) ([]ledger.Account, error)
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
@@ -137,7 +137,7 @@ func New(c Config) (*Observer, error) {
 		}
 		o.endpoints = append(o.endpoints, e)
 	}
-	o.need = observe.Needed(len(Hosts(c.Endpoints)))
+	o.need = observe.RequiredWitnesses(len(Hosts(c.Endpoints)))
 	if c.Rail.Extended() {
 		return o, nil
 	}

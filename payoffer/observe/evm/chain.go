@@ -101,7 +101,7 @@ func (c *Chain) need() (endpoints int) {
 			endpoints++
 		}
 	}
-	return observe.Needed(endpoints)
+	return observe.RequiredWitnesses(endpoints)
 }
 
 // recentView returns a view that observers share for a moment.

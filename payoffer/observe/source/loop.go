@@ -20,12 +20,12 @@ type Loop struct {
 	// OnChange receives an error when its code differs from the last poll's, and nil after recovery; nil is allowed.
 	OnChange func(error)
 
-	mu       sync.Mutex
-	failures int
-	code     string
-	well     bool
-	woken    bool
-	running  *running // nil while it does not run
+	mu        sync.Mutex
+	failures  int
+	code      string
+	succeeded bool
+	woken     bool
+	running   *running // nil while it does not run
 }
 
 // running is the state of a running Loop, guarded by its lock.
@@ -108,7 +108,7 @@ func (l *Loop) Wake() {
 	l.woken = true
 }
 
-// CancelWake cancels a Wake that waits for the running poll, because that poll covers it.
+// CancelWake cancels a Wake that waits for the running poll, because that poll includes its work.
 func (l *Loop) CancelWake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
 	}
 	l.mu.Lock()
 	before := l.code
-	l.code, l.well = Code(err), err == nil
+	l.code, l.succeeded = Code(err), err == nil
 	if l.failures++; err == nil {
 		l.failures = 0
 	}
@@ -148,11 +148,12 @@ func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
 	return pause, err
 }
 
-// Last returns the error code of the last poll, and whether there was one and it succeeded. It never waits for a poll.
-func (l *Loop) Last() (code string, well bool) {
+// Last returns the error code of the last poll, and whether a poll has ended and the last one succeeded. It never
+// blocks.
+func (l *Loop) Last() (code string, succeeded bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.code, l.well
+	return l.code, l.succeeded
 }
 
 // Log returns a function for Loop.OnChange that logs a failure and the recovery.
@@ -166,7 +167,7 @@ func Log(logger *slog.Logger, failure, recovery string) func(error) {
 	}
 }
 
-// Backoff returns the spread pause after so many failures in a row: least, doubled with each further one up to most.
+// Backoff returns the spread pause after a number of failures in a row: least, doubled with each further one up to most.
 func Backoff(failures int, least, most time.Duration, random float64) time.Duration {
 	return Spread(min(least<<min(failures-1, 10), most), random)
 }
