@@ -66,7 +66,7 @@ func TestAnEmailSaysWhatWasPaidAndNothingOfThePayer(t *testing.T) {
 	letter := read(t, got[0].Letter)
 	require.Equal(t, "pay.example: 42 USD received by card", letter.subject)
 	require.Equal(t, `42 USD received by card.
-Recorded because the provider told of it.
+Recorded because the provider reported it.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 1 of pay.example, version 1.

@@ -51,8 +51,8 @@ func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) 
 	s := &subscriber{config: c, name: name, wanted: wanted, deliver: deliver, log: c.Logger.With("host", host)}
 	s.health.Store(&EndpointHealth{Host: host})
 	s.loop = source.Loop{
-		Round:  s.poll,
-		Turned: source.Log(s.log, "ledger failed; notifications wait", "ledger works again; notifications continue"),
+		Poll:     s.poll,
+		OnChange: source.Log(s.log, "ledger failed; notifications wait", "ledger works again; notifications continue"),
 	}
 	return s
 }

@@ -40,12 +40,12 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 }
 
 // LowerOrigin moves the origin of an account to an earlier position, in decimal digits, or
-// sets it, and reports whether it was later before. It then deletes the cursor, so that the
-// account is read again from there; rows stay. Error: errNotRegistered.
+// sets it. lowered reports whether the earlier origin was later; then LowerOrigin deletes the
+// cursor, so that the account is read again from there. Rows stay. Error: errNotRegistered.
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
-		return false, fmt.Errorf("%q is no position to begin at", origin)
+		return false, fmt.Errorf("%q is not a position; use decimal digits", origin)
 	}
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		lowered = false
@@ -106,15 +106,15 @@ func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 		`SELECT offer FROM totals WHERE count > 0 UNION SELECT offer FROM currency_totals WHERE count > 0 ORDER BY offer`)
 }
 
-// Cursor says how far an account was read.
+// Cursor is the position up to which an account was read.
 type Cursor struct {
 	Offer, Account string
 	Position       string // the last position that was read, in the terms of the rail
 	Anchor         string // identifies the position, such as a block's hash
-	// Upon is the Position before the reading, or empty. If another one is stored now, the
-	// cursor stays: the origin was lowered, or another instance moved it. nil means any.
-	Upon *string
-	OKAt int64 // when the source last answered, in Unix seconds; 0 for never
+	// ExpectedPosition is the stored Position before the reading, or empty. If another one is
+	// stored now (a lower origin, another instance), the cursor stays. nil accepts any.
+	ExpectedPosition *string
+	OKAt             int64 // when the source last answered, in Unix seconds; 0 for never
 }
 
 // Cursor reads the cursor of an account.
@@ -133,10 +133,10 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 	if _, err := accountOf(ctx, tx, c.Offer, c.Account); err != nil {
 		return err
 	}
-	if c.Upon != nil {
-		standing, _, err := first(queryTx(ctx, tx, scanValue[string], `
+	if c.ExpectedPosition != nil {
+		stored, _, err := first(queryTx(ctx, tx, scanValue[string], `
 			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+tx.dialect.forUpdate(), c.Offer, c.Account))
-		if err != nil || standing != *c.Upon {
+		if err != nil || stored != *c.ExpectedPosition {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ type AccountState struct {
 }
 
 // AccountStates returns the reading states of the accounts whose IDs begin with a prefix,
-// except those that are at a position and have nothing else to read.
+// except those at the given position without open receipts.
 func (l *Ledger) AccountStates(ctx context.Context, prefix, position string) ([]AccountState, error) {
 	return collect(ctx, l, func(row scanner) (s AccountState, err error) {
 		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Open)
@@ -164,7 +164,7 @@ func (l *Ledger) AccountStates(ctx context.Context, prefix, position string) ([]
 			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor,
 				EXISTS (SELECT 1 FROM receipts r WHERE r.offer = a.offer AND r.account = a.account AND NOT r.final) AS open
 			FROM accounts a LEFT JOIN cursors c ON c.account = a.account
-			WHERE substr(a.account, 1, length($1)) = $1) AS standing
+			WHERE substr(a.account, 1, length($1)) = $1) AS stored
 		WHERE position <> $2 OR open`, prefix, position)
 }
 
@@ -172,16 +172,16 @@ func (l *Ledger) AccountStates(ctx context.Context, prefix, position string) ([]
 const moveAtOnce = 100
 
 // MoveCursors moves the cursors of accounts in one transaction, like Record with each. It
-// does not use Offer and Account of the cursor. Upon must be set.
+// does not use Offer and Account of the cursor. ExpectedPosition must be set.
 func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		for part := range slices.Chunk(accounts, moveAtOnce) {
-			args := []any{to.Position, to.Anchor, to.OKAt, *to.Upon}
+			args := []any{to.Position, to.Anchor, to.OKAt, *to.ExpectedPosition}
 			for n := range moveAtOnce {
 				args = append(args, part[min(n, len(part)-1)])
 			}
 			text := moveCursors
-			if *to.Upon == "" {
+			if *to.ExpectedPosition == "" {
 				text = setCursors
 			}
 			if _, err := tx.exec(ctx, "moving cursors", text, args...); err != nil {

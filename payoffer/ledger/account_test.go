@@ -36,7 +36,7 @@ func TestALoweredOriginHasTheAccountReadAgainOnce(t *testing.T) {
 		record := func(upon *string, position string) string {
 			t.Helper()
 			s := chainObservation("0x"+position, StatusSeen)
-			_, err := l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: position, Upon: upon}, s)
+			_, err := l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: position, ExpectedPosition: upon}, s)
 			require.NoError(t, err)
 			stored, _, err := l.Cursor(t.Context(), testOffer, testAccount)
 			require.NoError(t, err)

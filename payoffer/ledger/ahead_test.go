@@ -33,20 +33,20 @@ func TestWhatAClockThatRanAheadHasStoredIsDue(t *testing.T) {
 		require.Zero(t, openDue(), "an attempt works on it")
 
 		clock.unix += jump
-		require.NoError(t, l.NoteIntent(ctx, key, "ahead", clock.unix+110, "", ""))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "ahead", clock.unix+110, "", ""))
 		clock.unix -= jump
 		require.False(t, mustIntent(t, l, key).Leased(clock.now()))
 		require.Equal(t, 1, openDue(), "its lease")
-		require.NoError(t, l.NoteIntent(ctx, key, "next", clock.unix+110, "", ""))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "next", clock.unix+110, "", ""))
 		require.True(t, mustIntent(t, l, key).Leased(clock.now()))
 		require.Zero(t, openDue())
-		require.ErrorIs(t, l.NoteIntent(ctx, key, "other", clock.unix+110, "", ""), errLeaseHeld)
+		require.ErrorIs(t, l.UpdateOpenIntent(ctx, key, "other", clock.unix+110, "", ""), errLeaseHeld)
 
 		clock.unix += jump
-		require.NoError(t, l.NoteIntent(ctx, key, "next", clock.unix, "", "timeout"))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "next", clock.unix, "", "timeout"))
 		clock.unix -= jump
 		require.Equal(t, 1, openDue(), "its next look")
-		require.NoError(t, l.NoteIntent(ctx, key, "next", clock.unix, "", "timeout"))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "next", clock.unix, "", "timeout"))
 		require.Zero(t, openDue(), "an eighth of its age has not passed")
 	})
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Backup writes what the ledger contains at one moment into a new SQLite file with mode
-// 0600, and returns the number of rows by table. The file appears complete or not at all,
-// and never replaces another. The ledger may be open here or in another process.
+// Backup writes a snapshot of the ledger into a new SQLite file with mode 0600, and returns the
+// number of rows by table. The file appears only when it is complete, and replaces no other. The ledger may be open here or in another process.
 func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func requireNothingAt(path string) error {
 		case err != nil:
 			return err
 		default:
-			return fmt.Errorf("%s already exists; a backup replaces nothing, name a new file", name)
+			return fmt.Errorf("%s already exists; name a new file", name)
 		}
 	}
 	return nil
@@ -77,8 +76,8 @@ func flush(path string, flag int) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// archiveDialect is a SQLite file that no other process knows until it is complete: it
-// needs no lock and no WAL, and may be on a network disk.
+// archiveDialect is a SQLite file that no other process opens until it is complete. It needs
+// no lock and no WAL, and may be on a network disk.
 type archiveDialect struct{ sqliteDialect }
 
 func (d *archiveDialect) acquire(context.Context) (io.Closer, error) {
@@ -117,7 +116,7 @@ func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int6
 	return rows, nil
 }
 
-// requireIntact refuses a damaged SQLite file, one without accounts, and that of a demo.
+// requireIntact rejects the SQLite file if it is damaged, has no accounts, or is of a demo.
 func requireIntact(ctx context.Context, tx *sql.Tx) error {
 	var verdict string
 	var accounts, demos int

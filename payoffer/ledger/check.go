@@ -11,16 +11,16 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-const faults = 10 // in the error of Check
+const maxDifferences = 10 // in the error of Check
 
 // Check reads all rows and compares them: the sums with the receipts and intents, each
-// receipt with its history, and each return with its receipt. The error says what differs.
+// receipt with its history, and each return with its receipt. The error lists differences.
 func (l *Ledger) Check(ctx context.Context) error {
 	return l.snapshot(ctx, func(tx *sql.Tx) error { return check(ctx, tx) })
 }
 
 func check(ctx context.Context, tx *sql.Tx) error {
-	kept, err := sums(ctx, tx, selectTotals("TRUE"))
+	stored, err := sums(ctx, tx, selectTotals("TRUE"))
 	if err != nil {
 		return err
 	}
@@ -28,37 +28,37 @@ func check(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	var wrong []string
-	places := maps.Clone(kept)
-	maps.Copy(places, scanned)
-	for _, at := range slices.SortedFunc(maps.Keys(places), accounting.BalanceKey.Compare) {
-		if kept[at] != scanned[at] {
-			wrong = append(wrong, fmt.Sprintf("the sums of %+v are %+v and its rows make %+v", at, kept[at], scanned[at]))
+	var differences []string
+	keys := maps.Clone(stored)
+	maps.Copy(keys, scanned)
+	for _, at := range slices.SortedFunc(maps.Keys(keys), accounting.BalanceKey.Compare) {
+		if stored[at] != scanned[at] {
+			differences = append(differences, fmt.Sprintf("the sums of %+v are %+v, but its rows add up to %+v", at, stored[at], scanned[at]))
 		}
 	}
-	broken, err := query(ctx, tx, scanValue[string], brokenRows, faults)
+	broken, err := query(ctx, tx, scanValue[string], brokenRows, maxDifferences)
 	if err != nil {
 		return fmt.Errorf("checking the ledger: %w", err)
 	}
-	if wrong = append(wrong, broken...); len(wrong) > 0 {
-		return fmt.Errorf("the ledger does not agree with itself: %s", strings.Join(wrong[:min(len(wrong), faults)], "; "))
+	if differences = append(differences, broken...); len(differences) > 0 {
+		return fmt.Errorf("the ledger is inconsistent: %s", strings.Join(differences[:min(len(differences), maxDifferences)], "; "))
 	}
 	return nil
 }
 
-// sums reads sums by place, without empty ones.
+// sums reads sums by key, without empty ones.
 func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error) {
 	all, err := query(ctx, tx, scanTotal, text)
 	if err != nil {
 		return nil, fmt.Errorf("checking the sums of the ledger: %w", err)
 	}
-	places := accounting.Sums{}
+	keys := accounting.Sums{}
 	for _, t := range all {
 		if t.Sum != (accounting.Sum{}) {
-			places[t.BalanceKey] = t.Sum
+			keys[t.BalanceKey] = t.Sum
 		}
 	}
-	return places, nil
+	return keys, nil
 }
 
 // scannedTotals must have the result of selectTotals.

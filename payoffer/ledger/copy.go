@@ -22,9 +22,9 @@ var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "un
 // searches all of them for each, so larger batches take longer.
 const batchValues = 400
 
-// Copy copies everything that from contains at one moment into to, which must be empty,
-// and returns the number of rows by table. It commits only if Check agrees. Numbers and
-// tags stay, so that readers of the history can continue; leases end. to is open.
+// Copy copies a snapshot of from into to, which must be open and empty, and returns the number
+// of rows by table. It commits only if Check succeeds. Numbers and tags of transitions stay,
+// so that readers of the history can continue. Leases end.
 func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err error) {
 	from.order(ctx)
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
@@ -41,7 +41,7 @@ func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err err
 // not even an instance that was cut off from the database meanwhile.
 const movedVersion = math.MaxInt32
 
-// Retire ends a ledger that was copied into another one: no program opens it again.
+// Retire marks a ledger as moved after Copy: no program opens it again.
 func (l *Ledger) Retire(ctx context.Context) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -58,8 +58,8 @@ func (l *Ledger) Retire(ctx context.Context) error {
 	}))
 }
 
-// snapshot reads the ledger as it is at one moment. If it is not open, snapshot reads it
-// beside the process that has it open.
+// snapshot reads the ledger in one transaction. If the ledger is not open here, another
+// process may have it open.
 func (l *Ledger) snapshot(ctx context.Context, read func(*sql.Tx) error) (err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -96,7 +96,7 @@ func (l *Ledger) fill(ctx context.Context, source *sql.Tx) (rows map[string]int6
 				return err
 			}
 			if filled {
-				return fmt.Errorf("the ledger %s already contains %s; name an empty one, because nothing is ever overwritten", l.dialect.name(), table)
+				return fmt.Errorf("the ledger %s already contains %s and is never overwritten; name an empty one", l.dialect.name(), table)
 			}
 			if rows[table], err = copyTable(ctx, tx, source, table); err != nil {
 				return fmt.Errorf("copying %s: %w", table, err)

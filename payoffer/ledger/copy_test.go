@@ -56,7 +56,7 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	named := testIntent("0xnamed", "0x01")
 	named.PaymentID, named.USDCents, named.Answer = "pid", nil, nil
 	require.NoError(t, l.InsertIntent(t.Context(), named))
-	require.NoError(t, l.NoteQuote(t.Context(), testOffer, 7, 4200, 1_000))
+	require.NoError(t, l.StoreQuote(t.Context(), testOffer, 7, 4200, 1_000))
 	require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
 	_, _, err := l.LeaseSubscriber(t.Context(), testOffer, "sink", "me", 0, 1<<40)
 	require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestCopyOfBooksThatDoNotAgreeIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			require.ErrorContains(t, source.Check(t.Context()), c.want, c.broken)
 			_, err = Copy(t.Context(), target, source)
-			require.ErrorContains(t, err, "does not agree with itself")
+			require.ErrorContains(t, err, "is inconsistent")
 			path := filepath.Join(t.TempDir(), "backup.db")
 			_, err = source.Backup(t.Context(), path)
 			require.ErrorContains(t, err, c.want, c.broken)

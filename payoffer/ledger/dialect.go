@@ -12,7 +12,7 @@ import (
 //go:embed schema
 var schemas embed.FS
 
-// dialect is what differs between databases. Statements are the same: they use $1
+// dialect implements the differences between databases. They share the statements, with $1
 // placeholders, ON CONFLICT, RETURNING and partial indexes.
 type dialect interface {
 	name() string  // for messages, without secrets
@@ -22,8 +22,8 @@ type dialect interface {
 	acquire(ctx context.Context) (io.Closer, error)
 	// moved returns an error that wraps ErrLost if the locked file is not at its path.
 	moved() error
-	// alone returns the dialect that keeps other processes away.
-	alone() dialect
+	// exclusive returns the dialect that excludes other processes.
+	exclusive() dialect
 	// peek returns a pool that only reads and creates nothing.
 	peek() (read *sql.DB, err error)
 	// connect returns a pool whose transactions write, and one that only reads.
@@ -52,11 +52,11 @@ type dialect interface {
 	// lock makes the transaction wait for others with one of the names, if transactions
 	// do not wait for each other anyway.
 	lock(tx *transaction, names ...string)
-	// commitAsync makes the commit not wait for the disk, on a database where that helps others.
+	// commitAsync makes the commit not wait for the disk, if that helps other transactions.
 	// A crash of the machine may lose it.
 	commitAsync(tx *transaction)
-	// require makes the transaction fail, and run again, if a condition does not hold
-	// because of changes that were committed since it began.
+	// require makes the transaction fail, and run again, if changes that were
+	// committed since it began make a condition false.
 	require(tx *transaction, condition string, args ...any)
 
 	// unnumbered is the number of a new transition: final, or below 0 until it is ordered.
@@ -64,8 +64,8 @@ type dialect interface {
 	// ordering returns the statements that number all committed transitions and add the
 	// changes to the sums. Transactions with them wait for each other.
 	ordering() []string
-	// advanceNumbers is a statement with which new numbers follow those that a copy
-	// has brought; empty if they do anyway.
+	// advanceNumbers is a statement that makes new numbers follow copied ones; empty if they
+	// do anyway.
 	advanceNumbers() string
 
 	// transient reports whether a transaction may succeed at the next attempt.

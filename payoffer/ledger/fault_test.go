@@ -36,7 +36,7 @@ func dump(t *testing.T, l *Ledger) []any {
 }
 
 var tableColumns = map[string]string{
-	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, noted_at",
+	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, recorded_at",
 	"sinks":   "offer, name, after_seq, owner, lease_until, refused_since",
 	"quotes":  "offer, satoshis, at, usd_cents",
 }
@@ -85,8 +85,8 @@ func writes(l *Ledger) map[string]write {
 		"RefuseIntent": {func() error {
 			return l.RefuseIntent(ctx, key, "expired")
 		}, []string{"UPDATE ON intents", "UPDATE ON totals"}},
-		"NoteIntent": {func() error {
-			return l.NoteIntent(ctx, key, "attempt-1", 9, "0x1", "timeout")
+		"UpdateOpenIntent": {func() error {
+			return l.UpdateOpenIntent(ctx, key, "attempt-1", 9, "0x1", "timeout")
 		}, []string{"UPDATE ON intents"}},
 		"SetOrigin": {func() error {
 			_, err := l.SetOrigin(ctx, testOffer, testAccount, "1")
@@ -99,8 +99,8 @@ func writes(l *Ledger) map[string]write {
 		"AdvanceSubscriber": {func() error {
 			return l.AdvanceSubscriber(ctx, testOffer, "known", "me", 9)
 		}, []string{"UPDATE ON sinks"}},
-		"NoteQuote": {func() error {
-			return l.NoteQuote(ctx, testOffer, 2, 4200, 10_000_000)
+		"StoreQuote": {func() error {
+			return l.StoreQuote(ctx, testOffer, 2, 4200, 10_000_000)
 		}, []string{"INSERT ON quotes", "DELETE ON quotes"}},
 	}
 }
@@ -132,7 +132,7 @@ func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	old := returned("pi_old", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
 	_, err := l.Record(t.Context(), nil, old)
 	require.NoError(t, err)
-	require.NoError(t, l.NoteQuote(t.Context(), testOffer, 1, 4200, 1_000))
+	require.NoError(t, l.StoreQuote(t.Context(), testOffer, 1, 4200, 1_000))
 	clock.set(10_000_000)
 	_, _, err = l.LeaseSubscriber(t.Context(), testOffer, "known", "me", 0, 1)
 	require.NoError(t, err)

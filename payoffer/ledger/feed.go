@@ -9,7 +9,7 @@ import (
 )
 
 // ErrBookmark is returned for a position that the history does not have, because an older
-// copy of the ledger was restored, or because it is of another ledger.
+// copy of the ledger was restored, or the position is from another ledger.
 var ErrBookmark = errors.New("the history of the ledger does not have this position")
 
 // Bookmark is a position in the history: after a transition, or before all of them. Its

@@ -32,12 +32,12 @@ func TestPayloadsAreKeptAsLongAsTheyCanBeSent(t *testing.T) {
 			return len(stored.Payload) > 0
 		}
 		clock.set(end + int64(payloadMargin/time.Second))
-		require.NoError(t, l.ForgetPayloads(ctx))
+		require.NoError(t, l.DeletePayloads(ctx))
 		for _, i := range []Intent{settled, refused, open} {
 			require.True(t, kept(i), "a day has not passed")
 		}
 		clock.unix++
-		require.NoError(t, l.ForgetPayloads(ctx))
+		require.NoError(t, l.DeletePayloads(ctx))
 		require.False(t, kept(settled))
 		require.False(t, kept(refused))
 		require.True(t, kept(open), "nobody knows what became of it")

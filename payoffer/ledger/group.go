@@ -10,14 +10,14 @@ import (
 // waits for the last.
 const groupSize = 64
 
-// writer commits changes in groups: a commit waits for the disk, whatever it contains.
+// writer commits changes in groups: each commit waits for the disk once.
 // Each change has a savepoint, so that a failed one leaves the others as they are. A
 // caller learns of success only after the commit.
 type writer struct {
 	ledger *Ledger
 	db     *database
-	// plain says that the changes read nothing, and that other connections write too.
-	// They need no savepoints, so that a group is one round trip to the server.
+	// plain: the changes read nothing, and other connections write too. Without savepoints
+	// a group is one round trip to the server.
 	plain   bool
 	waiting chan *member
 	done    chan struct{} // closed when the writer has ended
@@ -25,9 +25,9 @@ type writer struct {
 
 // member is one change that waits for the writer.
 type member struct {
-	ctx   context.Context
-	do    change
-	taken atomic.Bool // set by the writer, or by the caller when it leaves
+	ctx     context.Context
+	do      change
+	claimed atomic.Bool // set by the writer when it begins the change, or by a caller that leaves
 	// done is closed when err or panicked is the outcome.
 	done     chan struct{}
 	err      error
@@ -40,15 +40,15 @@ func newWriter(l *Ledger, db *database, plain bool) *writer {
 	return w
 }
 
-// Close ends the writer, which no one may use any more.
+// Close ends the writer. No other method may be called afterwards.
 func (w *writer) Close() error {
 	close(w.waiting)
 	<-w.done
 	return nil
 }
 
-// commit commits a change. If ctx ends, commit returns, unless the writer has taken the
-// change: then it waits for the outcome.
+// commit commits a change. If ctx ends, commit returns, unless the writer has begun
+// the change: then it waits for the outcome.
 func (w *writer) commit(ctx context.Context, do change) error {
 	m := &member{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
@@ -59,7 +59,7 @@ func (w *writer) commit(ctx context.Context, do change) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
-		if m.taken.CompareAndSwap(false, true) {
+		if m.claimed.CompareAndSwap(false, true) {
 			return waitError(ctx)
 		}
 		<-m.done
@@ -79,7 +79,7 @@ func (w *writer) run() {
 	for m := range w.waiting {
 		var group []*member
 		for more := true; more; {
-			if m.taken.CompareAndSwap(false, true) { // else its caller has left
+			if m.claimed.CompareAndSwap(false, true) { // else its caller has left
 				group = append(group, m)
 			}
 			if more = len(group) < groupSize; more {
@@ -161,7 +161,7 @@ func (w *writer) storeBehindSavepoint(ctx context.Context, tx *transaction, m *m
 	return tx.flush(ctx)
 }
 
-// call runs the change and keeps a panic for its caller.
+// call runs the change and stores a panic for its caller.
 func (m *member) call(ctx context.Context, tx *transaction) (err error) {
 	defer func() {
 		if m.panicked = recover(); m.panicked != nil {

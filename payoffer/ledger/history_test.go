@@ -48,7 +48,7 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	case 5:
 		err = l.ReopenIntent(ctx, key, "reorg")
 	case 6:
-		err = l.NoteIntent(ctx, key, "me", 0, "", "timeout")
+		err = l.UpdateOpenIntent(ctx, key, "me", 0, "", "timeout")
 	case 7:
 		err = l.WithdrawIntent(ctx, key, intent.Owner)
 	case 8:

@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// IntentState says what became of an intent.
+// IntentState is the outcome of an intent.
 type IntentState string
 
 // The states of an intent.
 const (
 	// IntentSettling is open: the outcome is unknown.
 	IntentSettling IntentState = "settling"
-	// IntentSettled was paid, by the evidence that the intent names.
+	// IntentSettled was paid. Intent.Evidence is the proof.
 	IntentSettled IntentState = "settled"
-	// IntentRefused is a definite no: it was not paid and cannot be any more.
+	// IntentRefused was not paid and cannot be paid any more.
 	IntentRefused IntentState = "refused"
 )
 
@@ -30,9 +30,9 @@ const (
 // Intent is an x402 authorization that was, or is about to be, sent to a facilitator.
 type Intent struct {
 	IntentKey
-	// Offer and Account are what is paid for and where the money goes.
+	// Offer is the ID of the offer, and Account the account that gets the money.
 	Offer, Account string
-	// Rail and Testnet are the account's. The ledger sets them.
+	// Rail and Testnet are those of the account. The ledger sets them.
 	Rail    string
 	Testnet bool
 	// Own says that the payer is one of the operator's own addresses.
@@ -50,7 +50,7 @@ type Intent struct {
 	Version int
 	// Payload and Requirement are the exact JSON bytes sent to the facilitator.
 	Payload, Requirement []byte
-	// Facilitator is the host of the facilitator that was asked, or empty if none was.
+	// Facilitator is the host of the facilitator to which it is sent, or empty.
 	Facilitator string
 	// ValidBefore is the end of the authorization, in Unix seconds.
 	ValidBefore int64
@@ -61,7 +61,7 @@ type Intent struct {
 	LeaseUntil int64
 	// Transaction is the hash that the facilitator reported or that was found on the chain, or empty.
 	Transaction string
-	// Answer is the stored SettleResponse; nil while there is none.
+	// Answer is the stored SettleResponse, or nil.
 	Answer []byte
 	// Reason is the code of a refusal or of the last unknown outcome.
 	Reason   string
@@ -69,7 +69,7 @@ type Intent struct {
 	// AcknowledgedAt is when the first 200 that names the charge was written, in Unix seconds;
 	// 0 if none was.
 	AcknowledgedAt int64
-	// Unacknowledged says that the payer got another answer before that 200.
+	// Unacknowledged reports whether the payer got another response before that 200.
 	Unacknowledged bool
 	// RejectedUntil is the latest end, in Unix seconds, of the payer's other authorizations
 	// that were rejected because of this one; 0 for none.
@@ -81,7 +81,7 @@ type Intent struct {
 
 	// ID is set by the ledger and grows.
 	ID int64
-	// reopened says that it was settled once, so that something was sent.
+	// reopened reports whether it was settled before, so that it was certainly sent.
 	reopened bool
 	// pollAt is when it is due to be resolved, in Unix seconds.
 	pollAt int64
@@ -90,28 +90,28 @@ type Intent struct {
 var (
 	// ErrPaymentID: another open or settled intent of the payer has the payment identifier.
 	ErrPaymentID = errors.New("the payment identifier is in use by another payment")
-	// ErrNoIntent: the ledger does not have the key.
+	// ErrNoIntent: the ledger has no intent with the key.
 	ErrNoIntent = errors.New("no such intent")
 	// ErrIntentState: the intent's state does not allow the change.
 	ErrIntentState = errors.New("the intent's state does not allow this")
 	// ErrTransaction: another intent already names the transaction of the claim.
 	ErrTransaction = errors.New("another payment names this transaction")
-	// errLeaseHeld: another owner holds the intent's lease.
-	errLeaseHeld = errors.New("another attempt holds the intent's lease")
+	// errLeaseHeld: another owner has the lease of the intent.
+	errLeaseHeld = errors.New("another attempt has the lease of the intent")
 )
 
-// IntentExistsError is returned for an authorization that the ledger has.
+// IntentExistsError is returned for an authorization that is in the ledger already.
 type IntentExistsError struct{ Existing Intent }
 
 func (e *IntentExistsError) Error() string {
-	return fmt.Sprintf("the authorization is known already and %s", e.Existing.State)
+	return fmt.Sprintf("the ledger already has the authorization, in the state %s", e.Existing.State)
 }
 
 const selectIntents = `SELECT ` + intentColumns + ` FROM intents WHERE `
 
 const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened, unacknowledged, acknowledged_at, rejected_until, look_at`
+	tx, answer, reason, evidence, created_at, updated_at, reopened, unacknowledged, acknowledged_at, rejected_until, poll_at`
 
 func scanIntent(row scanner) (i Intent, err error) {
 	err = row.Scan(i.columns()...)

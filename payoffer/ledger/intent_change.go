@@ -22,7 +22,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		// The first attempt only inserts. If it fails, the second one finds the reason.
 		if tried {
-			if err := l.obstacle(ctx, tx, i); err != nil {
+			if err := l.findObstacle(ctx, tx, i); err != nil {
 				return err
 			}
 		}
@@ -34,7 +34,7 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 				SELECT intent_id FROM payment_ids WHERE payer = $2 AND payment_id = $4)))
 			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+conflicts+` AND NOT `+sameKey+`)`,
 			append(l.conflictArgs(i), i.Network, i.Asset, i.Nonce)...)
-		addMoved(tx, i.IntentKey, accounting.Classification{}, openStanding)
+		addMoved(tx, i.IntentKey, accounting.Classification{}, openClassification)
 		return nil
 	})
 }
@@ -42,8 +42,8 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 // sameKey is byIntentKey with the arguments of conflicts.
 const sameKey = `(network = $9 AND asset = $10 AND nonce = $11)`
 
-// ImportIntent commits an intent that was settled elsewhere, with its Transfer, whatever
-// other intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
+// ImportIntent commits an intent that was settled elsewhere, with its Transfer, even if
+// another intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
 func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -75,10 +75,10 @@ func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) erro
 	})
 }
 
-// obstacle returns the reason why an intent cannot be opened, or nil.
-func (l *Ledger) obstacle(ctx context.Context, tx *transaction, i Intent) error {
+// findObstacle returns the reason why an intent cannot be opened, or nil.
+func (l *Ledger) findObstacle(ctx context.Context, tx *transaction, i Intent) error {
 	conflicting := queueQuery(tx, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...)
-	held := queueQuery(tx, scanValue[string], `SELECT state FROM intents WHERE state <> 'refused' AND id = (
+	identified := queueQuery(tx, scanValue[string], `SELECT state FROM intents WHERE state <> 'refused' AND id = (
 		SELECT intent_id FROM payment_ids WHERE payer = $1 AND payment_id = $2)`, i.From, i.PaymentID)
 	account := queueQuery(tx, scanValue[string], `SELECT account FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account)
 	if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
@@ -87,7 +87,7 @@ func (l *Ledger) obstacle(ctx context.Context, tx *transaction, i Intent) error 
 	if other, found := conflicting.one(); found {
 		return &ConflictError{Other: other}
 	}
-	if _, found := held.one(); found {
+	if _, found := identified.one(); found {
 		return ErrPaymentID
 	}
 	if _, found := account.one(); !found {
@@ -119,16 +119,16 @@ func (l *Ledger) complete(i *Intent) error {
 		return errors.New("an intent needs its whole key and a fingerprint")
 	}
 	if !accounting.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
-		return errors.New("a text of the intent is not UTF-8 or holds U+0000")
+		return errors.New("a text of the intent is not UTF-8 or contains U+0000")
 	}
 	i.CreatedAt = l.now().Unix()
 	i.UpdatedAt = i.CreatedAt
 	return nil
 }
 
-// insertIntent stores the row if its account is registered. The intent takes over which
-// authorizations were rejected because of an earlier one that was not charged: they may
-// still be sent.
+// insertIntent stores the row if its account is registered. It copies
+// rejected_until of earlier refused intents with its payment identifier, because the
+// authorizations that were rejected because of them may still be sent.
 func insertIntent(tx *transaction, i Intent) *statement {
 	inserted := tx.queue("inserting the intent", `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, own, amount, usd_cents,
@@ -160,7 +160,7 @@ func claimPaymentID(tx *transaction, i Intent) {
 }
 
 // SettleIntent records that an intent was paid. It is idempotent and never overwrites a
-// stored answer or evidence of the chain. Only the chain settles a refused intent. Errors:
+// stored answer or EvidenceChain. Only EvidenceChain settles a refused intent. Errors:
 // ErrNoIntent, ErrIntentState, and ErrTransaction with EvidenceFacilitator.
 func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, answer []byte, evidence string) error {
 	switch evidence {
@@ -176,8 +176,8 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 				claimOpen(tx, key, hash, answer, l.now().Unix())
 				return nil
 			}
-			return l.claimIn(ctx, tx, key, hash, func(i *Intent, taken bool) error {
-				if taken && i.State == IntentSettling {
+			return l.claimIn(ctx, tx, key, hash, func(i *Intent, claimed bool) error {
+				if claimed && i.State == IntentSettling {
 					return ErrTransaction
 				}
 				return i.settle(hash, answer, evidence)
@@ -188,9 +188,9 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 	}
 }
 
-// claim is changeIntent for a claim of a transaction. taken says that another intent of the
-// network names it. Claims of one transaction are serialized.
-func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i *Intent, taken bool) error) error {
+// claim is changeIntent for a claim that a transaction paid the intent. claimed reports whether
+// another intent of the network names that transaction. It locks the transaction.
+func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i *Intent, claimed bool) error) error {
 	key = key.Canonical()
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.dialect.lock(tx, key.Network+" "+hash)
@@ -198,19 +198,19 @@ func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i
 	})
 }
 
-func (l *Ledger) claimIn(ctx context.Context, tx *transaction, key IntentKey, hash string, f func(i *Intent, taken bool) error) error {
+func (l *Ledger) claimIn(ctx context.Context, tx *transaction, key IntentKey, hash string, f func(i *Intent, claimed bool) error) error {
 	others := queueQuery(tx, scanValue[int64], `SELECT id FROM intents WHERE `+otherClaim+` LIMIT 1`,
 		key.Network, key.Asset, key.From, key.Nonce, hash)
 	return l.changeIntentIn(ctx, tx, key, func(i *Intent) error {
-		_, taken := others.one()
-		return f(i, taken)
+		_, claimed := others.one()
+		return f(i, claimed)
 	})
 }
 
 // otherClaim selects the other intents that name the transaction.
 const otherClaim = `network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused' AND NOT (asset = $2 AND payer = $3 AND nonce = $4)`
 
-// claimOpen settles an open intent whose transaction no other intent names. It fails for any other.
+// claimOpen settles an open intent whose transaction no other intent names. For any other it fails.
 func claimOpen(tx *transaction, key IntentKey, hash string, answer []byte, now int64) {
 	args := []any{key.Network, key.Asset, key.From, key.Nonce, hash}
 	tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE `+byIntentKey+` AND state = 'settling'`+tx.dialect.forUpdate()+`)
@@ -219,7 +219,7 @@ func claimOpen(tx *transaction, key IntentKey, hash string, answer []byte, now i
 		UPDATE intents SET state = 'settled', evidence = 'facilitator', tx = CASE $5 WHEN '' THEN tx ELSE $5 END,
 			answer = $6, reason = '', updated_at = $7
 		WHERE `+byIntentKey, append(args, answer, now)...)
-	addMoved(tx, key, openStanding, claimedStanding)
+	addMoved(tx, key, openClassification, claimedClassification)
 }
 
 func (i *Intent) settle(transaction string, answer []byte, evidence string) error {
@@ -253,10 +253,10 @@ func (l *Ledger) RefuseIntent(ctx context.Context, key IntentKey, reason string)
 	})
 }
 
-// NoteIntent keeps an intent open, stores a transaction or reason that is not empty, and
-// gives owner the lease until the Unix second lease; a past one releases it. Errors:
+// UpdateOpenIntent stores a transaction or reason that is not empty, and gives owner the
+// lease until the Unix second lease. A past one releases it. Errors:
 // errLeaseHeld, ErrNoIntent, ErrIntentState.
-func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, lease int64, transaction, reason string) error {
+func (l *Ledger) UpdateOpenIntent(ctx context.Context, key IntentKey, owner string, lease int64, transaction, reason string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
 		if i.State != IntentSettling {
 			return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)
@@ -266,7 +266,7 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 		}
 		i.Owner, i.LeaseUntil = owner, lease
 		if now := l.now(); lease <= now.Unix() {
-			// If the process dies before this, the end of the lease makes it due.
+			// If the process ends before this, the intent is due when its lease ends.
 			i.pollAt = now.Unix() + untilPoll(i.CreatedAt, now, longestOpen)
 		}
 		if transaction != "" {
@@ -279,11 +279,11 @@ func (l *Ledger) NoteIntent(ctx context.Context, key IntentKey, owner string, le
 	})
 }
 
-// MoveIntent assigns an open intent that was certainly not sent to another facilitator (its
-// host). Only the owner of the lease may call it. Errors: as for WithdrawIntent.
+// MoveIntent assigns an open intent to another facilitator (its host). The intent must not
+// have been sent. Only the owner of the lease may call it. Errors: as for WithdrawIntent.
 func (l *Ledger) MoveIntent(ctx context.Context, key IntentKey, owner, facilitator string) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
-		if err := i.unsent(owner); err != nil {
+		if err := i.requireUnsent(owner); err != nil {
 			return err
 		}
 		i.Facilitator = facilitator
@@ -339,31 +339,31 @@ func updateIntent(tx *transaction, delta accounting.Sums, old, next Intent, now 
 	delta.Change(old.total(), next.total())
 	tx.queue("updating the intent", `
 		UPDATE intents SET state = $1, owner = $2, lease_until = $3, tx = $4, answer = $5, reason = $6, evidence = $7,
-			updated_at = $8, reopened = $9, facilitator = $10, unacknowledged = $11, acknowledged_at = $12, rejected_until = $13, look_at = $14
+			updated_at = $8, reopened = $9, facilitator = $10, unacknowledged = $11, acknowledged_at = $12, rejected_until = $13, poll_at = $14
 		WHERE id = $15`,
 		next.State, next.Owner, next.LeaseUntil, next.Transaction, next.Answer, next.Reason, next.Evidence,
 		now, next.reopened, next.Facilitator, next.Unacknowledged, next.AcknowledgedAt, next.RejectedUntil, next.pollAt, next.ID)
 }
 
-// WithdrawIntent takes back an open intent of which certainly nothing was sent, so that
-// the same authorization can come again. If its payer may wait for it, the payer's next
-// charge also answers for it. Only the owner of the lease may call it. Errors: ErrNoIntent,
-// errLeaseHeld, and ErrIntentState if it was decided at any time or has a transaction.
+// WithdrawIntent deletes an open intent that was not sent, so that the same authorization
+// is accepted again. If its payer may still expect it, a row remembers it for insertIntent.
+// Only the owner of the lease may call it. Errors: ErrNoIntent, errLeaseHeld, and
+// ErrIntentState if it was ever settled or has a transaction.
 func (l *Ledger) WithdrawIntent(ctx context.Context, key IntentKey, owner string) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		i, err := intentByKey(ctx, tx, key.Canonical())
 		if err != nil {
 			return err
 		}
-		if err := i.unsent(owner); err != nil {
+		if err := i.requireUnsent(owner); err != nil {
 			return err
 		}
 		now := l.now().Unix()
 		tx.queue("withdrawing the payment identifier", `DELETE FROM payment_ids WHERE intent_id = $1`, i.ID)
-		tx.queue("deleting what cannot be sent any more", `DELETE FROM intents
+		tx.queue("deleting expired withdrawn intents", `DELETE FROM intents
 			WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`, i.Offer, i.From, reasonWithdrawn, now)
 		if i.Facilitator == "" || i.Unacknowledged {
-			// insertIntent reads it. No authorization has this nonce.
+			// insertIntent reads this row. No authorization has its nonce.
 			until := max(i.RejectedUntil, min(i.ValidBefore, now+int64(rememberedFor/time.Second)))
 			tx.queue("remembering the withdrawn intent", `UPDATE intents SET state = 'refused', reason = $1, nonce = $2, rejected_until = $3,
 				updated_at = $4, payload = $5, requirement = $5 WHERE id = $6`,
@@ -383,8 +383,8 @@ const reasonWithdrawn = "withdrawn"
 // for longer are refused.
 const rememberedFor = 15 * time.Minute
 
-// unsent returns an error if the intent may have been sent or is not owner's.
-func (i *Intent) unsent(owner string) error {
+// requireUnsent returns an error if the intent may have been sent or is not owner's.
+func (i *Intent) requireUnsent(owner string) error {
 	switch {
 	case i.State != IntentSettling:
 		return fmt.Errorf("%w: it was %s", ErrIntentState, i.State)

@@ -8,7 +8,7 @@ import (
 
 const (
 	// An intent is resolved again after an eighth of its age, within these bounds. A payer
-	// waits for an open intent; nobody waits for the proof of a claim.
+	// waits for an open intent, but not for the proof of a claim.
 	soonest      = 2 * time.Second
 	longestOpen  = 2 * time.Minute
 	longestClaim = time.Hour
@@ -18,7 +18,7 @@ const (
 )
 
 // Leased reports whether an attempt works on the intent. A lease that is longer than
-// LongestLease was taken while the clock was wrong, and is ignored.
+// LongestLease was given while the clock was wrong, and is ignored.
 func (i Intent) Leased(now time.Time) bool {
 	left := i.LeaseUntil - now.Unix()
 	return 0 < left && left <= int64(LongestLease/time.Second)
@@ -32,11 +32,11 @@ func due(column, now string, most time.Duration) string {
 
 // openDue and claimDue select the open intents without a lease, and the claims, that are due.
 func openDue(now string) string {
-	return "state = 'settling' AND " + due("look_at", now, LongestLease) + " AND " + due("lease_until", now, LongestLease)
+	return "state = 'settling' AND " + due("poll_at", now, LongestLease) + " AND " + due("lease_until", now, LongestLease)
 }
 
 func claimDue(now string) string {
-	return "state = 'settled' AND evidence = 'facilitator' AND " + due("look_at", now, 2*longestClaim)
+	return "state = 'settled' AND evidence = 'facilitator' AND " + due("poll_at", now, 2*longestClaim)
 }
 
 // untilPoll is the number of seconds until an intent is due again.
@@ -58,12 +58,12 @@ func scanDue(row scanner) (d dueIntent, err error) {
 }
 
 // DueOpen lists up to limit open intents of an account that are due and end after validAfter
-// (Unix seconds; 0 for all). Those sent to a facilitator come first, then the longest due.
-// NoteIntent sets when they are due again.
+// (Unix seconds; 0 for all). It begins with those sent to a facilitator, then the longest due.
+// UpdateOpenIntent sets when they are due again.
 func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter int64, limit int) ([]IntentKey, error) {
 	now := l.now().Unix()
 	return keysOf(collect(ctx, l, scanDue, selectDue+openDue("$3")+` AND valid_before > $4
-		ORDER BY CASE facilitator WHEN '' THEN 1 ELSE 0 END, look_at, id LIMIT $5`, offer, account, now, validAfter, limit))
+		ORDER BY CASE facilitator WHEN '' THEN 1 ELSE 0 END, poll_at, id LIMIT $5`, offer, account, now, validAfter, limit))
 }
 
 // TakeDueClaims lists up to limit due claims of an account (settled by a facilitator's report
@@ -71,13 +71,13 @@ func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter 
 func (l *Ledger) TakeDueClaims(ctx context.Context, offer, account string, limit int) ([]IntentKey, error) {
 	now := l.now()
 	claims, err := collect(ctx, l, scanDue, selectDue+claimDue("$3")+`
-		ORDER BY look_at, id LIMIT $4`, offer, account, now.Unix(), limit)
+		ORDER BY poll_at, id LIMIT $4`, offer, account, now.Unix(), limit)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		for _, claim := range claims {
-			if _, err := tx.exec(ctx, "setting when a claim is due", `UPDATE intents SET look_at = $1 WHERE id = $2`,
+			if _, err := tx.exec(ctx, "setting when a claim is due", `UPDATE intents SET poll_at = $1 WHERE id = $2`,
 				now.Unix()+untilPoll(claim.createdAt, now, longestClaim), claim.id); err != nil {
 				return err
 			}

@@ -34,9 +34,9 @@ func TestOpenIntentsAreLookedAtAgain(t *testing.T) {
 		require.Len(t, due(4_999, 10), 3)
 
 		key := testIntent("0xa", "0x01").IntentKey
-		require.NoError(t, l.NoteIntent(ctx, key, "me", clock.unix+20, "", ""))
-		require.NoError(t, l.NoteIntent(ctx, key, "me", clock.unix, "", "timeout"))
-		require.NoError(t, l.NoteIntent(ctx, testIntent("0xb", "0x01").IntentKey, "me", clock.unix+5, "", ""))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "me", clock.unix+20, "", ""))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "me", clock.unix, "", "timeout"))
+		require.NoError(t, l.UpdateOpenIntent(ctx, testIntent("0xb", "0x01").IntentKey, "me", clock.unix+5, "", ""))
 		clock.unix += 4
 		require.Equal(t, []string{"0xc"}, due(0, 10), "the lease of one runs")
 		clock.unix += 2
@@ -44,7 +44,7 @@ func TestOpenIntentsAreLookedAtAgain(t *testing.T) {
 		clock.unix++
 		require.Equal(t, []string{"0xb", "0xc", "0xa"}, due(0, 10), "the longest waiting first")
 		clock.unix += 1_000_000
-		require.NoError(t, l.NoteIntent(ctx, key, "me", clock.unix, "", ""))
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "me", clock.unix, "", ""))
 		clock.unix += 119
 		require.Len(t, due(0, 10), 2)
 		clock.unix++

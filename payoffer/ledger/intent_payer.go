@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// protection is how long an unacknowledged charge answers for the payer's next authorizations
-// after the first 200. That 200 may have gone to a stranger, because the signature of a settled
-// authorization is public on the chain.
+// protection is the time after the first 200 in which a charge that was unacknowledged before
+// stays the response to the payer's next authorizations. That 200 may have gone to a stranger,
+// because the signature of a settled authorization is public on the chain.
 const protection = 2 * time.Minute
 
-// quoted is how long authorizations are signed for (x402, maxTimeoutSeconds).
+// quoted is the validity of an authorization (x402, maxTimeoutSeconds).
 const quoted = 5 * time.Minute
 
-// ConflictError is returned for an authorization that is not to be settled because of another
+// ConflictError is returned for an authorization that must not be settled because of another
 // payment of its payer, on any chain: the payer could be charged twice for one purchase.
 type ConflictError struct {
-	// Other is open, or was charged and answers for the authorization.
+	// Other is open, or a charge that is the response to the authorization.
 	Other Intent
 }
 
@@ -33,8 +33,8 @@ func (l *Ledger) ConflictingPayment(ctx context.Context, i Intent) (other Intent
 	return first(collect(ctx, l, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...))
 }
 
-// conflicts selects the payer's other intents that are open, and the charges that answer for
-// a new authorization ($5 is its end) without a payment identifier of its own ($4), because
+// conflicts selects the payer's other intents that are open, and the charges that are the
+// response to a new authorization ($5 is its end) without its own payment identifier ($4), because
 //   - it, or one that ends later, was rejected because of the charge,
 //   - it was signed before the charge: it ends earlier, and within the time of a quote,
 //   - the payer may not have received a 200 for the charge, or only just has,
@@ -54,17 +54,17 @@ func (l *Ledger) conflictArgs(i Intent) []any {
 	return []any{i.Offer, i.From, i.ID, i.PaymentID, i.ValidBefore, l.now().Add(-protection).Unix(), i.Since, int64(quoted / time.Second)}
 }
 
-// Lookup is what the ledger knows of a new authorization and of its payer.
+// Lookup is the state of an authorization and of its payer in the ledger.
 type Lookup struct {
 	// Known is the intent of the authorization, or nil.
 	Known *Intent
-	// Conflicting is what ConflictingPayment finds, or nil.
+	// Conflicting is the result of ConflictingPayment, or nil.
 	Conflicting *Intent
 	// Since is above the IDs of all intents that the payer has now.
 	Since int64
 }
 
-// LookUp reads what is known of an authorization. It needs the key, the offer, the payment
+// LookUp reads the state of an authorization. It needs the key, the offer, the payment
 // identifier and the end of i.
 func (l *Ledger) LookUp(ctx context.Context, i Intent) (known Lookup, err error) {
 	i.IntentKey, i.Since = i.Canonical(), 0
@@ -101,7 +101,7 @@ func scanLookup(row scanner) (found lookupRow, err error) {
 }
 
 // RecordRejection records that an authorization that ends at until (Unix seconds) was rejected
-// because of the intent. If the intent is charged, it answers for that one and for earlier ones.
+// because of the intent. If the intent is charged, it is the response to all that end by then.
 // It returns the stored intent. Error: ErrNoIntent.
 func (l *Ledger) RecordRejection(ctx context.Context, key IntentKey, until int64) (now Intent, err error) {
 	err = l.changeIntent(ctx, key, func(i *Intent) error {
@@ -135,8 +135,8 @@ func (l *Ledger) RejectIntent(ctx context.Context, i Intent) error {
 	})
 }
 
-// UnacknowledgeIntent records that an answer left the outcome of the intent unknown to its
-// payer. Earlier acknowledgements no longer count. Error: ErrNoIntent.
+// UnacknowledgeIntent records that the payer got a response without the outcome of the
+// intent. Earlier acknowledgements no longer count. Error: ErrNoIntent.
 func (l *Ledger) UnacknowledgeIntent(ctx context.Context, key IntentKey) error {
 	return l.changeIntent(ctx, key, func(i *Intent) error {
 		i.Unacknowledged, i.AcknowledgedAt = true, 0
@@ -144,9 +144,9 @@ func (l *Ledger) UnacknowledgeIntent(ctx context.Context, key IntentKey) error {
 	})
 }
 
-// AcknowledgeIntent records that a 200 that names the charge was written. atOnce says that it
-// answered the first request. Only the first call for a settled intent counts. The commit is
-// asynchronous: if it is lost, the charge continues to answer for its payer.
+// AcknowledgeIntent records that a 200 that names the charge was written. atOnce reports whether
+// it was the response to the first request. Only the first call for a settled intent counts. The commit is
+// asynchronous: if it is lost, the charge stays the response to the payer's authorizations.
 func (l *Ledger) AcknowledgeIntent(ctx context.Context, key IntentKey, atOnce bool) error {
 	return l.transactGrouped(ctx, l.acknowledgeIntent(key.Canonical(), atOnce))
 }

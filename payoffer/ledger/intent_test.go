@@ -177,8 +177,8 @@ func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
 		require.NoError(t, l.SettleIntent(ctx, settled, "0x1", nil, EvidenceFacilitator))
 
 		require.ErrorIs(t, l.RefuseIntent(ctx, settled, "expired"), ErrIntentState)
-		require.ErrorIs(t, l.NoteIntent(ctx, settled, "x", 0, "", ""), ErrIntentState)
-		require.ErrorIs(t, l.NoteIntent(ctx, refused, "x", 0, "", ""), ErrIntentState)
+		require.ErrorIs(t, l.UpdateOpenIntent(ctx, settled, "x", 0, "", ""), ErrIntentState)
+		require.ErrorIs(t, l.UpdateOpenIntent(ctx, refused, "x", 0, "", ""), ErrIntentState)
 		require.ErrorIs(t, l.ReopenIntent(ctx, refused, "reorg"), ErrIntentState)
 		require.ErrorIs(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceFacilitator), ErrIntentState)
 		require.Error(t, l.SettleIntent(ctx, settled, "0x1", nil, "rumour"))
@@ -187,7 +187,7 @@ func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
 		unknown := testIntent("0xcc", "0x01").IntentKey
 		require.ErrorIs(t, l.SettleIntent(ctx, unknown, "", nil, EvidenceChain), ErrNoIntent)
 		require.ErrorIs(t, l.RefuseIntent(ctx, unknown, ""), ErrNoIntent)
-		require.ErrorIs(t, l.NoteIntent(ctx, unknown, "", 0, "", ""), ErrNoIntent)
+		require.ErrorIs(t, l.UpdateOpenIntent(ctx, unknown, "", 0, "", ""), ErrNoIntent)
 		require.ErrorIs(t, l.ReopenIntent(ctx, unknown, ""), ErrNoIntent)
 		requireConsistent(t, l)
 	})
@@ -198,15 +198,15 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 		l, clock := d.ledger(t)
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-		require.ErrorIs(t, l.NoteIntent(t.Context(), key, "attempt-2", 2_000, "", ""), errLeaseHeld)
-		require.NoError(t, l.NoteIntent(t.Context(), key, "attempt-1", 1_060, "0x1", "settlement_pending"))
+		require.ErrorIs(t, l.UpdateOpenIntent(t.Context(), key, "attempt-2", 2_000, "", ""), errLeaseHeld)
+		require.NoError(t, l.UpdateOpenIntent(t.Context(), key, "attempt-1", 1_060, "0x1", "settlement_pending"))
 
 		clock.set(1_060)
 		var won, held atomic.Int64
 		var group sync.WaitGroup
 		for _, owner := range strings.Split("abcdefghijklmnop", "") {
 			group.Go(func() {
-				switch err := l.NoteIntent(t.Context(), key, owner, 1_600, "", ""); {
+				switch err := l.UpdateOpenIntent(t.Context(), key, owner, 1_600, "", ""); {
 				case err == nil:
 					won.Add(1)
 				case errors.Is(err, errLeaseHeld):
@@ -221,8 +221,8 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 		require.Equal(t, "0x1", got.Transaction, "an empty value forgets nothing")
 		require.Equal(t, "settlement_pending", got.Reason)
 
-		require.NoError(t, l.NoteIntent(t.Context(), key, got.Owner, 0, "", "timeout"))
-		require.NoError(t, l.NoteIntent(t.Context(), key, "next", 3_000, "", ""), "a lease given up is free")
+		require.NoError(t, l.UpdateOpenIntent(t.Context(), key, got.Owner, 0, "", "timeout"))
+		require.NoError(t, l.UpdateOpenIntent(t.Context(), key, "next", 3_000, "", ""), "a lease given up is free")
 	})
 }
 

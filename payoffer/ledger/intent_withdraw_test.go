@@ -40,7 +40,7 @@ func TestIntentThatMayHaveBeenSentIsNeitherWithdrawnNorMoved(t *testing.T) {
 			"settled":          {func(l *Ledger, k IntentKey) error { return l.SettleIntent(ctx, k, "", nil, "chain") }, "attempt-1", ErrIntentState},
 			"refused":          {func(l *Ledger, k IntentKey) error { return l.RefuseIntent(ctx, k, "expired") }, "attempt-1", ErrIntentState},
 			"with a transaction": {func(l *Ledger, k IntentKey) error {
-				return l.NoteIntent(ctx, k, "attempt-1", 9_000, "0x1", "settlement_pending")
+				return l.UpdateOpenIntent(ctx, k, "attempt-1", 9_000, "0x1", "settlement_pending")
 			}, "attempt-1", ErrIntentState},
 			"reopened": {func(l *Ledger, k IntentKey) error {
 				if err := l.SettleIntent(ctx, k, "", nil, EvidenceFacilitator); err != nil {

@@ -21,7 +21,7 @@ func TestLeasesOfAnEndedProcess(t *testing.T) {
 
 		l, _ = d.ledgerAt(t, where)
 		after := mustIntent(t, l, intent.IntentKey)
-		err := l.NoteIntent(t.Context(), intent.IntentKey, "next process", 2_000, "", "")
+		err := l.UpdateOpenIntent(t.Context(), intent.IntentKey, "next process", 2_000, "", "")
 		if d.name == sqliteTests.name {
 			require.NoError(t, err)
 			before.LeaseUntil = 0
@@ -40,7 +40,7 @@ func TestAnIntentOfAnEndedProcessIsLookedAtSoon(t *testing.T) {
 	intent := testIntent("0xaa", "0x01")
 	require.NoError(t, l.InsertIntent(t.Context(), intent))
 	clock.unix += 60
-	require.NoError(t, l.NoteIntent(t.Context(), intent.IntentKey, "ended", clock.unix+110, "", ""))
+	require.NoError(t, l.UpdateOpenIntent(t.Context(), intent.IntentKey, "ended", clock.unix+110, "", ""))
 	require.NoError(t, l.Close())
 
 	l, next := sqliteTests.ledgerAt(t, where)

@@ -21,7 +21,7 @@ var (
 	// ErrNotOpen is returned by every method before Open and after Close.
 	ErrNotOpen = errors.New("the ledger is not open")
 	// ErrNone is returned by OpenAsItIs, Backup and Copy for a database without a ledger.
-	ErrNone = errors.New("there is no ledger; run this as the server's user and in its environment, or write the path of the server's ledger into the configuration, as in 'ledger sqlite /var/lib/caddy/pay_offer.db'")
+	ErrNone = errors.New("there is no ledger; run this as the server's user and in its environment, or write the path of the server's ledger into the configuration, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	// errInUse is returned by Open if another process or handle has the ledger open.
 	errInUse       = errors.New("the ledger is in use by another process")
 	errNewerSchema = errors.New("the ledger was written by a newer version")
@@ -39,8 +39,8 @@ type Ledger struct {
 	now     func() time.Time
 	changes atomic.Uint64
 
-	opening chan struct{} // held by Open and Close
-	mu      sync.RWMutex  // held for reading by each operation
+	opening chan struct{} // full during Open and Close
+	mu      sync.RWMutex  // read-locked by each operation
 	db      *database     // nil unless it is open
 }
 
@@ -48,7 +48,7 @@ func newLedger(d dialect, now func() time.Time) *Ledger {
 	return &Ledger{dialect: d, now: now, opening: make(chan struct{}, 1)}
 }
 
-// database is what an open ledger holds.
+// database is the state of an open ledger.
 type database struct {
 	write, read   *sql.DB
 	parts         []io.Closer // in the order of opening
@@ -106,9 +106,9 @@ func (l *Ledger) logger() *slog.Logger {
 	return cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
 }
 
-// OpenAlone is Open without other processes until Close, on PostgreSQL too.
+// OpenAlone is Open, and excludes other processes until Close, on PostgreSQL too.
 func (l *Ledger) OpenAlone(ctx context.Context) error {
-	l.dialect = l.dialect.alone()
+	l.dialect = l.dialect.exclusive()
 	return l.Open(ctx)
 }
 
@@ -119,7 +119,7 @@ func (l *Ledger) OpenAsItIs(ctx context.Context) error {
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), err)
 	}
 	_ = read.Close() // it did not connect
-	l.dialect = l.dialect.alone()
+	l.dialect = l.dialect.exclusive()
 	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
 		return inTransaction(ctx, write, func(tx *sql.Tx) error { return requireCurrent(ctx, l.dialect, tx) })
 	})
@@ -189,7 +189,7 @@ func (db *database) close() (err error) {
 // CheckWritable returns why a change could not be stored.
 func (l *Ledger) CheckWritable(ctx context.Context) error {
 	return l.opened(ctx, func(db *database) error {
-		return l.failedReading(inTransaction(ctx, db.write, func(tx *sql.Tx) error {
+		return l.wrapReadError(inTransaction(ctx, db.write, func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, "SELECT max(seq) FROM transitions")
 			return err
 		}))

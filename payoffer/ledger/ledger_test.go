@@ -108,7 +108,7 @@ func TestBooksAreOfOneMoment(t *testing.T) {
 			})
 		}
 		for range 50 {
-			totals, receipts, err := l.Books(t.Context(), testOffer, 0, 10_000)
+			totals, receipts, err := l.TotalsAndReceipts(t.Context(), testOffer, 0, 10_000)
 			require.NoError(t, err)
 			var counted, listed int64
 			for _, total := range totals {

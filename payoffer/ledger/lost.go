@@ -28,7 +28,7 @@ type presence struct {
 }
 
 // requirePresent returns an error that wraps ErrLost if the file at the path is not the
-// open one. It compares them at most once within a time. The first caller that finds a
+// open one. It compares them at most once within the given time. The first caller that finds a
 // difference saves the open database in a new file.
 func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	p := &db.present
@@ -81,11 +81,11 @@ func rescue(db *database, path string) error {
 // moved compares the file at the path with the locked one. An unreadable folder is no
 // difference.
 func (d *sqliteDialect) moved() error {
-	if d.known == nil { // a file that was not locked
+	if d.locked == nil { // a file that was not locked
 		return nil
 	}
 	info, err := os.Stat(d.path)
-	if err == nil && !os.SameFile(d.known, info) || errors.Is(err, fs.ErrNotExist) {
+	if err == nil && !os.SameFile(d.locked, info) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s %w", d.path, ErrLost)
 	}
 	return nil

@@ -10,7 +10,7 @@ const (
 	// pollEvery is the interval of queries for work that became due since the last one.
 	pollEvery = 2 * time.Second
 	// pollAllEvery is the interval of queries for all due work, because another process
-	// may end before it has done its work.
+	// may have ended before it did its work.
 	pollAllEvery = 30 * time.Second
 )
 
@@ -83,7 +83,7 @@ func (p *DuePoller) Poll(ctx context.Context) {
 	var found []dueWork
 	var err error
 	if whole {
-		_ = p.ledger.ForgetPayloads(ctx) // or the next time
+		_ = p.ledger.DeletePayloads(ctx) // retried by the next query
 		found, err = p.ledger.allDue(ctx, now.Unix())
 	} else {
 		found, err = p.ledger.newlyDue(ctx, p.until, now.Unix(), p.seq)
@@ -137,27 +137,27 @@ func (l *Ledger) allDue(ctx context.Context, now int64) ([]dueWork, error) {
 		UNION ALL SELECT '', FALSE, coalesce((SELECT max(seq) FROM transitions WHERE seq > 0), 0)`, now)
 }
 
-// newlyDue returns open intents that are due, claims that became due after a Unix second,
-// and transitions after one.
+// newlyDue returns open intents that are due, claims that became due after the Unix second
+// before, and transitions after seq.
 func (l *Ledger) newlyDue(ctx context.Context, before, now, seq int64) ([]dueWork, error) {
 	return collect(ctx, l, scanDueWork, dueOpen+`
 		UNION ALL SELECT DISTINCT offer, TRUE, CAST(0 AS BIGINT) FROM intents
-			WHERE state = 'settled' AND evidence = 'facilitator' AND look_at > $2 AND look_at <= $1
+			WHERE state = 'settled' AND evidence = 'facilitator' AND poll_at > $2 AND poll_at <= $1
 		UNION ALL SELECT offer, FALSE, max(seq) FROM transitions WHERE seq > $3 GROUP BY offer`, now, before, seq)
 }
 
 const (
 	// payloadMargin is how long payloads are kept after their authorizations have ended:
-	// longer than clocks are wrong, or a block takes to be final.
+	// longer than the error of a clock, or the time until a block is final.
 	payloadMargin = 24 * time.Hour
 	payloadBatch  = 500 // the number that is deleted at once
 )
 
-// ForgetPayloads deletes the payloads of some decided intents whose authorizations have
+// DeletePayloads deletes the payloads of some decided intents whose authorizations have
 // ended, because they are never sent again. The answers stay.
-func (l *Ledger) ForgetPayloads(ctx context.Context) error {
+func (l *Ledger) DeletePayloads(ctx context.Context) error {
 	return l.transact(ctx, func(_ context.Context, tx *transaction) error {
-		tx.queue("forgetting payloads", `
+		tx.queue("deleting payloads", `
 			UPDATE intents SET payload = $1, requirement = $1 WHERE id IN (
 				SELECT id FROM intents WHERE length(payload) > 0 AND valid_before < $2 AND state <> 'settling' ORDER BY valid_before LIMIT $3)`,
 			[]byte{}, l.now().Add(-payloadMargin).Unix(), payloadBatch)

@@ -58,7 +58,7 @@ func TestAnOfferHearsOfItsOpenIntentsUntilTheyAreDecided(t *testing.T) {
 		for range 3 {
 			require.Equal(t, []string{"intents of " + testOffer}, h.beat())
 		}
-		require.NoError(t, l.NoteIntent(t.Context(), i.IntentKey, "me", clock.unix, "", ""))
+		require.NoError(t, l.UpdateOpenIntent(t.Context(), i.IntentKey, "me", clock.unix, "", ""))
 		require.Empty(t, h.beat(), "it was looked at")
 		clock.unix += 8
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat())

@@ -55,7 +55,7 @@ type postgresDialect struct {
 	single bool // no other process may have the ledger open
 }
 
-func (d *postgresDialect) alone() dialect {
+func (d *postgresDialect) exclusive() dialect {
 	return &postgresDialect{config: d.config, single: true}
 }
 
@@ -138,7 +138,7 @@ func (d *postgresDialect) advanceNumbers() string {
 func (d *postgresDialect) undone(error) bool { return true }
 
 // transient includes a unique violation, because the next attempt finds the row that
-// another instance has inserted, and a division by zero, which is from require.
+// another instance inserted, and a division by zero, by which require fails.
 func (d *postgresDialect) transient(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) &&

@@ -48,8 +48,8 @@ type awayError string
 
 func (e awayError) Error() string { return string(e) }
 
-// Away reports whether the database is unreachable now, or too slow, so that the same may
-// succeed later. The operator must fix other errors.
+// Away reports whether the database is unreachable or too slow now, so that a retry may
+// succeed. The operator must fix other errors.
 func Away(err error) bool { return errors.Is(err, context.DeadlineExceeded) || isTemporary(err) }
 
 // isTemporary reports whether a connection error may end without the operator.
@@ -99,7 +99,7 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	case fsync != "on":
 		return &sessionError{"the server runs with fsync=off: a payment could be lost; turn it on"}
 	case readOnly != "off":
-		return &sessionError{"the server takes no writes: it is a standby, or default_transaction_read_only is on; name the primary"}
+		return &sessionError{"the server is read-only: it is a standby, or default_transaction_read_only is on; name the primary"}
 	case schema == "":
 		return &sessionError{"no schema of the search_path exists; create one for the ledger"}
 	}
@@ -159,18 +159,18 @@ func whyUnreachable(err error) string {
 	case errors.As(err, &network):
 		return "the server cannot be reached: " + whyLost(network)
 	default:
-		return "the server does not answer as PostgreSQL with the TLS that sslmode asks for"
+		return "the server does not respond like PostgreSQL with the TLS of sslmode"
 	}
 }
 
 func refusal(code string) string {
 	switch {
 	case strings.HasPrefix(code, "28"):
-		return "the role does not exist, its password is wrong, or pg_hba.conf does not let it in (SQLSTATE " + code + ")"
+		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code + ")"
 	case code == "3D000":
 		return "the database does not exist (SQLSTATE 3D000)"
 	case code == "53300":
-		return "the server has no connection left (SQLSTATE 53300)"
+		return "the server has no free connection (SQLSTATE 53300)"
 	case code == "57P03":
 		return "the server is starting or stopping (SQLSTATE 57P03)"
 	default:
@@ -196,9 +196,9 @@ func (d *postgresDialect) conceal(err error) error {
 	var refused *pgconn.PgError
 	switch {
 	case errors.As(err, &network) && errors.Is(err, context.Canceled):
-		return fmt.Errorf("the connection to PostgreSQL was given up: %w", context.Canceled)
+		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.Canceled)
 	case errors.As(err, &network) && errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the connection to PostgreSQL was given up: %w", context.DeadlineExceeded)
+		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.DeadlineExceeded)
 	case errors.As(err, &network):
 		return awayError("the connection to PostgreSQL was lost: " + whyLost(network))
 	case errors.As(err, &refused) && refused.Code == duplicateTable:

@@ -58,7 +58,7 @@ func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
 	for setting, problem := range map[string]string{
 		"ALTER ROLE postgres SET synchronous_commit = off":                "synchronous_commit",
 		"ALTER DATABASE postgres SET synchronous_commit = local":          "synchronous_commit",
-		"ALTER DATABASE postgres SET default_transaction_read_only TO on": "takes no writes",
+		"ALTER DATABASE postgres SET default_transaction_read_only TO on": "is read-only",
 		"ALTER SYSTEM SET synchronous_commit = off":                       "synchronous_commit",
 		"ALTER SYSTEM SET fsync = off":                                    "fsync",
 	} {

@@ -81,7 +81,7 @@ func (s *postgresSession) read(results pgx.BatchResults, first bool, statements 
 	if last && !first {
 		tag, err := results.Exec()
 		if err == nil && tag.String() != "COMMIT" {
-			err = errors.New("the transaction was undone")
+			err = errors.New("the transaction was rolled back")
 		}
 		return err
 	}
@@ -139,7 +139,7 @@ func (d *postgresDialect) lock(tx *transaction, names ...string) {
 		buckets = append(buckets, int32(hash.Sum32()%lockBuckets))
 	}
 	slices.Sort(buckets)
-	tx.queue("waiting for others who change the same", `
+	tx.queue("waiting for transactions that change the same", `
 		SELECT pg_advisory_xact_lock(`+nameSpace+`, bucket) FROM unnest($1::int[]) WITH ORDINALITY AS sorted (bucket, n)`,
 		slices.Compact(buckets))
 }
@@ -153,5 +153,5 @@ func (d *postgresDialect) commitAsync(tx *transaction) {
 
 // require fails by a division by zero, which is transient.
 func (d *postgresDialect) require(tx *transaction, condition string, args ...any) {
-	tx.queue("looking again", `SELECT 1 / (`+condition+`)::int`, args...)
+	tx.queue("checking the condition again", `SELECT 1 / (`+condition+`)::int`, args...)
 }

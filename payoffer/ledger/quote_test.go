@@ -10,7 +10,7 @@ func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock := d.ledger(t)
 		note := func(satoshis, cents, at int64) {
-			require.NoError(t, l.NoteQuote(t.Context(), testOffer, satoshis, cents, at))
+			require.NoError(t, l.StoreQuote(t.Context(), testOffer, satoshis, cents, at))
 		}
 		quoted := func(satoshis, since, until int64) any {
 			q, found, err := l.Quoted(t.Context(), testOffer, satoshis, since, until)

@@ -69,7 +69,7 @@ func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string)
 }
 
 // AuthorizationReceipt reads the receipt of the Transfer of an EIP-3009 authorization to an
-// account, unless it was dropped: the newest one after a reorganization.
+// account, unless it was dropped. After a reorganization it is the newest one.
 func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
 	r, found, err := l.LastAuthorizationReceipt(ctx, account, payer, nonce)
 	if err != nil || !found || r.Status == StatusDropped {
@@ -86,7 +86,7 @@ func (l *Ledger) LastAuthorizationReceipt(ctx context.Context, account, payer, n
 }
 
 // SessionReceipt reads the receipt of a checkout of the card processor by the ID of its
-// session (letters, digits and "_"). It must rest on the processor's own word.
+// session (letters, digits and "_"). The processor itself must have reported it.
 func (l *Ledger) SessionReceipt(ctx context.Context, offer, session string) (Receipt, bool, error) {
 	begins := `{"session":"` + session
 	return first(collect(ctx, l, scanReceipt, selectReceipts+ofSession(l.dialect), offer, begins+`"`, begins+`#`)) // # follows on "
@@ -248,8 +248,8 @@ func RefundedBy(transaction string) string { return "transaction:" + transaction
 type Reading struct {
 	Used  bool  // its nonce is spent: used or canceled (EIP-3009 authorizationState)
 	Funds int64 // of the payer, in atomic units, up to math.MaxInt64
-	// Block is at least the block of the reading: rows that cover it include the Transfer
-	// of a used authorization, if it made one.
+	// Block is at least the block of the reading. If the rows cover it, they include the
+	// Transfer of a used authorization, unless it was canceled.
 	Block uint64
 	Time  int64 // of the chain's head, in Unix seconds
 }

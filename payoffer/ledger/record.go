@@ -12,13 +12,13 @@ import (
 )
 
 // Record commits observations in one transaction: rows, returns, transitions, sums, joined
-// intents, and the cursor (or nil) that covers them. It returns the rows, without those of
-// addenda to unknown rows and of money that is Once in another account. Recording the same
-// again changes nothing. Errors: ErrObservation, ErrChanged, errNotRegistered.
+// intents, and the cursor (or nil) that covers them. It returns the rows. An addendum without
+// a row, and a Once observation of money in another account, have none. It is idempotent.
+// Errors: ErrObservation, ErrChanged, errNotRegistered.
 //
-// A observation with an intent settles it by EvidenceChain; a dropped one makes its outcome
-// unknown again. A chain uses an authorization once: if a second movement names the intent,
-// the first has left the chain, and the intent moves, unless the first is final.
+// An observation with an intent settles it by EvidenceChain; a dropped one reopens it. A chain
+// uses an authorization once. If a second movement names the intent, the first has left the
+// chain, and the intent is linked to the second one, unless the first is final.
 func (l *Ledger) Record(ctx context.Context, cursor *Cursor, observations ...Observation) ([]Receipt, error) {
 	for i := range observations {
 		if err := observations[i].Validate(); err != nil {
@@ -63,7 +63,7 @@ func externalIDs(observations []Observation) []string {
 }
 
 // ErrChanged is returned by Record if the version of a receipt is not the one that a
-// observation is Upon.
+// observation expects.
 var ErrChanged = errors.New("the receipt has changed since it was read")
 
 // recorder is one call of Record.
@@ -76,7 +76,7 @@ type recorder struct {
 
 // record stores one observation and returns its row, if there is one.
 func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
-	testnet, known, err := r.lookUp(ctx, s)
+	testnet, stored, err := r.lookUp(ctx, s)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -86,45 +86,45 @@ func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if s.Upon != nil && *s.Upon != old.Version {
+	if s.ExpectedVersion != nil && *s.ExpectedVersion != old.Version {
 		return Receipt{}, ErrChanged
 	}
 	if s.Once && old.Version == 0 {
-		taken, err := r.taken(ctx, s)
-		if err != nil || taken {
+		elsewhere, err := r.isElsewhere(ctx, s)
+		if err != nil || elsewhere {
 			return Receipt{}, err
 		}
 	}
-	next, told := accounting.Merge(old, known, s)
+	next, latest := accounting.Merge(old, stored, s)
 	if s.Addendum && old.Version == 0 {
-		if err := r.storeReturns(ctx, s, nil, known, told); err != nil {
+		if err := r.storeReturns(ctx, s, nil, stored, latest); err != nil {
 			return Receipt{}, err
 		}
-		return Receipt{}, r.forget(ctx, s.Account)
+		return Receipt{}, r.deleteUnmet(ctx, s.Account)
 	}
 	if !s.Addendum {
-		if err := r.join(ctx, &next, s); err != nil {
+		if err := r.joinIntent(ctx, &next, s); err != nil {
 			return Receipt{}, err
 		}
 	}
 	if !reflect.DeepEqual(old, next) {
-		before := known
+		before := stored
 		if old.Version == 0 {
 			before = nil
 		}
-		if err := r.change(ctx, old, &next, s, newest(before, told)); err != nil {
+		if err := r.change(ctx, old, &next, s, newest(before, latest)); err != nil {
 			return Receipt{}, err
 		}
 	}
 	if old.Version == 0 {
-		known = nil // what came before the row joins it
+		stored = nil // link all returns to the new row
 	}
-	return next, r.storeReturns(ctx, s, &next.ID, known, told)
+	return next, r.storeReturns(ctx, s, &next.ID, stored, latest)
 }
 
-// taken reports whether another account of the offer has the money of a observation. Two
-// records of one external ID wait for each other, so the second finds the first.
-func (r *recorder) taken(ctx context.Context, s Observation) (bool, error) {
+// isElsewhere reports whether another account of the offer has a receipt with the external ID.
+// The lock on the external ID serializes concurrent records of it.
+func (r *recorder) isElsewhere(ctx context.Context, s Observation) (bool, error) {
 	_, found, err := first(queryTx(ctx, r.tx, scanValue[int64], `
 		SELECT id FROM receipts WHERE external_id = $3
 			AND account IN (SELECT account FROM accounts WHERE offer = $1 AND account <> $2)`, s.Offer, s.Account, s.ExternalID))
@@ -132,7 +132,7 @@ func (r *recorder) taken(ctx context.Context, s Observation) (bool, error) {
 }
 
 // lookUp reads whether the account is on a test network, and the returns of the payment.
-func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, known accounting.ReturnRecords, err error) {
+func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, stored accounting.ReturnRecords, err error) {
 	var returned bool
 	_, found, err := first(queryTx(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
 		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
@@ -141,9 +141,9 @@ func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, kno
 		err = fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, errNotRegistered)
 	}
 	if err == nil && returned {
-		known, err = r.returns(ctx, s.Account, s.ExternalID)
+		stored, err = r.returns(ctx, s.Account, s.ExternalID)
 	}
-	return testnet, known, err
+	return testnet, stored, err
 }
 
 // change stores the row with its transition and its part of the sums.
@@ -166,13 +166,13 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Obs
 	}
 	before := step{old.Status, old.Refunded}
 	for i, step := range steps {
-		told, at := returned, movedAt
+		moved, at := returned, movedAt
 		if step.Refunded == before.Refunded && (step.Status == StatusReversed) == (before.Status == StatusReversed) {
-			told, at = Return{}, 0 // it moved no money here
+			moved, at = Return{}, 0 // it moved no money here
 		}
 		one := *next
 		one.Version, one.Status, one.Refunded = old.Version+int64(i)+1, step.Status, step.Refunded
-		putTransition(r.tx, one, before.Status, s.Cause, s.Note, told, at)
+		putTransition(r.tx, one, before.Status, s.Cause, s.Note, moved, at)
 		failpoint.Hit(failpoint.TransactionTransition)
 		before = step
 	}
@@ -190,9 +190,9 @@ func putTransition(tx *transaction, r Receipt, from Status, cause, note string, 
 }
 
 // newest returns the latest of the new returns, or the zero Return.
-func newest(known, told accounting.ReturnRecords) (last Return) {
-	for id, w := range told {
-		if w != known[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
+func newest(stored, latest accounting.ReturnRecords) (last Return) {
+	for id, w := range latest {
+		if w != stored[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
 			last = w
 		}
 	}
@@ -219,8 +219,8 @@ func steps(old, next Receipt) []step {
 	}
 }
 
-// join links the row to the intent of the observation, and updates the intent.
-func (r *recorder) join(ctx context.Context, next *Receipt, s Observation) error {
+// joinIntent links the row to the intent of the observation, and updates the intent.
+func (r *recorder) joinIntent(ctx context.Context, next *Receipt, s Observation) error {
 	if s.EvidenceLevel != LevelChain {
 		return nil
 	}
@@ -252,8 +252,8 @@ func (r *recorder) join(ctx context.Context, next *Receipt, s Observation) error
 	return nil
 }
 
-// link takes the intent from a row that is not final. It ignores authorizations that
-// this offer did not send.
+// link links the intent to the row instead of one that is not final. It ignores
+// authorizations that this offer did not send.
 func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error {
 	intent, err := intentByKey(ctx, r.tx, key)
 	if errors.Is(err, ErrNoIntent) {
@@ -265,14 +265,14 @@ func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error
 	if intent.Offer != next.Offer || intent.Account != next.Account {
 		return nil
 	}
-	// Without a row there is nothing to free; a final row keeps its intent.
-	if _, err := r.tx.exec(ctx, "freeing the intent",
+	// A final row keeps its intent.
+	if _, err := r.tx.exec(ctx, "unlinking the intent",
 		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
 		return err
 	}
-	taken, _, err := first(queryTx(ctx, r.tx, scanValue[bool],
+	linked, _, err := first(queryTx(ctx, r.tx, scanValue[bool],
 		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID))
-	if err == nil && !taken {
+	if err == nil && !linked {
 		next.IntentID = &intent.ID
 	}
 	return err
@@ -286,18 +286,18 @@ const (
 )
 
 // returns reads the returns of a payment.
-func (r *recorder) returns(ctx context.Context, account, externalID string) (known accounting.ReturnRecords, err error) {
-	words, err := queryTx(ctx, r.tx, scanReturn, `
+func (r *recorder) returns(ctx context.Context, account, externalID string) (stored accounting.ReturnRecords, err error) {
+	all, err := queryTx(ctx, r.tx, scanReturn, `
 		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
 		WHERE account = $1 AND external_id = $2`, account, externalID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the returns: %w", err)
 	}
-	known = accounting.ReturnRecords{}
-	for _, w := range words {
-		known[w.ID] = w
+	stored = accounting.ReturnRecords{}
+	for _, w := range all {
+		stored[w.ID] = w
 	}
-	return known, nil
+	return stored, nil
 }
 
 func scanReturn(row scanner) (w Return, err error) {
@@ -306,18 +306,18 @@ func scanReturn(row scanner) (w Return, err error) {
 }
 
 // storeReturns stores new returns. receipt is nil while the payment is unknown.
-func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int64, known, told accounting.ReturnRecords) error {
-	for _, w := range told {
-		if w == known[w.ID] {
+func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int64, stored, latest accounting.ReturnRecords) error {
+	for _, w := range latest {
+		if w == stored[w.ID] {
 			continue
 		}
 		_, err := r.tx.exec(ctx, fmt.Sprintf("storing return %q", w.ID), `
 			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, at, rank,
-				noted_at, currency)
+				recorded_at, currency)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 			ON CONFLICT (account, external_id, return_id) DO UPDATE SET receipt_id = excluded.receipt_id,
 				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone,
-				at = excluded.at, rank = excluded.rank, noted_at = excluded.noted_at, currency = excluded.currency`,
+				at = excluded.at, rank = excluded.rank, recorded_at = excluded.recorded_at, currency = excluded.currency`,
 			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.At, w.Rank, r.now, w.Currency)
 		if err != nil {
 			return err
@@ -326,12 +326,12 @@ func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int
 	return nil
 }
 
-// forget deletes some returns that have waited too long for their payment.
-func (r *recorder) forget(ctx context.Context, account string) error {
-	_, err := r.tx.exec(ctx, "forgetting returns", `
+// deleteUnmet deletes some returns whose payment was not observed in unmetDays.
+func (r *recorder) deleteUnmet(ctx context.Context, account string) error {
+	_, err := r.tx.exec(ctx, "deleting returns without a payment", `
 		DELETE FROM returns WHERE (account, external_id, return_id) IN (
 			SELECT account, external_id, return_id FROM returns
-			WHERE receipt_id IS NULL AND account = $1 AND noted_at < $2 ORDER BY noted_at LIMIT $3)`,
+			WHERE receipt_id IS NULL AND account = $1 AND recorded_at < $2 ORDER BY recorded_at LIMIT $3)`,
 		account, r.now-unmetDays*24*60*60, unmetBatch)
 	return err
 }

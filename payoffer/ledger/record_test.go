@@ -311,12 +311,12 @@ func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
 	})
 }
 
-// TestAnEntryIsMadeUponWhatStandsAlone: it was decided on what the operator saw.
-func TestAnEntryIsMadeUponWhatStandsAlone(t *testing.T) {
+// TestRecordRejectsAnEntryForAnotherVersion: the operator decided on the version that he saw.
+func TestRecordRejectsAnEntryForAnotherVersion(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		entry := func(version int64, s Observation) Observation {
-			s.EvidenceLevel, s.Upon = LevelManual, &version
+			s.EvidenceLevel, s.ExpectedVersion = LevelManual, &version
 			return s
 		}
 		mustRecord(t, l, entry(0, cardObservation("INV-7", StatusConfirmed)))

@@ -31,33 +31,33 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 		}
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		stored, err := queryTx(ctx, tx, scanAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
+		all, err := queryTx(ctx, tx, scanAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
 		if err != nil {
 			return fmt.Errorf("reading the accounts: %w", err)
 		}
-		known := make(map[string]Account, len(stored))
-		for _, a := range stored {
-			known[a.ID] = a
+		stored := make(map[string]Account, len(all))
+		for _, a := range all {
+			stored[a.ID] = a
 		}
-		if err := setApart(known, accounts); err != nil {
+		if err := requireKind(stored, accounts); err != nil {
 			return err
 		}
 		changed := make(map[string]Account)
 		for _, a := range accounts {
-			before, found := known[a.ID]
-			if after := before.registered(a); !found || after != before {
-				changed[a.ID], known[a.ID] = after, after
+			before, found := stored[a.ID]
+			if after := before.merge(a); !found || after != before {
+				changed[a.ID], stored[a.ID] = after, after
 			}
 		}
-		if err := taken(known, accounts); err != nil || len(changed) == 0 {
+		if err := requireOwner(stored, accounts); err != nil || len(changed) == 0 {
 			return err
 		}
 		return storeAccounts(ctx, tx, changed)
 	})
 }
 
-// registered returns an account, which may be new, after it is registered as next.
-func (a Account) registered(next Account) Account {
+// merge returns a stored account (the zero Account for a new one) after next is registered.
+func (a Account) merge(next Account) Account {
 	if a.ID == "" {
 		return next
 	}
@@ -71,10 +71,10 @@ func (a Account) registered(next Account) Account {
 	return a
 }
 
-func taken(known map[string]Account, accounts []Account) error {
+func requireOwner(stored map[string]Account, accounts []Account) error {
 	var refused TakenError
 	for _, a := range accounts {
-		if owner := known[a.ID].Offer; owner != a.Offer {
+		if owner := stored[a.ID].Offer; owner != a.Offer {
 			if refused.owner == "" {
 				refused.owner = owner
 			}
@@ -96,7 +96,7 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 		a := changed[id]
 		accounts, rows = append(accounts, a), append(rows, []any{a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since})
 	}
-	stored, err := queryTx(ctx, tx, scanAccount, `
+	all, err := queryTx(ctx, tx, scanAccount, `
 		INSERT INTO accounts (account, offer, rail, testnet, origin, since)
 		SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS boolean), value ->> 4, CAST(value ->> 5 AS bigint)
 		FROM `+tx.dialect.rows()+` WHERE true
@@ -109,11 +109,11 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 	if err != nil {
 		return fmt.Errorf("registering accounts: %w", err)
 	}
-	known := make(map[string]Account, len(stored))
-	for _, a := range stored {
-		known[a.ID] = a
+	stored := make(map[string]Account, len(all))
+	for _, a := range all {
+		stored[a.ID] = a
 	}
-	return taken(known, accounts)
+	return requireOwner(stored, accounts)
 }
 
 // Cursors reads the cursors of accounts by their IDs, in one query.
@@ -137,9 +137,9 @@ var (
 	errReal = errors.New("the ledger contains accounts of real offers, to which a demo adds nothing")
 )
 
-// setApart rejects real offers on the ledger of a demo, and the reverse. The account of a
+// requireKind rejects real offers on the ledger of a demo, and the reverse. The account of a
 // demo's checkout marks its ledger and all copies.
-func setApart(known map[string]Account, accounts []Account) error {
+func requireKind(known map[string]Account, accounts []Account) error {
 	demo := slices.ContainsFunc(accounts, func(a Account) bool { return a.ID == offer.DemoAccount })
 	switch _, marked := known[offer.DemoAccount]; {
 	case len(known) == 0 || marked == demo:
@@ -185,8 +185,8 @@ func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) err
 		if len(fresh) == 0 {
 			return nil
 		}
-		_, err = tx.exec(ctx, "remembering the ids of keys", `
-			INSERT INTO instance_keys (name, id, noted_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), inRows(fresh), l.now().Unix())
+		_, err = tx.exec(ctx, "storing the ids of keys", `
+			INSERT INTO instance_keys (name, id, recorded_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), inRows(fresh), l.now().Unix())
 		return err
 	})
 }

@@ -19,7 +19,7 @@ const (
 type sequencer struct {
 	ledger        *Ledger
 	db            *database
-	closing, done chan struct{} // closed when the sequencer shall end, and when it has
+	closing, done chan struct{} // closed to end the sequencer, and when it has ended
 	news          chan struct{} // receives after a change by this process
 	mu            sync.Mutex    // held while ordering
 }

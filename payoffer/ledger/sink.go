@@ -12,10 +12,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// ErrSubscriberTaken is returned if another owner has leased the sink.
-var ErrSubscriberTaken = errors.New("another owner reads for the sink")
+// ErrSubscriberTaken is returned if another owner has the lease of the subscriber.
+var ErrSubscriberTaken = errors.New("another owner has the lease of the subscriber")
 
-// LeaseSubscriber is LeaseSubscribers of one sink.
+// LeaseSubscriber is LeaseSubscribers of one subscriber.
 func (l *Ledger) LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
 	key := SubscriberKey{offer, name}
 	places, err := l.LeaseSubscribers(ctx, map[SubscriberKey]string{key: owner}, now, until)
@@ -23,17 +23,17 @@ func (l *Ledger) LeaseSubscriber(ctx context.Context, offer, name, owner string,
 	return after, held, err
 }
 
-// SubscriberKey names a sink: a subscriber of an offer's transitions.
+// SubscriberKey names a subscriber of an offer's transitions.
 type SubscriberKey struct{ Offer, Name string }
 
-// LeaseSubscribers leases sinks to owners until a Unix second; one that is not after now ends
-// the leases. It returns the Seq of the last transition that each leased sink has
-// processed. A new sink starts after the newest transition of its offer.
+// LeaseSubscribers leases subscribers to owners until a Unix second; one that is not after now ends
+// the leases. It returns the Seq of the last transition that each leased subscriber has
+// processed. A new subscriber starts after the newest transition of its offer.
 func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]string, now, until int64) (after map[SubscriberKey]int64, err error) {
 	var rows [][]any
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SubscriberKey.compare) { // two instances lock them in one order
 		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
-			return nil, errors.New("a sink needs an offer, a name and an owner, in UTF-8 without U+0000")
+			return nil, errors.New("a subscriber needs an offer, a name and an owner, in UTF-8 without U+0000")
 		}
 		rows = append(rows, []any{key.Offer, key.Name, owners[key]})
 	}
@@ -53,7 +53,7 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 			WHERE sinks.owner = excluded.owner OR `+due("sinks.lease_until", "$3", LongestLease)+`
 			RETURNING offer, name, after_seq`, inRows(rows), until, now)
 		if err != nil {
-			return fmt.Errorf("leasing sinks: %w", err)
+			return fmt.Errorf("leasing subscribers: %w", err)
 		}
 		return nil
 	})
@@ -67,11 +67,11 @@ func (k SubscriberKey) compare(other SubscriberKey) int {
 	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
 }
 
-// AdvanceSubscriber records that a sink has processed the transitions up to the Seq after. Only
+// AdvanceSubscriber records that a subscriber has processed the transitions up to the Seq after. Only
 // the last owner may do so, also when its lease has ended. Error: ErrSubscriberTaken.
 func (l *Ledger) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing sink %q", name), `
+		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing subscriber %q", name), `
 			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
 			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
 		if err == nil && advanced == 0 {
@@ -81,7 +81,7 @@ func (l *Ledger) AdvanceSubscriber(ctx context.Context, offer, name, owner strin
 	})
 }
 
-// RefuseTransition records that the endpoint of a sink refuses the next transition, and
+// RefuseTransition records that the endpoint of a subscriber rejects the next transition, and
 // returns the Unix second of the first refusal. AdvanceSubscriber resets it. Error: ErrSubscriberTaken.
 func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error) {
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
@@ -91,7 +91,7 @@ func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string
 			WHERE offer = $2 AND name = $3 AND owner = $4 RETURNING refused_since`, now, offer, name, owner))
 		switch {
 		case err != nil:
-			return fmt.Errorf("recording the refusal of sink %q: %w", name, err)
+			return fmt.Errorf("recording the rejection for subscriber %q: %w", name, err)
 		case !found:
 			return ErrSubscriberTaken
 		}

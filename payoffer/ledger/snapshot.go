@@ -11,7 +11,7 @@ import (
 
 const snapshotPage = 500 // receipts
 
-// Snapshot is an offer at one moment. It must be closed.
+// Snapshot reads an offer in one transaction. It must be closed.
 type Snapshot struct {
 	ledger *Ledger
 	db     *database
@@ -20,7 +20,8 @@ type Snapshot struct {
 	Totals []Total
 }
 
-// Snapshot begins to read an offer as it is now. It neither sees nor delays later changes.
+// Snapshot begins to read an offer. Changes that are committed later are not in it, and do
+// not wait for it.
 func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -29,19 +30,19 @@ func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) 
 	}
 	tx, err := l.db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return nil, l.failedReading(err)
+		return nil, l.wrapReadError(err)
 	}
 	s := &Snapshot{ledger: l, db: l.db, tx: tx, offer: offer}
 	if s.Totals, err = query(ctx, tx, scanTotal, selectOfferTotals, offer); err != nil {
 		s.Close()
-		return nil, l.failedReading(err)
+		return nil, l.wrapReadError(err)
 	}
 	return s, nil
 }
 
-// Books returns the sums of an offer and up to limit receipts with an ID below before (0
+// TotalsAndReceipts returns the sums of an offer and up to limit receipts with an ID below before (0
 // for all), newest first, at one moment.
-func (l *Ledger) Books(ctx context.Context, offer string, before int64, limit int) (totals []Total, receipts []Receipt, err error) {
+func (l *Ledger) TotalsAndReceipts(ctx context.Context, offer string, before int64, limit int) (totals []Total, receipts []Receipt, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := l.Snapshot(ctx, offer)
@@ -50,7 +51,7 @@ func (l *Ledger) Books(ctx context.Context, offer string, before int64, limit in
 	}
 	defer s.Close()
 	receipts, err = query(ctx, s.tx, scanReceipt, selectNewest, offer, newestBelow(before), limit)
-	return s.Totals, receipts, l.failedReading(err)
+	return s.Totals, receipts, l.wrapReadError(err)
 }
 
 // Close ends the snapshot.
@@ -96,11 +97,11 @@ func (s *Snapshot) page(ctx context.Context, last int64) ([]RecordedReceipt, err
 	receipts, err := query(ctx, s.tx, scanReceipt, selectReceipts+`offer = $1 AND id > $2 ORDER BY id LIMIT $3`,
 		s.offer, last, snapshotPage)
 	if err != nil || len(receipts) == 0 {
-		return nil, s.ledger.failedReading(err)
+		return nil, s.ledger.wrapReadError(err)
 	}
 	transitions, err := query(ctx, s.tx, scanTransition, selectHistory, s.offer, receipts[0].ID, receipts[len(receipts)-1].ID)
 	if err != nil {
-		return nil, s.ledger.failedReading(err)
+		return nil, s.ledger.wrapReadError(err)
 	}
 	page := make([]RecordedReceipt, len(receipts))
 	for i, r := range receipts {
@@ -114,8 +115,8 @@ func (s *Snapshot) page(ctx context.Context, last int64) ([]RecordedReceipt, err
 	return page, nil
 }
 
-// failedReading wraps an error of reading, or nil.
-func (l *Ledger) failedReading(err error) error {
+// wrapReadError wraps an error of reading, or nil.
+func (l *Ledger) wrapReadError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -125,11 +126,11 @@ func (l *Ledger) failedReading(err error) error {
 // quoteDays is how long a quote is kept. Nodes drop an unconfirmed transaction after 14.
 const quoteDays = 30
 
-// NoteQuote stores that satoshis were asked for usdCents at a Unix second, and deletes
+// StoreQuote stores that satoshis were quoted for usdCents at a Unix second, and deletes
 // quotes that are 30 days old.
-func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
+func (l *Ledger) StoreQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
 	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
-		return errors.New("a quote needs an offer, satoshis above 0 and US cents from 0 on")
+		return errors.New("a quote needs an offer, a positive number of satoshis, and US cents of 0 or more")
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		_, err := tx.exec(ctx, "storing the quote", `
@@ -138,13 +139,13 @@ func (l *Ledger) NoteQuote(ctx context.Context, offer string, satoshis, usdCents
 		if err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, "forgetting quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
+		_, err = tx.exec(ctx, "deleting old quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
 			offer, l.now().Unix()-quoteDays*24*60*60)
 		return err
 	})
 }
 
-// Quote is an amount that was asked for and its value.
+// Quote is a quoted amount and its value.
 type Quote struct{ Satoshis, USDCents int64 }
 
 // Quoted returns the largest quote of at most the satoshis that was given between two Unix

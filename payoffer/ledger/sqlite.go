@@ -40,9 +40,9 @@ func NewSQLite(path string, now func() time.Time) *Ledger {
 
 type sqliteDialect struct {
 	path string
-	// real is path without symbolic links, and known the locked file. acquire sets both.
-	real  string
-	known fs.FileInfo
+	// real is path without symbolic links, and locked the locked file. acquire sets both.
+	real   string
+	locked fs.FileInfo
 }
 
 func (d *sqliteDialect) name() string { return d.path }
@@ -119,17 +119,17 @@ func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
 	} {
 		var got string
 		if err := want.db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil {
-			return d.blame(err)
+			return d.explainFull(err)
 		}
 		if got != want.value {
-			return d.blame(fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value))
+			return d.explainFull(fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value))
 		}
 	}
 	return nil
 }
 
-// blame returns a clear error if SQLite failed at start because the disk is full.
-func (d *sqliteDialect) blame(err error) error {
+// explainFull adds the remedy to an error of SQLite if the disk is full at start.
+func (d *sqliteDialect) explainFull(err error) error {
 	file, full := os.CreateTemp(filepath.Dir(d.real), ".room")
 	if full == nil {
 		_, full = file.Write(make([]byte, room))
@@ -137,7 +137,7 @@ func (d *sqliteDialect) blame(err error) error {
 		_ = os.Remove(file.Name())
 	}
 	if refused := new(fs.PathError); errors.As(full, &refused) {
-		return fmt.Errorf("nothing more can be written into %s: %w; make room there and start again", filepath.Dir(d.real), refused.Err)
+		return fmt.Errorf("the disk of %s is full: %w; free some space and start again", filepath.Dir(d.real), refused.Err)
 	}
 	return err
 }
@@ -180,18 +180,18 @@ func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) 
 	tx.waiting = append(tx.waiting, &statement{text: `SELECT ` + condition, args: args, row: func(row scanner) error {
 		holds, err := scanValue[bool](row)
 		if err == nil && !holds {
-			err = errNotSo
+			err = errRequired
 		}
 		return err
 	}})
 }
 
-var errNotSo = errors.New("a condition of the change does not hold any more")
+var errRequired = errors.New("a condition of the change is not true any more")
 
-// unnumbered is the next number, because there is one writer at a time.
+// unnumbered is NULL, for which SQLite inserts the next number: there is one writer.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }
 
-// ordering orders what a copy of a PostgreSQL ledger has brought.
+// ordering numbers the transitions that Copy read from a PostgreSQL ledger.
 func (d *sqliteDialect) ordering() []string {
 	into := func(table, column, where string) string {
 		key := totalsKey + column
@@ -207,12 +207,12 @@ func (d *sqliteDialect) ordering() []string {
 	}
 }
 
-func (d *sqliteDialect) alone() dialect { return d }
+func (d *sqliteDialect) exclusive() dialect { return d }
 
 func (d *sqliteDialect) advanceNumbers() string { return "" }
 
 func (d *sqliteDialect) transient(err error) bool {
-	return resultCode(err) == sqliteBusy || extendedCode(err) == sqliteUnique || errors.Is(err, errNotSo)
+	return resultCode(err) == sqliteBusy || extendedCode(err) == sqliteUnique || errors.Is(err, errRequired)
 }
 
 // undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors".

@@ -16,14 +16,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/filelock"
 )
 
-// sqliteLock keeps other processes away from a ledger. The lock on the file holds for all
-// its names. The transaction on the empty database beside it keeps the path, in case
-// another file takes its place, and is the only lock on systems without file locks.
+// sqliteLock excludes other processes from a ledger. The file lock protects the file under
+// all its names. The transaction on an empty database next to it protects the path if the
+// file is replaced, and is the only lock on systems without file locks.
 type sqliteLock struct {
-	file  *os.File
-	db    *sql.DB
-	tx    *sql.Tx
-	known fs.FileInfo // of file
+	file *os.File
+	db   *sql.DB
+	tx   *sql.Tx
+	info fs.FileInfo // of file
 }
 
 // inUse are the ledgers of this process. Their files must not be opened a second time,
@@ -47,10 +47,10 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 			_ = k.release()
 		}
 	}()
-	if k.file, k.known, err = openOnce(d.real); err != nil {
+	if k.file, k.info, err = openOnce(d.real); err != nil {
 		return nil, err
 	}
-	if err := singleName(d.real, k.file, k.known); err != nil {
+	if err := requireSingleName(d.real, k.file, k.info); err != nil {
 		return nil, err
 	}
 	switch err := filelock.Try(k.file); {
@@ -59,14 +59,14 @@ func (d *sqliteDialect) acquire(ctx context.Context) (_ io.Closer, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("locking %s: %w; a ledger needs a local disk", d.real, err)
 	}
-	if err := k.claimName(ctx, d); err != nil {
+	if err := k.lockPath(ctx, d); err != nil {
 		return nil, err
 	}
 	if err := requireNoOrphan(d.real); err != nil {
 		return nil, err
 	}
 	inUse.locks = append(inUse.locks, k)
-	d.known = k.known
+	d.locked = k.info
 	return k, nil
 }
 
@@ -99,8 +99,8 @@ func createFile(path string) error {
 	return file.Close()
 }
 
-// requireNoOrphan rejects an empty file beside the WAL of a former one, because SQLite
-// would delete it.
+// requireNoOrphan rejects an empty file next to the WAL of a lost one, because SQLite would
+// delete that WAL.
 func requireNoOrphan(path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
 		return err
@@ -118,7 +118,7 @@ func openOnce(path string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if slices.ContainsFunc(inUse.locks, func(k *sqliteLock) bool { return os.SameFile(k.known, info) }) {
+	if slices.ContainsFunc(inUse.locks, func(k *sqliteLock) bool { return os.SameFile(k.info, info) }) {
 		return nil, nil, errFileInUse
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -129,14 +129,14 @@ func openOnce(path string) (*os.File, fs.FileInfo, error) {
 	return file, info, err
 }
 
-// claimName begins the exclusive transaction on the database beside the file.
-func (k *sqliteLock) claimName(ctx context.Context, d *sqliteDialect) (err error) {
+// lockPath begins the exclusive transaction on the database next to the file.
+func (k *sqliteLock) lockPath(ctx context.Context, d *sqliteDialect) (err error) {
 	path := d.real + ".lock"
 	if err = createFile(path); err != nil {
 		return err
 	}
 	k.db = openSQLite(path, "_txlock=exclusive")
-	// The transaction outlives ctx, which bounds Open alone.
+	// The transaction outlives ctx, which bounds only Open.
 	k.tx, err = k.db.BeginTx(context.WithoutCancel(ctx), nil)
 	switch {
 	case err == nil:
@@ -144,7 +144,7 @@ func (k *sqliteLock) claimName(ctx context.Context, d *sqliteDialect) (err error
 	case d.transient(err):
 		return errFileInUse
 	default:
-		return d.blame(fmt.Errorf("locking %s: %w; a ledger needs a local disk", path, err))
+		return d.explainFull(fmt.Errorf("locking %s: %w; a ledger needs a local disk", path, err))
 	}
 }
 
@@ -156,8 +156,8 @@ func (k *sqliteLock) Close() error {
 	return k.release()
 }
 
-// release ends the transaction before its pool: until then its connection, and
-// with it the lock, would outlive it. The file's own lock ends last.
+// release ends the transaction before its pool, because its connection and the lock would
+// outlive the pool. The file lock ends last.
 func (k *sqliteLock) release() (err error) {
 	if k.tx != nil {
 		err = k.tx.Rollback()
@@ -171,21 +171,21 @@ func (k *sqliteLock) release() (err error) {
 	return err
 }
 
-// singleName rejects a file with names in other folders, because the newest payments are
-// in a file (the WAL) beside the name by which it is opened.
-func singleName(path string, file *os.File, info fs.FileInfo) error {
+// requireSingleName rejects a file with several names, because the newest payments are in
+// a file (the WAL) next to the name by which it is opened.
+func requireSingleName(path string, file *os.File, info fs.FileInfo) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err == nil && isMount(string(mounts), path) { // Linux alone has the list, and mounts files
-		return fmt.Errorf("%s is mounted alone: the newest payments are kept in files beside it, and those would be lost with the container; "+
-			"mount the folder that holds it", path)
+	if err == nil && isMount(string(mounts), path) { // only Linux has the list and mounts files
+		return fmt.Errorf("%s is mounted without its folder: the newest payments are in files next to it, which would be lost with the container; "+
+			"mount the folder", path)
 	}
 	count, err := links(file, info)
 	if err != nil {
 		return err
 	}
 	if count > 1 {
-		return fmt.Errorf("%s has %d names (hard links): the newest payments are kept in files beside one of them, and would be missed under another; "+
-			"remove the others, and where they are needed, link or mount the folder", path, count)
+		return fmt.Errorf("%s has %d names (hard links): the newest payments are in files next to one of them, and missing under another; "+
+			"remove the other links, or mount the folder instead", path, count)
 	}
 	return nil
 }

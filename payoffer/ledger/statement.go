@@ -63,7 +63,7 @@ func collect[T any](ctx context.Context, l *Ledger, scan func(scanner) (T, error
 	defer cancel()
 	all, err := query(ctx, l.db, scan, text, args...)
 	if err != nil {
-		return nil, l.failedReading(err)
+		return nil, l.wrapReadError(err)
 	}
 	return all, nil
 }

@@ -37,56 +37,56 @@ func scanTotal(row scanner) (t Total, err error) {
 	return t, err
 }
 
-// total returns the part of the sums of an intent without a receipt.
+// total returns the intent's part of the sums. An intent with a receipt has none.
 func (i Intent) total() Total {
-	standing := openStanding
+	class := openClassification
 	switch {
 	case i.State == IntentSettling:
 	case i.State == IntentSettled && i.Evidence == EvidenceFacilitator:
-		standing = claimedStanding
+		class = claimedClassification
 	default:
 		return Total{}
 	}
-	standing.Own, standing.Testnet = i.Own, i.Testnet
-	place := accounting.BalanceKey{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Classification: standing}
-	return Total{BalanceKey: place, Sum: accounting.NewSum(i.Amount, i.USDCents)}
+	class.Own, class.Testnet = i.Own, i.Testnet
+	key := accounting.BalanceKey{Offer: i.Offer, Account: i.Account, Rail: i.Rail, Classification: class}
+	return Total{BalanceKey: key, Sum: accounting.NewSum(i.Amount, i.USDCents)}
 }
 
 // The classifications of an open intent, and of one that only a facilitator has confirmed.
 var (
-	openStanding    = accounting.Classification{Status: StatusSettling}
-	claimedStanding = accounting.Classification{Status: StatusClaimed}
+	openClassification    = accounting.Classification{Status: StatusSettling}
+	claimedClassification = accounting.Classification{Status: StatusClaimed}
 )
 
-// fits rejects a observation with which a sum would exceed 2^63-1.
+// fits returns an error if a sum would exceed 2^63-1.
 func (r *recorder) fits(ctx context.Context, next Receipt) error {
-	place := next.Total().BalanceKey
-	before, known := r.stored[place]
-	if !known {
-		total, err := r.standing(ctx, place)
-		if err == nil && total.Sum.Plus(r.delta[place], 1).Large() {
-			// Others may add to it now, so they wait for each other.
+	key := next.Total().BalanceKey
+	before, found := r.stored[key]
+	if !found {
+		total, err := r.storedTotal(ctx, key)
+		if err == nil && total.Sum.Plus(r.delta[key], 1).Large() {
+			// Another transaction may add to it now: the lock makes them wait for each other.
 			r.tx.dialect.lock(r.tx, "large sums")
-			total, err = r.standing(ctx, place)
+			total, err = r.storedTotal(ctx, key)
 		}
 		if err != nil {
 			return fmt.Errorf("reading the totals: %w", err)
 		}
-		before, r.stored[place] = total.Sum, total.Sum
+		before, r.stored[key] = total.Sum, total.Sum
 	}
-	if before.Plus(r.delta[place], 1).Overflows() {
-		return fmt.Errorf("%w: the sums of account %q cannot hold its amount", ErrObservation, next.Account)
+	if before.Plus(r.delta[key], 1).Overflows() {
+		return fmt.Errorf("%w: the sums of account %q would exceed 2^63-1 with its amount", ErrObservation, next.Account)
 	}
 	return nil
 }
 
-func (r *recorder) standing(ctx context.Context, at accounting.BalanceKey) (Total, error) {
-	total, _, err := first(queryTx(ctx, r.tx, scanTotal, selectPlace,
+func (r *recorder) storedTotal(ctx context.Context, at accounting.BalanceKey) (Total, error) {
+	total, _, err := first(queryTx(ctx, r.tx, scanTotal, selectTotal,
 		at.Offer, at.Account, at.Rail, at.Status, at.EvidenceLevel, at.Own, at.Testnet, at.Currency))
 	return total, err
 }
 
-var selectPlace = selectTotals(`offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`) +
+var selectTotal = selectTotals(`offer = $1 AND account = $2 AND rail = $3 AND status = $4 AND evidence_level = $5 AND own = $6 AND testnet = $7`) +
 	` HAVING currency = $8`
 
 // addToTotals adds the changes to the sums with one statement for each table. It sorts

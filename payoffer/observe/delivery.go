@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Deliveries keeps the trouble of one rail's webhook for its health and logs when it begins
-// and ends. Anybody can send to a webhook: a trouble changes no sum, hides no worse one, and
+// Deliveries has the error code of one rail's webhook for its health, and logs when it changes.
+// Anyone can send to a webhook, so an error changes no sum, does not replace a worse one, and
 // ends with the next good delivery.
 type Deliveries struct {
 	// Option is the option of the webhook's secret.
@@ -17,20 +17,20 @@ type Deliveries struct {
 	trouble string
 }
 
-// troubles are the error codes of deliveries. A greater weight is worse.
+// troubles describes the error codes of deliveries. A greater weight is worse.
 var troubles = map[string]struct {
 	weight        int
 	message, hint string
 }{
-	ErrUnverified: {1, "webhook deliveries are refused", "they are not signed with the secret; if payments are missing, " +
+	ErrUnverified: {1, "webhook deliveries are rejected", "they are not signed with the secret; if payments are missing, " +
 		"set the option to the provider's secret for this address"},
-	ErrMalformed: {2, "a webhook delivery cannot be read", "look at the provider's list of deliveries; select the documented events there"},
+	ErrMalformed: {2, "a webhook delivery cannot be read", "check the deliveries in the provider's dashboard; select the documented events there"},
 	ErrLedger:    {3, "the ledger cannot store webhook deliveries", "check whether its disk is full; the provider repeats them"},
 }
 
-// Note updates the trouble after a delivery. The caller notes an unverified delivery only if
-// it looks like the provider's.
-func (d *Deliveries) Note(v Verdict, detail string) {
+// Update sets the error code after a delivery. Call it for an unverified delivery only if that
+// looks like the provider's.
+func (d *Deliveries) Update(v Verdict, detail string) {
 	switch v {
 	case Recorded:
 		d.replace("", "", func(string) bool { return true })
@@ -45,12 +45,12 @@ func (d *Deliveries) Note(v Verdict, detail string) {
 	}
 }
 
-// LedgerAnswers notes that the ledger works without a delivery.
-func (d *Deliveries) LedgerAnswers() {
+// ClearLedgerError ends ErrLedger, because the ledger has worked without a delivery.
+func (d *Deliveries) ClearLedgerError() {
 	d.replace("", "", func(trouble string) bool { return trouble == ErrLedger })
 }
 
-// Trouble is an error code, or empty.
+// Trouble returns the error code, or empty.
 func (d *Deliveries) Trouble() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *Deliveries) worsen(code, detail string) {
 	d.replace(code, detail, func(trouble string) bool { return troubles[code].weight > troubles[trouble].weight })
 }
 
-// replace sets the trouble, or none, if ends reports that the present one ends.
+// replace sets the error code, or an empty one, if ends reports that the present one ends.
 func (d *Deliveries) replace(code, detail string, ends func(trouble string) bool) {
 	d.mu.Lock()
 	changed := d.trouble != code && ends(d.trouble)

@@ -33,14 +33,14 @@ func TestATroubleWithDeliveriesIsToldOnceAndEndsWithAGoodOne(t *testing.T) {
 			var log bytes.Buffer
 			d := Deliveries{Option: "webhook_secret", Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			for _, v := range test.noted {
-				d.Note(v, "why")
+				d.Update(v, "why")
 			}
 			require.Equal(t, test.trouble, d.Trouble())
 			require.Equal(t, test.lines, strings.Count(log.String(), "\n"), log.String())
 			if test.trouble != "" {
 				require.Contains(t, log.String(), "option=webhook_secret")
 			}
-			d.LedgerAnswers()
+			d.ClearLedgerError()
 			require.Equal(t, test.trouble == ErrLedger, d.Trouble() != test.trouble)
 		})
 	}

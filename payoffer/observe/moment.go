@@ -2,8 +2,8 @@ package observe
 
 import "time"
 
-// earliest is before all payments of today's providers, and ahead is how far their clocks may
-// be ahead of ours.
+// earliest is before all payments of today's providers. ahead bounds how far their clocks may
+// be ahead of this machine's.
 const (
 	earliest = 946_684_800 // 2000-01-01T00:00:00Z
 	ahead    = 24 * time.Hour

@@ -1,5 +1,5 @@
-// Package observe has what the observers of payments share. Each package below it turns one
-// kind of source into receipts: chains, webhooks and operators' entries.
+// Package observe has the parts that observers of payments share. Each package below it reads one kind of
+// source and records receipts: chains, webhooks and operators' entries.
 package observe
 
 import (
@@ -18,7 +18,7 @@ const (
 	ErrLedger      = "ledger_unavailable"
 	// ErrDisagree: two sources contradict each other.
 	ErrDisagree = "sources_disagree"
-	// ErrUnauthorized: the provider refuses the key or token.
+	// ErrUnauthorized: the provider rejects the key or token.
 	ErrUnauthorized = source.Unauthorized
 	// ErrLimited: the provider asks for fewer calls.
 	ErrLimited = source.Limited
@@ -40,9 +40,9 @@ type Health struct {
 	// Source is where its receipts come from: "chain", "facilitator" (claims only),
 	// "webhook", "provider" (its API, in addition to the webhook), or "operator".
 	Source string
-	// Blind says that payments may be missing: the sums are unknown, not zero.
+	// Blind: payments may be missing, so the sums are unknown, not zero.
 	Blind bool
-	// Partial says that the sums are a lower bound.
+	// Partial: the sums are a lower bound.
 	Partial bool
 	// ObservedThrough is the last position that was read, such as "block 123", and At its
 	// Unix time; 0 for never.
@@ -70,7 +70,7 @@ type Verdict string
 const (
 	// Recorded deliveries are committed to the ledger.
 	Recorded Verdict = "recorded"
-	// Ignored deliveries are genuine and concern no payment of this offer.
+	// Ignored deliveries are genuine, but not about a payment of this offer.
 	Ignored Verdict = "ignored"
 	// Unverified deliveries may be forged.
 	Unverified Verdict = "unverified"

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// correctable is how long after the first start the origin is still corrected by the clock's offset.
+// correctable is the time after the first start in which Begin corrects the origin by the clock's offset.
 const correctable = time.Hour
 
-// Beginning is from when on the money of an account counts whose positions are Unix seconds.
+// Beginning is the start of an account whose positions are Unix seconds.
 type Beginning struct {
-	// Origin is that time: earlier money does not count.
+	// Origin is the time from which its money counts.
 	Origin int64
-	// First is the account's first start, corrected by the clock's offset. Older money was backfilled.
+	// First is the account's first start, corrected by the clock's offset. Money before it is backfilled.
 	First int64
-	// Before is the later origin that this call lowered; 0 if it did not.
+	// Before is the former origin if this call lowered it, else 0.
 	Before int64
 }
 
 // Begin returns the origin of an account: the first start, or since (Unix seconds, 0 for none) if that is earlier.
-// The stored origin is only ever lowered, and then the account is read again. offset is how far the clock is proven
-// to be ahead; nil is never. The error is ErrNoLedger.
+// It only ever lowers a stored origin; then the account is read again. offset is the proven error of the clock, if it
+// is ahead; it may be nil. The error is ErrNoLedger.
 func Begin(ctx context.Context, l Ledger, offer, account string, since int64, offset func() time.Duration, now time.Time) (b Beginning, err error) {
 	stored, err := Account(ctx, l, offer, account)
 	if err != nil {
 		return b, err
 	}
-	b.First = min(stored.Since, now.Unix()) // a clock that was set back had been ahead
+	b.First = min(stored.Since, now.Unix()) // if the clock was set back, it was ahead before
 	if offset != nil {
 		b.First -= int64(offset().Seconds())
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// Ledger is what every observer reads and writes; *ledger.Ledger is one.
+// Ledger is the part of ledger.Ledger that observers use.
 type Ledger interface {
 	Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error)
 	Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error)
@@ -18,24 +18,23 @@ type Ledger interface {
 	LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error)
 }
 
-// ErrNoLedger is all that is said of the ledger's failures: its own words may name
-// its address.
+// ErrNoLedger replaces all errors of the ledger, because their texts may contain its address.
 var ErrNoLedger error = &Error{Code: ErrLedger, Host: "ledger"}
 
-// Record commits observations and the cursor that covers them. Observations that the
-// ledger refuses for good (ledger.ErrObservation), as one with an absurd amount,
-// are returned and do not keep the others out. The error is ErrNoLedger.
-func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, observations ...ledger.Observation) (refused []ledger.Observation, err error) {
+// Record commits observations and the cursor that covers them. It returns the observations
+// that the ledger rejects as invalid (ledger.ErrObservation), such as one with an absurd
+// amount, and stores the others. The error is ErrNoLedger.
+func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, observations ...ledger.Observation) (rejected []ledger.Observation, err error) {
 	if len(observations) == 0 && cursor == nil {
 		return nil, nil
 	}
 	_, err = l.Record(ctx, cursor, observations...)
 	if errors.Is(err, ledger.ErrObservation) {
-		for _, s := range observations {
-			if _, err := l.Record(ctx, nil, s); errors.Is(err, ledger.ErrObservation) {
-				refused = append(refused, s)
+		for _, o := range observations {
+			if _, err := l.Record(ctx, nil, o); errors.Is(err, ledger.ErrObservation) {
+				rejected = append(rejected, o)
 			} else if err != nil {
-				return refused, ErrNoLedger
+				return rejected, ErrNoLedger
 			}
 		}
 		if err = nil; cursor != nil {
@@ -43,12 +42,12 @@ func Record(ctx context.Context, l Ledger, cursor *ledger.Cursor, observations .
 		}
 	}
 	if err != nil {
-		return refused, ErrNoLedger
+		return rejected, ErrNoLedger
 	}
-	return refused, nil
+	return rejected, nil
 }
 
-// Cursor reads how far an account was observed. The error is ErrNoLedger.
+// Cursor reads the cursor of an account. The error is ErrNoLedger.
 func Cursor(ctx context.Context, l Ledger, offer, account string) (ledger.Cursor, bool, error) {
 	c, found, err := l.Cursor(ctx, offer, account)
 	if err != nil {
@@ -57,9 +56,9 @@ func Cursor(ctx context.Context, l Ledger, offer, account string) (ledger.Cursor
 	return c, found, nil
 }
 
-// Origin is since when an account's money counts, in the unit of its cursor: a
-// Unix second, or a block. The account's first observer stores first; -1 stores
-// nothing, and is what comes back while nobody has. The error is ErrNoLedger.
+// Origin returns the position from which an account's money counts: a Unix second or a block,
+// as in its cursor. If none is stored, it stores first; -1 stores nothing. It returns -1 if
+// there is no origin. The error is ErrNoLedger.
 func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (int64, error) {
 	text := ""
 	if first >= 0 {
@@ -72,7 +71,7 @@ func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (
 	return Position(text)
 }
 
-// Position reads a position that the ledger has in decimal digits; -1 for none. The error is ErrNoLedger.
+// Position parses a stored position of decimal digits; -1 for an empty one. The error is ErrNoLedger.
 func Position(text string) (int64, error) {
 	if text == "" {
 		return -1, nil
@@ -84,7 +83,7 @@ func Position(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// Account reads what is kept of an account. The error is ErrNoLedger.
+// Account reads a registered account. The error is ErrNoLedger.
 func Account(ctx context.Context, l Ledger, offer, account string) (ledger.Account, error) {
 	a, err := l.Account(ctx, offer, account)
 	if err != nil {
@@ -93,8 +92,8 @@ func Account(ctx context.Context, l Ledger, offer, account string) (ledger.Accou
 	return a, nil
 }
 
-// LowerOrigin puts the origin of an account back to a position, in the unit of
-// its cursor, and reports whether it was later before. The error is ErrNoLedger.
+// LowerOrigin moves the origin of an account to an earlier position, in the unit of its
+// cursor, and reports whether it was later before. The error is ErrNoLedger.
 func LowerOrigin(ctx context.Context, l Ledger, offer, account string, to int64) (lowered bool, err error) {
 	if lowered, err = l.LowerOrigin(ctx, offer, account, strconv.FormatInt(to, 10)); err != nil {
 		return false, ErrNoLedger
@@ -102,7 +101,7 @@ func LowerOrigin(ctx context.Context, l Ledger, offer, account string, to int64)
 	return lowered, nil
 }
 
-// Evidence is what a observation rests on, as JSON: numbers and texts.
+// Evidence encodes the evidence of an observation as JSON.
 func Evidence(of any) json.RawMessage {
 	encoded, err := json.Marshal(of)
 	if err != nil {
@@ -111,11 +110,11 @@ func Evidence(of any) json.RawMessage {
 	return encoded
 }
 
-// Restated is what the chain says of a receipt that it does not show: all as it
-// was read last, but for the state.
+// Restated returns an observation of a receipt that the chain does not show any more: with
+// its last values and the given state.
 func Restated(row ledger.Receipt, state ledger.Status, cause string) *ledger.Observation {
 	if row.ValueBasis == ledger.BasisStated {
-		row.USDCents, row.ValueBasis = nil, "" // that is the operator's word, not the chain's
+		row.USDCents, row.ValueBasis = nil, "" // the operator stated the value, not the chain
 	}
 	return &ledger.Observation{
 		Offer: row.Offer, Account: row.Account, Rail: row.Rail, ExternalID: row.ExternalID, Transaction: row.Transaction,

@@ -6,39 +6,35 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// silentAfter is how long an endpoint that stops answering is waited for.
+// silentAfter is how long payments wait for an endpoint that stopped responding.
 const silentAfter = 10 * time.Minute
 
-// Witness says whether an endpoint of a chain is waited for. The rule:
-//
-// Two endpoints that are waited for must show the same; if there is only one, its word is taken. An endpoint is not
-// waited for if it was asked and has answered nothing since the start, or nothing for ten minutes. It is still asked
-// and reported, and its next answer makes it waited for again. So a live endpoint can contradict, and a dead one
-// holds up no payment.
-//
-// The zero value was not asked yet.
+// Witness records whether an endpoint of a chain is live, that is, whether payments wait for it. Two live endpoints
+// must agree on a payment; a single one is trusted. An endpoint is not live if it has not responded since the start,
+// or for ten minutes. It is still polled and reported, and is live again after its next response. The zero value is
+// live. So a live endpoint can contradict another one, and a dead one delays no payment.
 type Witness struct {
-	answered bool      // ever
-	silent   time.Time // since when it has not answered; zero if it has
+	responded bool      // ever
+	silent    time.Time // the time of the first failure since the last success; zero without one
 }
 
-// Answered says that the endpoint has answered something, which ends no silence.
-func (w *Witness) Answered() { w.answered = true }
+// MarkResponded records a response to a part of a poll. It does not end a silence.
+func (w *Witness) MarkResponded() { w.responded = true }
 
-// Note takes what came of reading all that is wanted of the endpoint. To lag and to show another history are answers.
-func (w *Witness) Note(err error, now time.Time) {
+// Update records the result of a complete poll. To lag and to show another history are responses.
+func (w *Witness) Update(err error, now time.Time) {
 	switch code := source.Code(err); {
 	case code == "", code == ErrLagging, code == ErrHistory:
-		*w = Witness{answered: true}
+		*w = Witness{responded: true}
 	case w.silent.IsZero():
 		w.silent = now
 	}
 }
 
-// Awaited reports whether the endpoint is waited for.
-func (w *Witness) Awaited(now time.Time) bool {
-	return w.silent.IsZero() || w.answered && now.Sub(w.silent) < silentAfter
+// IsLive reports whether payments wait for the endpoint.
+func (w *Witness) IsLive(now time.Time) bool {
+	return w.silent.IsZero() || w.responded && now.Sub(w.silent) < silentAfter
 }
 
-// Needed is how many of the endpoints that are waited for must show the same.
-func Needed(awaited int) int { return max(1, min(2, awaited)) }
+// RequiredWitnesses returns how many of the live endpoints must agree on a payment.
+func RequiredWitnesses(live int) int { return max(1, min(2, live)) }

@@ -40,12 +40,12 @@ func TestAnEndpointIsWaitedForWhileItMayAnswer(t *testing.T) {
 			var w Witness
 			start := time.Unix(1_800_000_000, 0)
 			if c.answered {
-				w.Answered()
+				w.MarkResponded()
 			}
 			for _, o := range c.outcomes {
-				w.Note(o.err, start.Add(time.Duration(o.minute)*time.Minute))
+				w.Update(o.err, start.Add(time.Duration(o.minute)*time.Minute))
 			}
-			require.Equal(t, c.want, w.Awaited(start.Add(time.Duration(c.minute)*time.Minute)))
+			require.Equal(t, c.want, w.IsLive(start.Add(time.Duration(c.minute)*time.Minute)))
 		})
 	}
 }

@@ -220,7 +220,7 @@ func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, [
 		return ledger.Receipt{}, nil, refuse(Conflict, "the provider of the rail %s reports its payments by their ids: "+
 			"%q could come back under its own and be counted twice; ask the provider to remove it", stored.Rail, e.Reference)
 	case strings.Contains(strings.ToLower(e.Reason), strings.ToLower(e.Reference)):
-		return ledger.Receipt{}, nil, refuse(Invalid, "the reason repeats the reference, and it is kept; leave the reference out")
+		return ledger.Receipt{}, nil, refuse(Invalid, "the reason is stored and repeats the reference; leave the reference out")
 	}
 	receipt, err := s.Ledger.Redact(ctx, stored.Offer, stored.Account, stored.ExternalID, "redacted-"+strings.ToLower(rand.Text()[:16]), e.Reason)
 	if errors.Is(err, ledger.ErrRedaction) {
@@ -267,7 +267,7 @@ func (s *Service) known(ctx context.Context, e manual.Entry) (ledger.Receipt, er
 	return stored, err
 }
 
-// find looks for a receipt in the rail's account, then in the accounts that the rail had before.
+// find looks for a receipt in the rail's account, then in the removed accounts of the rail.
 func (s *Service) find(ctx context.Context, e manual.Entry) (ledger.Receipt, bool, error) {
 	former, err := s.Ledger.Accounts(ctx, s.Offer.ID)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 		require.Equal(t, got.Changes[1].Cursor, got.Cursor)
 		require.Regexp(t, `^card:pi_1:2:[0-9a-f]{16}$`, first.ID)
 		require.Equal(t, "pi_1 seen confirmed 42 USD", first.Receipt+" "+*first.From+" "+first.To+" "+first.Value())
-		require.Equal(t, "status from seen to confirmed; the provider told of it", first.Words)
+		require.Equal(t, "status from seen to confirmed; the provider reported it", first.Words)
 		require.True(t, first.Counted)
 		require.False(t, got.Changes[1].Counted)
 

@@ -57,7 +57,7 @@ type Intent struct {
 // Intents is a page of x402 payments, oldest first.
 type Intents struct {
 	Intents []Intent `json:"intents"`
-	Next    *int64   `json:"next"` // the number above which the list goes on; null at its end
+	Next    *int64   `json:"next"` // the number above which the list continues; null at its end
 }
 
 // Intents lists open payments numbered above after, and what each waits for.
@@ -192,14 +192,14 @@ func (s *Service) payment(ctx context.Context, key ledger.IntentKey) (ledger.Int
 	}
 }
 
-// decides says what a payment waits for before the operator may resolve it; empty for nothing. While the chain is
-// read, it decides, and an authorization that can still be settled is not unpaid.
+// decides returns what must happen before the operator may resolve a payment; empty if nothing. While the chain is
+// read, the chain decides. An authorization that can still be settled cannot be declared unpaid.
 func (s *Service) decides(i ledger.Intent, paid bool, now time.Time) string {
 	health, configured := s.chainHealth(i.Network)
 	end := time.Unix(i.ValidBefore, 0).Add(expiryMargin)
 	switch {
 	case i.State == ledger.IntentSettling && i.Leased(now):
-		return "for an attempt to settle it that is under way: about a minute"
+		return "for a running attempt to settle it: about a minute"
 	case !configured:
 		return "for its chain, which is read at a public endpoint because its rail was removed; add a usdc rail on " + i.Network + " to the configuration"
 	case health.Source == "chain" && !(health.Blind && health.LastError != ""):

@@ -125,7 +125,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		want   string
 	}{
 		"while it can be settled": {func(*IntentOutcome) {}, Conflict, "can be settled until then"},
-		"while it is tried":       {func(r *IntentOutcome) { r.From, r.Nonce = "0x22", "0x02" }, Conflict, "under way"},
+		"while it is tried":       {func(r *IntentOutcome) { r.From, r.Nonce = "0x22", "0x02" }, Conflict, "running attempt"},
 		"of an unknown payment":   {func(r *IntentOutcome) { r.Nonce = "0x09" }, Unknown, "no payment"},
 		"of another offer":        {func(r *IntentOutcome) { r.From, r.Nonce = "0x33", "0x03" }, Unknown, "no payment"},
 		"of another token":        {func(r *IntentOutcome) { r.Asset = "0x01" }, Unknown, "no payment"},

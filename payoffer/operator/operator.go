@@ -1,4 +1,4 @@
-// Package operator is what an operator can do with one offer: list what was received, enter payments and refunds,
+// Package operator implements the actions of an operator on one offer: list receipts, enter payments and refunds,
 // resolve payments of unknown outcome, and make a new signing key. The admin API serves it. Its types with JSON
 // members are what the commands exchange with the running server.
 package operator
@@ -104,7 +104,8 @@ func notStored(err error) error {
 		"send exactly the same again, nothing is stored twice", err}
 }
 
-// cut removes the row beyond a page, which shows that there is a next page, and returns the number to go on from.
+// cut removes the row after a page, which shows that there is a next page, and returns the number of the last row
+// left, from which the next page continues.
 func cut[T any](rows []T, limit int, number func(T) int64) ([]T, *int64) {
 	if len(rows) <= limit {
 		return rows, nil
@@ -117,7 +118,7 @@ func timestamp(unix int64) string { return accounting.Timestamp(unix) }
 // KeyRotation asks for a new signing key.
 type KeyRotation struct {
 	Offer  string `json:"offer,omitempty"`  // its id; optional if there is only one
-	Revoke bool   `json:"revoke,omitempty"` // withdraw all former keys
+	Revoke bool   `json:"revoke,omitempty"` // withdraw all earlier keys
 }
 
 // RotatedKey is the answer.

@@ -18,7 +18,7 @@ type Receipt struct {
 	Account   string          `json:"account"`
 	Proof     json.RawMessage `json:"proof,omitempty"`
 	Payer     string          `json:"payer,omitempty"`
-	Page      string          `json:"page,omitempty"` // its page; whoever has the URL can read it
+	Page      string          `json:"page,omitempty"` // its page; everyone with the URL can read it
 	UpdatedAt string          `json:"updatedAt"`
 	Version   int64           `json:"version"`           // counts the changes
 	Returns   []Return        `json:"returns,omitempty"` // refunds and disputes
@@ -37,7 +37,7 @@ type Return struct {
 
 // Receipts is a page of an offer's receipts, newest first.
 type Receipts struct {
-	Next     *int64    `json:"next"` // the number below which the list goes on; null at its end
+	Next     *int64    `json:"next"` // the number below which the list continues; null at its end
 	Receipts []Receipt `json:"receipts"`
 }
 

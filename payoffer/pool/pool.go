@@ -59,7 +59,7 @@ type Pool[E any] struct {
 // New makes an empty pool.
 func New[E any]() *Pool[E] { return &Pool[E]{entries: make(map[Key]*entry[E])} }
 
-// waitPoll is how often Wait, which ends with the process, looks again.
+// waitPoll is how often Wait, which ends with the process, checks again.
 const waitPoll = 2 * time.Millisecond
 
 // Wait waits until all released members have ended, or ctx has.

@@ -71,7 +71,7 @@ func New(cfg Config) (*Watcher, error) {
 			return nil, fmt.Errorf("unknown bitcoin price source %q; known are: %s", name, strings.Join(names, ", "))
 		}
 	}
-	w.loop.Round = func(ctx context.Context) (time.Duration, error) {
+	w.loop.Poll = func(ctx context.Context) (time.Duration, error) {
 		w.Refresh(ctx)
 		pause := source.Spread(pollInterval, cfg.Random())
 		if current, ok := w.Current(); ok {
@@ -121,7 +121,7 @@ func (w *Watcher) Refresh(ctx context.Context) {
 		w.log.Info("bitcoin price is available")
 	}
 	w.problem = problem
-	w.Tell()
+	w.Notify()
 }
 
 // Reasons why an answer is not used, in addition to the codes of package source.

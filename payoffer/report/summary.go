@@ -39,8 +39,8 @@ type Health struct {
 // definition explains the words of a summary.
 const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; money of test networks only while there is no other; " +
 	"external = received without the operator's own payments; payments = how many payments received is of; " +
-	"confirmed, seen, refunded and reversed are apart from each other, with the operator's own payments in them; seen is announced and not sure yet; " +
-	"claimed = a facilitator's word, settling = an outcome that is not known yet; " +
+	"confirmed, seen, refunded and reversed exclude each other and include the operator's own payments; seen = pending; " +
+	"claimed = reported by a facilitator and not verified, settling = outcome unknown; " +
 	"only confirmed is received; dropped never became money, moved was moved within the account; " +
 	"partial, atLeast = some money may be unseen or of unknown value; manual = only what the operator entered; null = unknown, not zero"
 

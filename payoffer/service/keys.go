@@ -88,7 +88,7 @@ func explainKeys(err error) error {
 	}
 	return fmt.Errorf("this ledger was used with %s than Caddy's storage has here: all instances of a ledger share one storage. "+
 		"Set the option 'storage', or the data directory, to that of the other instances; if you moved the ledger here, move the storage, too. "+
-		"If that storage is lost, nobody can %s any more: stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
+		"If that storage is lost, it is no longer possible to %s: stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
 }
 
 // rotateKey makes a new signing key, also if the ledger cannot store its id now, because

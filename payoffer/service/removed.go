@@ -18,8 +18,8 @@ import (
 var removedRails []func(r *removedAccounts, account string) (found removedAccount, ok bool)
 
 // removedAccounts watches the accounts that were removed from the configuration or
-// replaced: what was sent there before is still settled and recorded. Their health is
-// only logged.
+// replaced. Payments that were sent to them before are still settled and recorded. Their
+// health is only logged.
 type removedAccounts struct {
 	*dependencies
 	settings *Settings
@@ -42,7 +42,7 @@ type removedAccount struct {
 
 func newRemovedAccounts(s *Settings, d *dependencies, logger *slog.Logger) *removedAccounts {
 	r := &removedAccounts{settings: s, dependencies: d, logger: logger, known: make(map[string]removedAccount)}
-	r.loop.Round = r.watch
+	r.loop.Poll = r.watch
 	return r
 }
 
@@ -100,5 +100,5 @@ func (r *removedAccounts) watch(ctx context.Context) (time.Duration, error) {
 			o.Begin(ctx, r.watching.Done)
 		}
 	}
-	return seldom, nil
+	return fallbackEvery, nil
 }

@@ -42,8 +42,8 @@ type Service struct {
 	trouble   atomic.Pointer[error] // why the last attempt to open the offer failed
 }
 
-// seldom is how often an offer looks for due work that the pulse of its ledger reports.
-const seldom = time.Hour
+// fallbackEvery is the interval of polls for work that the due-work poller did not report.
+const fallbackEvery = time.Hour
 
 // Acquire returns the running service with these settings, or a new one. It does no I/O.
 func Acquire(r *Runtime, s *Settings) (*Service, error) {
@@ -67,7 +67,7 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Endpoints: s.Announce, Owner: rand.Text(),
 		Emit:    func(name string, data map[string]any) error { return e.Get().Emit(name, data) },
 		Journal: svc.logger, Sent: d.Instruments.Mailed,
-		PollEvery: seldom, Ledger: d.Ledger, Transport: d.Instruments.Transport("announce"), Now: time.Now, Logger: svc.logger,
+		PollEvery: fallbackEvery, Ledger: d.Ledger, Transport: d.Instruments.Transport("announce"), Now: time.Now, Logger: svc.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (s *Settings) account(rail offer.Rail) ledger.Account {
 	return ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()}
 }
 
-// Check refuses two rails with one account, because a payment could be of either.
+// Check rejects two rails with one account, because a payment could belong to either.
 func (s *Settings) Check() error {
 	rails := make(map[string]string)
 	for _, a := range s.Accounts() {

@@ -150,7 +150,7 @@ func (s *startup) open(ctx context.Context) error {
 	for _, svc := range s.closed {
 		announcers = append(announcers, svc.announcer)
 		for _, account := range svc.Accounts() {
-			account.Since = s.since // however late a source answers for the first time
+			account.Since = s.since // also if a source responds later for the first time
 			accounts, accountIDs = append(accounts, account), append(accountIDs, account.ID)
 		}
 	}

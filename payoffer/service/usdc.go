@@ -132,7 +132,7 @@ func newPayments(s *Settings, d *dependencies, removed *removedAccounts, logger 
 	}
 	return x402.New(x402.Config{
 		Offer: s.Offer, Rails: rails, Ledger: d.Ledger, Limiter: d.limiter, Owner: rand.Text(),
-		Hold: d.hold, Former: removed.settlement, Own: s.own, Signer: d.keys, ClockWrong: d.Clock.Wrong, ResolveEvery: seldom, Now: time.Now, Logger: logger,
+		Hold: d.hold, RemovedRail: removed.settlement, Own: s.own, Signer: d.keys, ClockWrong: d.Clock.Wrong, ResolveEvery: fallbackEvery, Now: time.Now, Logger: logger,
 	})
 }
 

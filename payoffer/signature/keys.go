@@ -109,7 +109,7 @@ func (k *Keys) Rotate(ctx context.Context, revoke bool, check func(ids []string)
 	if err != nil {
 		return Key{}, err
 	}
-	k.Tell()
+	k.Notify()
 	keys := k.keys()
 	return keys[len(keys)-1].Key, nil
 }
@@ -146,7 +146,7 @@ func (k *Keys) Begin(ctx context.Context, ended func()) {
 		return append(k.IDs(), k.keys().current(now).ID, now.Truncate(renewEvery).String())
 	}
 	published, failing := state(), false
-	loop := source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+	loop := source.Loop{Poll: func(ctx context.Context) (time.Duration, error) {
 		err := k.Load(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			k.Logger.Warn("signing keys not readable, known keys stay in use", "error", err.Error())
@@ -154,7 +154,7 @@ func (k *Keys) Begin(ctx context.Context, ended func()) {
 		failing = err != nil
 		if current := state(); !slices.Equal(current, published) {
 			published = current
-			k.Tell()
+			k.Notify()
 		}
 		return keysEvery, nil
 	}}

@@ -139,7 +139,7 @@ func (w *world) SessionReceipt(_ context.Context, offerID, session string) (ledg
 
 func (w *world) Totals(context.Context, string) ([]ledger.Total, error) { return w.totals, w.err }
 
-func (w *world) Books(_ context.Context, _ string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
+func (w *world) TotalsAndReceipts(_ context.Context, _ string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	w.reads.Add(1)
 	var page []ledger.Receipt
 	for _, r := range w.receipts {

@@ -149,7 +149,7 @@ func visits(s *Server, text string) []visit {
 		{"a conflict", "POST", "/v1/sponsor", []string{x402.HeaderSignature, x402.EncodeHeader(map[string]any{"x402Version": 2, "payload": text, "accepted": map[string]any{}})}},
 		{"no payment", "POST", "/v1/sponsor", []string{x402.HeaderSignature, "!" + inURL(text)}},
 	}
-	_, rows, _ := s.Receipts.Books(context.Background(), s.Offer.ID, 0, maxReceipts) // of a stand-in
+	_, rows, _ := s.Receipts.TotalsAndReceipts(context.Background(), s.Offer.ID, 0, maxReceipts) // of a stand-in
 	for i, row := range rows {
 		all = append(all, visit{fmt.Sprint("a receipt ", i), "GET", offer.PathReceipt + "/" + receiptID(qrKey, row), nil})
 	}

@@ -20,7 +20,7 @@ type Receipts interface {
 	Changes() uint64
 	SessionReceipt(ctx context.Context, offerID, session string) (ledger.Receipt, bool, error)
 	Totals(ctx context.Context, offerID string) ([]ledger.Total, error)
-	Books(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error)
+	TotalsAndReceipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error)
 	Feed(ctx context.Context, offerID string, after ledger.Bookmark, limit int) ([]ledger.Transition, error)
 }
 
@@ -146,7 +146,7 @@ func (s *Server) newestReport(r *http.Request) (*response, error) {
 
 // olderReport is the report with other receipts.
 func (s *Server) olderReport(ctx context.Context, at position, r *http.Request) (*response, error) {
-	totals, rows, err := s.Receipts.Books(ctx, s.Offer.ID, at.before, at.limit+1) // one more shows whether there is a next page
+	totals, rows, err := s.Receipts.TotalsAndReceipts(ctx, s.Offer.ID, at.before, at.limit+1) // one more shows whether there is a next page
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (n *snapshot) isCurrent(changes uint64, now time.Time) bool {
 func (s *Server) takeSnapshot(ctx context.Context) *snapshot {
 	n := &snapshot{taken: s.Now(), changes: s.Receipts.Changes()}
 	var totals []ledger.Total
-	if totals, n.rows, n.err = s.Receipts.Books(ctx, s.Offer.ID, 0, defaultReceipts+1); n.err == nil {
+	if totals, n.rows, n.err = s.Receipts.TotalsAndReceipts(ctx, s.Offer.ID, 0, defaultReceipts+1); n.err == nil {
 		n.summary = s.summarize(totals, n.taken)
 	}
 	return n

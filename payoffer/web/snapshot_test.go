@@ -27,7 +27,7 @@ type slow struct {
 	under, most atomic.Int64
 }
 
-func (s *slow) Books(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
+func (s *slow) TotalsAndReceipts(ctx context.Context, offerID string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	s.most.Store(max(s.most.Load(), s.under.Add(1)))
 	defer s.under.Add(-1)
 	s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *slow) Books(ctx context.Context, offerID string, before int64, limit in
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.world.Books(ctx, offerID, before, limit)
+	return s.world.TotalsAndReceipts(ctx, offerID, before, limit)
 }
 
 // set changes what is read next.

@@ -25,7 +25,7 @@ func Authorize(key *ecdsa.PrivateKey, n offer.Network, to string, amount int64, 
 	rand.Read(nonce[:]) // never fails
 	a := authorization{
 		From: crypto.PubkeyToAddress(key.PublicKey).Hex(), To: to, Value: strconv.FormatInt(amount, 10),
-		// No clock is too early for 0.
+		// 0 is before the time of every clock.
 		ValidAfter: "0", ValidBefore: strconv.FormatInt(until.Unix(), 10), Nonce: hexutil.Encode(nonce[:]),
 	}
 	signature, _ := crypto.Sign(digest(a, domainHash(n)), key) // never fails for a digest of 32 bytes

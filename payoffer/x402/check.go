@@ -31,7 +31,7 @@ const (
 	clockSlack = 10 * time.Minute
 )
 
-// refusal is why a payment is not taken: a code and a sentence.
+// refusal is the reason why a payment is refused: a code and a sentence.
 type refusal struct {
 	reason, detail string
 	// expired says that the authorization was valid once.
@@ -53,7 +53,7 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 	case a.Value != rail.USDC.AmountAtomic():
 		return nil, &refusal{reason: reasonValue, detail: "The authorization is for another amount than the price."}
 	case strings.EqualFold(a.From, a.To):
-		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself, and nobody can pay himself; use another wallet."}
+		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself; use another wallet."}
 	}
 	signer, accepted := a.recover(p.signature, rail.terms.domain)
 	if signer == common.HexToAddress(a.From) {

@@ -92,8 +92,8 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		}
 	}
 	f.loop = source.Loop{
-		Round: f.poll, Random: rand.Float64,
-		Turned: source.Log(f.log.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
+		Poll: f.poll, Random: rand.Float64,
+		OnChange: source.Log(f.log.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
 	}
 	return f, nil
 }

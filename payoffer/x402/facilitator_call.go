@@ -20,8 +20,8 @@ const maxReply = 256 << 10
 type callError struct {
 	// code is for logs and never the facilitator's text.
 	code string
-	// notSent: there was no connection that could have carried a byte of the request. An answer of any
-	// kind proves nothing: after a 401 the payment may be settled.
+	// notSent: no connection was made that could have carried a byte of the request. A reply of any
+	// status does not prove that: after a 401 the payment may be settled.
 	notSent bool
 }
 

@@ -59,8 +59,8 @@ func (b *failingBook) Record(ctx context.Context, cursor *ledger.Cursor, observa
 	return receipts, err
 }
 
-func (b *failingBook) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
-	return fail(&b.note, func() error { return b.book.NoteIntent(ctx, key, owner, lease, transaction, reason) })
+func (b *failingBook) UpdateOpenIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
+	return fail(&b.note, func() error { return b.book.UpdateOpenIntent(ctx, key, owner, lease, transaction, reason) })
 }
 
 func (b *failingBook) WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error {
@@ -233,11 +233,11 @@ func TestARefusalThatCannotBeRecordedIsTriedAgain(t *testing.T) {
 // observer of another instance may.
 type decidedBook struct{ book }
 
-func (d *decidedBook) NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
+func (d *decidedBook) UpdateOpenIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
 	if err := d.SettleIntent(ctx, key, someTransaction, nil, ledger.EvidenceChain); err != nil {
 		return err
 	}
-	return d.book.NoteIntent(ctx, key, owner, lease, transaction, reason)
+	return d.book.UpdateOpenIntent(ctx, key, owner, lease, transaction, reason)
 }
 
 func TestPayAnswersWhatAnObserverDecidedMeanwhile(t *testing.T) {

@@ -152,7 +152,7 @@ func newShop(t testing.TB, c setup) *shop {
 	s := &shop{t: t, book: c.ledger, rails: rails, facilitators: c.made, logs: new(bytes.Buffer)}
 	config := Config{
 		Offer: o, Ledger: c.ledger, Limiter: c.limiter, Owner: c.owner, Own: func(string) bool { return false },
-		Former: c.former, Signer: c.signer, ClockWrong: c.clockWrong, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		RemovedRail: c.former, Signer: c.signer, ClockWrong: c.clockWrong, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, f := range c.facilitators {
 		made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: c.timeout, Logger: config.Logger})

@@ -7,8 +7,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// inFlight counts running work. Unlike a sync.WaitGroup it may grow while somebody waits, and a
-// wait can be given up.
+// inFlight counts running work. Unlike a sync.WaitGroup it may grow during a wait, and a wait
+// ends with its context.
 type inFlight struct {
 	mu    sync.Mutex
 	count int

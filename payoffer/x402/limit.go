@@ -48,7 +48,7 @@ func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	return delay
 }
 
-// ClientNetwork is the IPv4 address or the IPv6 /64 network of a client, who can use all of the latter.
+// ClientNetwork is the IPv4 address or the IPv6 /64 network of a client, which can use the whole network.
 func ClientNetwork(client string) string {
 	address, err := netip.ParseAddr(client)
 	if err != nil || address.Unmap().Is4() {

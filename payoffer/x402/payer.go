@@ -9,25 +9,25 @@ import (
 )
 
 // One purchase, one charge: a client that does not know the outcome of its payment may sign
-// another one. While one payment of a payer is open, no other one is sent; a charge answers for
-// the others until the payer has got a 200 for it.
+// another one. While one payment of a payer is open, no other one is sent. A charge is the response
+// to the payer's other authorizations until the payer has got a 200 for it.
 
 const (
 	// acknowledgeWait is how long to wait until the ledger has recorded that a 200 was written. A
 	// stranger may have asked for that 200 and not read it.
 	acknowledgeWait = 2 * time.Second
-	// acknowledgePoll is the first pause between looks for another instance's record; it doubles.
+	// acknowledgePoll is the first pause between reads of another instance's record; it doubles.
 	acknowledgePoll = 10 * time.Millisecond
 )
 
 // conflicting finds the payment because of which a new one with a proven signature is not settled.
 // found is the result of the first look-up, or nil. If it is settled, it may be acknowledged by now,
-// or in a moment, because a payer can be faster than the record of the 200. If it was open, it
-// answers for the new one in any case.
+// or in a moment, because a payer can be faster than the record of the 200. If it was open, the new
+// payment gets its outcome in any case.
 func (s *Service) conflicting(ctx context.Context, p *payment, rail *Rail, first *ledger.Intent) (other ledger.Intent, found bool, err error) {
 	if first == nil || !p.proven || s.isTooLong(p.authorization) {
 		// One that is valid for too long is refused. If it were recorded as rejected, the charge
-		// would answer for all that the payer signs until its end.
+		// would be the response to all that the payer signs until its end.
 		return ledger.Intent{}, false, nil
 	}
 	if first.State != ledger.IntentSettled {
@@ -128,7 +128,7 @@ func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, atOnce bool)
 }
 
 // logUnrecorded logs that the ledger could not record what the payer was answered. The charge then
-// continues to answer for the payer.
+// stays the response to the payer's authorizations.
 func (s *Service) logUnrecorded(i ledger.Intent, err error) {
 	if err != nil {
 		s.Logger.Warn("answer to a payer not recorded", "network", i.Network, "nonce", i.Nonce, "error", err.Error())

@@ -80,7 +80,7 @@ func decodePayment(raw []byte) (*payment, error) {
 			p.network, p.asset = network.CAIP2(), strings.ToLower(network.USDC)
 		}
 	default:
-		return nil, fmt.Errorf("x402Version %d is not spoken here; use 2 or 1", in.X402Version)
+		return nil, fmt.Errorf("x402Version %d is not supported; use 2 or 1", in.X402Version)
 	}
 	if in.Payload.Authorization == nil {
 		return nil, errors.New("'payload.authorization' is missing; the scheme is exact with an EIP-3009 authorization")

@@ -38,7 +38,7 @@ func (f *Facilitator) poll(ctx context.Context) (pause time.Duration, err error)
 		return 0, nil
 	case <-time.After(min(probeGap, probeGap-f.now().Sub(f.probed))):
 	}
-	f.loop.Heard()
+	f.loop.CancelWake()
 	f.probed = f.now()
 	down, err := f.probe(ctx)
 	if ctx.Err() != nil {

@@ -37,7 +37,7 @@ func requirementsV1(o *offer.Offer, v2 Requirements, network string) Requirement
 	}
 }
 
-// terms are what a rail's payments are compared with and sent to a facilitator with.
+// terms are the requirements of a rail, which its payments must match and facilitators get.
 type terms struct {
 	accepted Requirements
 	v1, v2   json.RawMessage

@@ -101,7 +101,7 @@ func (s *Service) railOf(account string) *Rail {
 			return &s.Rails[n]
 		}
 	}
-	if rail, found := s.Former(account); found {
+	if rail, found := s.RemovedRail(account); found {
 		return &rail
 	}
 	return nil
@@ -127,7 +127,7 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 	defer s.inFlight.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
 	defer cancel()
-	if s.Ledger.NoteIntent(ctx, i.IntentKey, s.Owner, s.Now().Add(lease).Unix(), "", "") != nil {
+	if s.Ledger.UpdateOpenIntent(ctx, i.IntentKey, s.Owner, s.Now().Add(lease).Unix(), "", "") != nil {
 		return // another instance was faster, or it is decided
 	}
 	failpoint.Hit(failpoint.ResolveLeased)
@@ -152,7 +152,7 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 	s.keepOpen(ctx, i, i.Transaction, i.Reason)
 }
 
-// resolveClaim has a claim proven, or reopens it if the chain disproves it.
+// resolveClaim records the proof of a claim, or reopens the claim if the chain disproves it.
 func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent) {
 	ctx, cancel := context.WithTimeout(ctx, leaseFor(rail))
 	defer cancel()
@@ -165,8 +165,8 @@ func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent)
 	}
 }
 
-// resolveByChain reads what became of an intent and records the proof if there is one. dead is the
-// reason of a definite no, or "".
+// resolveByChain reads the outcome of an intent from the chain and records the proof if there is one.
+// dead is the reason why it can never be paid, or "".
 func (s *Service) resolveByChain(ctx context.Context, rail *Rail, i ledger.Intent) (proven bool, dead string) {
 	failpoint.Hit(failpoint.ResolveBeforeChain)
 	transfer, found, err := findTransfer(ctx, rail.Chain, i)

@@ -52,7 +52,7 @@ type Ledger interface {
 	RejectIntent(ctx context.Context, i ledger.Intent) error
 	SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error
 	RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error
-	NoteIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error
+	UpdateOpenIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error
 	MoveIntent(ctx context.Context, key ledger.IntentKey, owner, facilitator string) error
 	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
 	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
@@ -77,9 +77,9 @@ type Config struct {
 	Limiter *Limiter
 	// Owner names this Service in the ledger's leases. It is unique.
 	Owner string
-	// Former finds the rail of an account that was removed from the configuration, whose open payments
+	// RemovedRail finds the rail of an account that was removed from the configuration, whose open payments
 	// still have to be resolved.
-	Former func(account string) (Rail, bool)
+	RemovedRail func(account string) (Rail, bool)
 	// Own reports whether an address (lower case) is the operator's.
 	Own    func(address string) bool
 	Signer Signer
@@ -122,7 +122,7 @@ func New(c Config) (*Service, error) {
 	c.Rails = slices.Clone(c.Rails)
 	c.ResolveEvery = cmp.Or(c.ResolveEvery, resolveEvery)
 	s := &Service{Config: c}
-	s.loop.Round = s.resolve
+	s.loop.Poll = s.resolve
 	for n := range s.Rails {
 		rail := &s.Rails[n]
 		if len(rail.Facilitators) == 0 {

@@ -281,7 +281,7 @@ func (s *Service) refuse(ctx context.Context, i ledger.Intent, reason string) {
 // keepOpen stores what is known of an open intent and releases its lease. It returns the stored
 // intent if an observer has decided it meanwhile.
 func (s *Service) keepOpen(ctx context.Context, i ledger.Intent, transaction, reason string) ledger.Intent {
-	err := s.Ledger.NoteIntent(ctx, i.IntentKey, s.Owner, s.Now().Unix(), transaction, reason)
+	err := s.Ledger.UpdateOpenIntent(ctx, i.IntentKey, s.Owner, s.Now().Unix(), transaction, reason)
 	if errors.Is(err, ledger.ErrIntentState) {
 		if stored, known, err := s.Ledger.Intent(ctx, i.IntentKey); err == nil && known {
 			return stored

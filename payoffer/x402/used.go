@@ -30,7 +30,7 @@ const blockWait = 3 * time.Second
 const nothingCharged = " Nothing was charged."
 
 // checkChain reads the chain about a payment that the ledger does not have, before a facilitator is
-// asked and before the payment may be refused: somebody else may have had it settled. answer is nil
+// asked and before the payment may be refused: another service may have settled it. answer is nil
 // if the payment can be taken; funded then says that its payer is proven to have the money.
 func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (funded bool, answer *Outcome) {
 	refused := s.checkTimes(p.authorization)
@@ -127,7 +127,7 @@ func (s *Service) classifyUse(ctx context.Context, rail *Rail, key ledger.Intent
 	}
 }
 
-// importPayment records a payment that somebody else had settled, with its Transfer.
+// importPayment records a payment that another service settled, with its Transfer.
 func (s *Service) importPayment(ctx context.Context, p *payment, rail *Rail, receipt ledger.Receipt) Outcome {
 	transfer, found, err := rail.Chain.Prove(ctx, p.key(), receipt.Transaction)
 	if err != nil || !found {
@@ -152,8 +152,8 @@ func (s *Service) importPayment(ctx context.Context, p *payment, rail *Rail, rec
 // detailNotSent explains an open payment that was not sent.
 const detailNotSent = "Whether this authorization was used to pay this offer is not known yet; it was not sent now."
 
-// suspend stores a payment as open that was not sent, because what became of it elsewhere is not
-// known. Resolve finds out. No other payment of its payer is sent meanwhile.
+// suspend stores a payment that was not sent as open, because its outcome elsewhere is unknown.
+// Resolve decides it. No other payment of its payer is sent meanwhile.
 func (s *Service) suspend(ctx context.Context, p *payment, rail *Rail, reason string) Outcome {
 	open := p.outcome(Open, reason, detailNotSent)
 	if !p.proven {
@@ -195,7 +195,7 @@ func (s *Service) answerDeclined(ctx context.Context, p *payment, rail *Rail, de
 		// The facilitator may have seen a block that our endpoints have not.
 		return s.suspend(ctx, p, rail, reasonUsed)
 	case !p.proven:
-		// It may be on its way to a block, because blockWait was not waited for.
+		// A transaction may be on its way to a block, because blockWait has not passed.
 		return p.outcome(Refused, declined.reason, declined.detail)
 	default:
 		return p.outcome(Refused, declined.reason, declined.detail+nothingCharged)

@@ -40,7 +40,8 @@ var refusedSignature = &refusal{reason: reasonSignature, detail: "The signature 
 const reasonRejected = "payer_has_open_payment"
 
 // reject stores and answers a payment with an unproven signature that conflicts with another one,
-// so that it is never sent. It neither gets the other payment's answer nor changes the other one.
+// so that it is never sent. Its sender does not get the other payment's outcome, and the other
+// payment does not change.
 func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent) Outcome {
 	if !p.isOtherPurchase(other) {
 		i.Reason = reasonRejected

@@ -169,7 +169,7 @@ func (w *world) open(l *life) {
 	require.NoError(w.t, err)
 	p.service, err = x402.New(x402.Config{
 		Offer: o, Rails: []x402.Rail{{USDC: usdc, Facilitators: facilitators, Chain: observer}}, Ledger: l.book, Limiter: w.limiter,
-		Owner: rand.Text(), Former: func(string) (x402.Rail, bool) { return x402.Rail{}, false },
+		Owner: rand.Text(), RemovedRail: func(string) (x402.Rail, bool) { return x402.Rail{}, false },
 		Own: func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(w.t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Facts are the facts of a receipt at one time, as in Receipt.
+// Facts are fields of a Receipt at one time.
 type Facts struct {
 	Classification
 	Asset            string
@@ -48,24 +48,24 @@ func (c Change) Description() string {
 		return "new"
 	}
 	b, a := c.Before, c.After
-	var words []string
+	var changes []string
 	add := func(changed bool, name, from, to string) {
 		if changed {
-			words = append(words, name+" from "+from+" to "+to)
+			changes = append(changes, name+" from "+from+" to "+to)
 		}
 	}
 	add(a.Status != b.Status, "status", string(b.Status), string(a.Status))
 	add(c.corrected(), "amount", b.format(b.Amount), a.format(a.Amount))
-	add(a.Refunded != b.Refunded, c.returned(), a.format(b.Refunded), a.format(a.Refunded))
+	add(a.Refunded != b.Refunded, c.returnName(), a.format(b.Refunded), a.format(a.Refunded))
 	add(a.value() != b.value() && (a.valued() || b.valued()), "value", b.value(), a.value())
-	add(c.dated(), "date", Timestamp(b.OccurredAt), Timestamp(a.OccurredAt))
+	add(c.redated(), "date", Timestamp(b.OccurredAt), Timestamp(a.OccurredAt))
 	add(a.EvidenceLevel != b.EvidenceLevel, "evidence", string(b.EvidenceLevel), string(a.EvidenceLevel))
 	add(a.Own != b.Own, "payer", payer(b), payer(a))
 	add(a.Testnet != b.Testnet, "money", network(b), network(a))
 	if c.Cause == CauseRedacted {
-		words = append(words, "another reference")
+		changes = append(changes, "another reference")
 	}
-	return cmp.Or(strings.Join(words, "; "), "entered again without a change")
+	return cmp.Or(strings.Join(changes, "; "), "entered again without a change")
 }
 
 func (c Change) corrected() bool {
@@ -76,10 +76,12 @@ func (c Change) correction(paid, rail, also string) string {
 	return fmt.Sprintf("Corrected: %s instead of %s by %s", paid, c.Before.format(c.Before.Amount), rail) + also + c.rest()
 }
 
-// dated reports whether money that had arrived has another date.
-func (c Change) dated() bool { return c.Before.Arrived() && c.After.OccurredAt != c.Before.OccurredAt }
+// redated reports whether money that had arrived has another date.
+func (c Change) redated() bool {
+	return c.Before.Arrived() && c.After.OccurredAt != c.Before.OccurredAt
+}
 
-func (c Change) returned() string {
+func (c Change) returnName() string {
 	if c.ReturnKind == ReturnReversal {
 		return "taken back"
 	}
@@ -90,7 +92,7 @@ func payer(f Facts) string {
 	if f.Own {
 		return "yourself"
 	}
-	return "somebody else"
+	return "another payer"
 }
 
 func network(f Facts) string {
@@ -107,22 +109,22 @@ func (c Change) Headline(rail string) string {
 	from, to, back := b.Status, a.Status, a.Refunded-b.Refunded
 	switch {
 	case c.New() || from != to:
-		return c.turn(from, to, paid, rail)
+		return c.statusHeadline(from, to, paid, rail)
 	case c.corrected():
 		return c.correction(paid, rail, "")
 	case back != 0:
-		return c.wentBack(back, paid, rail)
+		return c.returnHeadline(back, paid, rail)
 	case a.value() != b.value():
 		return fmt.Sprintf("%s by %s: value %s instead of %s", paid, rail, a.value(), b.value())
-	case c.dated():
+	case c.redated():
 		return fmt.Sprintf("Corrected: %s by %s, dated %s instead of %s", paid, rail, Timestamp(a.OccurredAt), Timestamp(b.OccurredAt))
 	default:
 		return fmt.Sprintf("%s by %s: %s", paid, rail, c.Description())
 	}
 }
 
-// turn returns the headline of a change of the status.
-func (c Change) turn(from, to Status, paid, rail string) string {
+// statusHeadline returns the headline of a change of the status.
+func (c Change) statusHeadline(from, to Status, paid, rail string) string {
 	arrived := c.Before.Arrived()
 	after := ""
 	if from == StatusDropped || from == StatusMoved {
@@ -155,14 +157,14 @@ func (c Change) turn(from, to Status, paid, rail string) string {
 	case from == StatusReversed:
 		return fmt.Sprintf("%s by %s no longer taken back", paid, rail) + c.rest()
 	case arrived:
-		return c.wentBack(c.After.Refunded-c.Before.Refunded, paid, rail)
+		return c.returnHeadline(c.After.Refunded-c.Before.Refunded, paid, rail)
 	default:
 		return fmt.Sprintf("%s received by %s%s", paid, rail, after) + c.rest()
 	}
 }
 
-// wentBack returns the headline of a refund or dispute, or of its end.
-func (c Change) wentBack(back int64, paid, rail string) string {
+// returnHeadline returns the headline of a refund or dispute, or of its end.
+func (c Change) returnHeadline(back int64, paid, rail string) string {
 	a := c.After
 	kind, undone := "refunded", "refund of %s undone"
 	if c.ReturnKind == ReturnReversal {
@@ -178,7 +180,7 @@ func (c Change) wentBack(back int64, paid, rail string) string {
 	return line
 }
 
-// rest says how much of the payment stays refunded.
+// rest reports how much of the payment stays refunded.
 func (c Change) rest() string {
 	if c.After.Refunded == 0 {
 		return ""
@@ -191,18 +193,18 @@ var causes = map[string]string{
 	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
 	CauseRedacted: "you replaced its reference",
 
-	"webhook": "the provider told of it", "reconcile": "it was read from the provider", "provider": "it was read from the provider",
+	"webhook": "the provider reported it", "reconcile": "it was read from the provider", "provider": "it was read from the provider",
 	"unknown_sale": "the shop does not know this sale", CauseBackfilled: "it is from before the first start, and was read later",
 
 	"chain": "it was read from the chain", "poll": "it was read from the chain", "mempool": "it was seen on its way to the chain",
 	"reorg": "the chain was reorganized", "unproven": "the chain does not show it any more",
-	"replaced": "another transaction spent the same money", "evicted": "the network gave it up",
+	"replaced": "another transaction spent the same money", "evicted": "the network dropped it",
 }
 
 // Why returns the reason for the operator, such as "you entered it".
 func (c Change) Why() string { return cmp.Or(causes[c.Cause], c.Cause) }
 
-// Told returns the words and the reason, such as "new; you entered it".
+// Summary returns the description and the reason, such as "new; you entered it".
 func (c Change) Summary() string {
 	if why := c.Why(); why != "" {
 		return c.Description() + "; " + why

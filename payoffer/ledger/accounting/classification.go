@@ -8,17 +8,17 @@ type Status string
 
 // The statuses.
 const (
-	StatusSeen      Status = "seen"      // pending: the source reports it and may change its mind
+	StatusSeen      Status = "seen"      // pending: it may still fail
 	StatusConfirmed Status = "confirmed" // received
 	StatusDropped   Status = "dropped"   // failed: it left the chain, or never arrived
 	StatusRefunded  Status = "refunded"  // refunded in full
 	StatusReversed  Status = "reversed"  // disputed, or voided by the operator
-	StatusMoved     Status = "moved"     // moved within the account, so no payment
+	StatusMoved     Status = "moved"     // moved within the account: not a payment
 	StatusSettling  Status = "settling"  // of x402 intents without a receipt: outcome unknown
-	StatusClaimed   Status = "claimed"   // of x402 intents without a receipt: only a facilitator says it was paid
+	StatusClaimed   Status = "claimed"   // of x402 intents without a receipt: reported by a facilitator, not verified
 )
 
-// EvidenceLevel says what a receipt rests on.
+// EvidenceLevel is the kind of proof of a receipt.
 type EvidenceLevel string
 
 // The levels of evidence.
@@ -45,7 +45,7 @@ var trusts = map[EvidenceLevel]trust{
 
 func (e EvidenceLevel) trust() trust { return trusts[e] }
 
-// Classification is the classification of money: it decides whether it counts, and for whom.
+// Classification decides whether money counts as received, and whose payment it is.
 type Classification struct {
 	Status        Status
 	EvidenceLevel EvidenceLevel

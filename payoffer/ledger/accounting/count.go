@@ -86,13 +86,13 @@ func TestCounts(totals []Total, testOffer bool) bool {
 
 // Counted is the money received without refunds, in US cents.
 type Counted struct {
-	Received, External         int64 // what counts, and customer payments of it
+	Received, External         int64 // the money that counts, and the customer payments in it
 	Test                       int64 // of test networks, not counted
 	Payments, ExternalPayments int64 // the numbers of payments in Received and External
 	Partial                    bool  // some values are unknown
 }
 
-// Count adds up what was received. testCounts is as for Classification.Counts.
+// Count adds up the money received. testCounts is as for Classification.Counts.
 func Count(totals []Total, testCounts bool) (c Counted) {
 	for _, t := range totals {
 		if !t.Held() {
@@ -121,7 +121,7 @@ func (m Money) Plus(other Money) Money {
 	return Money{m.Count + other.Count, m.Amount + other.Amount, m.USDCents + other.USDCents, m.UnknownUSD + other.UnknownUSD}
 }
 
-// Net returns what was paid and not refunded. Payments refunded in full are not counted.
+// Net returns the money that was paid and not refunded. Payments refunded in full are not counted.
 func (t Total) Net() Money {
 	net := Money{t.Count, t.Amount - t.Refunded, t.USDCents - t.RefundedCents, t.UnknownUSD}
 	if t.Status == StatusRefunded {
@@ -130,7 +130,7 @@ func (t Total) Net() Money {
 	return net
 }
 
-// Returned returns what was refunded. It counts only payments refunded in full, and
+// Returned returns the refunded money. It counts only payments refunded in full, and
 // UnknownUSD may be too high if others were refunded in part.
 func (t Total) Returned() Money {
 	back := Money{Amount: t.Refunded, USDCents: t.RefundedCents}

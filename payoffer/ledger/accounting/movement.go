@@ -46,12 +46,12 @@ type Movement struct {
 // that arrived add up to what is left of it: nothing unless it is confirmed. A value that
 // became known later is the payment's from the start.
 func Movements(r Receipt, history []Moment) (lines []Movement) {
-	var before standing
+	var before paymentState
 	cents := values(r, history)
 	for i, m := range history {
-		next := standingAfter(m, cents[i])
-		for _, line := range before.turn(next, m.At) {
-			if disputed, isReturn := takenBack[line.Kind]; isReturn {
+		next := stateAfter(m, cents[i])
+		for _, line := range before.movementsTo(next, m.At) {
+			if disputed, isReturn := disputeKinds[line.Kind]; isReturn {
 				line.Return = m.Return
 				if m.ReturnKind == ReturnReversal {
 					line.Kind = disputed
@@ -73,8 +73,8 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 	return lines
 }
 
-// takenBack maps the kinds of refunds to those of disputes.
-var takenBack = map[MovementKind]MovementKind{
+// disputeKinds maps the kinds of refunds to those of disputes.
+var disputeKinds = map[MovementKind]MovementKind{
 	MovementRefund: MovementReversal, MovementReversal: MovementReversal,
 	MovementRefundUndone: MovementReversalUndone, MovementReversalUndone: MovementReversalUndone,
 }
@@ -102,15 +102,15 @@ func values(r Receipt, history []Moment) []*int64 {
 	return cents
 }
 
-// standing is the state of a payment: gross is what arrived, and back what was refunded or
-// disputed of it.
-type standing struct {
+// paymentState is the state of a payment: gross is the amount that arrived, and back the
+// amount of it that was refunded or disputed.
+type paymentState struct {
 	arrived, reversed, valued          bool
 	gross, back, grossCents, backCents int64
 }
 
-func standingAfter(m Moment, cents *int64) standing {
-	s := standing{arrived: true, reversed: m.Status == StatusReversed, gross: m.Amount, back: min(m.Refunded, m.Amount)}
+func stateAfter(m Moment, cents *int64) paymentState {
+	s := paymentState{arrived: true, reversed: m.Status == StatusReversed, gross: m.Amount, back: min(m.Refunded, m.Amount)}
 	if cents != nil {
 		s.valued, s.grossCents, s.backCents = true, *cents, share(*cents, s.back, s.gross)
 	}
@@ -121,12 +121,12 @@ func standingAfter(m Moment, cents *int64) standing {
 		s.back, s.backCents = s.gross, s.grossCents
 		return s
 	default:
-		return standing{}
+		return paymentState{}
 	}
 }
 
-// turn returns the movements from s to next.
-func (s standing) turn(next standing, at int64) (lines []Movement) {
+// movementsTo returns the movements from s to next.
+func (s paymentState) movementsTo(next paymentState, at int64) (lines []Movement) {
 	add := func(kind MovementKind, amount, cents int64) {
 		line := Movement{Kind: kind, At: at, Amount: amount, Arrived: true}
 		if s.valued || next.valued {
@@ -156,12 +156,12 @@ func (s standing) turn(next standing, at int64) (lines []Movement) {
 		backCents -= grossCents
 	}
 	if back != 0 {
-		add(s.returnTo(next), -back, -backCents)
+		add(s.returnKind(next), -back, -backCents)
 	}
 	return lines
 }
 
-func (s standing) returnTo(next standing) MovementKind {
+func (s paymentState) returnKind(next paymentState) MovementKind {
 	switch {
 	case next.reversed && !s.reversed:
 		return MovementReversal

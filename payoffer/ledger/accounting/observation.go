@@ -20,7 +20,7 @@ const (
 // nonceForm is the form of the nonce of an authorization.
 var nonceForm = regexp.MustCompile(`^0x[0-9a-f]{64}$`)
 
-// Observation is an observation: what a source reports about one money movement at one time.
+// Observation is what a source reports about one money movement at one time.
 type Observation struct {
 	// Offer, Account and Rail say where the money went. The first rail name stays.
 	Offer, Account, Rail string
@@ -28,7 +28,7 @@ type Observation struct {
 	// "txid:vout" or "pi_…".
 	ExternalID  string
 	Transaction string // the hash of the chain's transaction, or empty
-	// Via is how the payer came: "x402", "eip681", "link" or empty. Merge only adds it.
+	// Via is the method by which the payer sent the money: "x402", "eip681", "link" or empty. Merge only adds it.
 	Via    string
 	Asset  string
 	Amount int64 // in atomic units of the asset
@@ -46,24 +46,24 @@ type Observation struct {
 	// Once says that the external ID is unique on the rail: no row is made if another account
 	// of the offer has it.
 	Once bool
-	// Revision orders an operator's entries of one receipt: the highest holds, unless a
+	// Revision orders an operator's entries of one receipt: the highest replaces the others, unless a
 	// provider or a chain reports the payment. It is 0 for other sources.
 	Revision int64
-	// Upon is the version of the receipt that the operator has seen, 0 for none: another
-	// version rejects the observation. nil means any.
-	Upon          *int64
-	Note          string // the operator's reason (up to 4 KiB), which is private
-	Final         bool   // the chain will not change any more
-	EvidenceLevel EvidenceLevel
-	Evidence      json.RawMessage // with which it can be checked again (up to 4 KiB, no personal data)
-	Payer         string          // a chain address, or empty
+	// ExpectedVersion is the version of the receipt that the operator saw, 0 for none. Record
+	// rejects the observation if it is another one now. nil accepts any.
+	ExpectedVersion *int64
+	Note            string // the operator's reason (up to 4 KiB), which is private
+	Final           bool   // the chain will not change any more
+	EvidenceLevel   EvidenceLevel
+	Evidence        json.RawMessage // for a later check (up to 4 KiB, no personal data)
+	Payer           string          // a chain address, or empty
 	// Nonce is that of the EIP-3009 authorization of the movement (0x and 64 lower-case hex
 	// digits), or empty. It is added even to a final receipt, and never removed.
 	Nonce      string
 	Own        bool       // the payer is one of the operator's own addresses
 	Testnet    bool       // the money is worth nothing; set for every observation of a Testnet account
 	Intent     *IntentKey // the x402 authorization of the movement, or nil
-	Answer     []byte     // the answer for replays of that authorization; nil keeps the stored one
+	Answer     []byte     // the response to repeats of that authorization; nil keeps the stored one
 	OccurredAt int64      // when the money moved, in Unix seconds
 	Cause      string     // a short machine word for the history, such as "poll" or CauseBackfilled
 }
@@ -80,8 +80,8 @@ type IntentKey struct {
 	Asset, From, Nonce string
 }
 
-// Canonical returns the only form in which the ledger stores a key: two forms of one
-// authorization would be two charges.
+// Canonical returns the only form in which the ledger stores a key: with two
+// forms, one authorization could be charged twice.
 func (k IntentKey) Canonical() IntentKey {
 	return IntentKey{k.Network, strings.ToLower(k.Asset), strings.ToLower(k.From), strings.ToLower(k.Nonce)}
 }
@@ -113,9 +113,9 @@ func (s *Observation) problem() string {
 	case s.EvidenceLevel.trust() == trustNone:
 		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
 	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil:
-		return "an addendum brings returns or a stated value"
+		return "an addendum needs returns or a stated value"
 	case s.Stated != nil && (s.Stated.USDCents < 0 || s.EvidenceLevel != LevelManual):
-		return "the operator alone states a value, from 0 on"
+		return "only the operator states a value, which must not be negative"
 	case len(s.Note) > maxNote:
 		return fmt.Sprintf("a note of %d bytes is above %d", len(s.Note), maxNote)
 	case !Storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
@@ -132,15 +132,15 @@ func (s *Observation) paymentProblem() string {
 	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped && s.State != StatusMoved:
 		return fmt.Sprintf("state %q is not seen, confirmed, dropped or moved", s.State)
 	case s.State == StatusMoved && s.EvidenceLevel != LevelChain:
-		return "only a chain tells that money was moved within an account"
+		return "only a chain reports that money moved within an account"
 	case s.Intent != nil && s.Transaction == "":
-		return "an intent is joined by a transaction"
+		return "an intent needs a transaction"
 	case s.Nonce != "" && (s.EvidenceLevel != LevelChain || !nonceForm.MatchString(s.Nonce)):
-		return "a nonce is 0x and 64 lower-case hex digits, and read from a chain"
+		return "a nonce must be 0x and 64 lower-case hex digits, and come from a chain"
 	case s.Amount < 0 || s.USDCents != nil && *s.USDCents < 0:
 		return "negative amount"
 	case s.Revision < 0 || s.Revision > 0 && s.EvidenceLevel != LevelManual:
-		return "an operator's entries alone have a revision, from 0 on"
+		return "only an operator's entry has a revision, which must not be negative"
 	case len(s.Evidence) > maxEvidence:
 		return fmt.Sprintf("evidence of %d bytes is above %d", len(s.Evidence), maxEvidence)
 	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):

@@ -13,13 +13,13 @@ type ValueBasis string
 // The bases of values; empty if unknown.
 const (
 	BasisFace   ValueBasis = "face"   // the money is dollars, or a stablecoin
-	BasisQuote  ValueBasis = "quote"  // the amount was asked for these dollars
+	BasisQuote  ValueBasis = "quote"  // the amount was quoted for these dollars
 	BasisRate   ValueBasis = "rate"   // the market price at the time of the payment
 	BasisStated ValueBasis = "stated" // the operator stated it, because no source does
 )
 
 // StatedValue is the value that the operator states, in US cents, and when, in Unix
-// seconds. The latest one holds, and the higher one of the same second.
+// seconds. The latest one counts; of two in the same second, the higher one.
 type StatedValue struct{ USDCents, At int64 }
 
 // after reports whether v replaces other; either may be nil.
@@ -65,7 +65,7 @@ func (r *Receipt) Moved(old Receipt) bool {
 		!reflect.DeepEqual(r.USDCents, old.USDCents)
 }
 
-// Total returns the part of the sums of the receipt.
+// Total returns the receipt's part of the sums.
 func (r Receipt) Total() Total {
 	if r.Version == 0 {
 		return Total{}
@@ -85,14 +85,14 @@ func (r Receipt) currency() string {
 	return r.Asset
 }
 
-// Merge adds a observation to a receipt, which is unknown if its version is 0, and to its
+// Merge adds an observation to a receipt, which is unknown if its version is 0, and to its
 // returns. Except for chains it is commutative, associative and idempotent, so that webhooks
-// may arrive in any order and number. Of a chain the latest observation holds until one is
-// final.
-func Merge(old Receipt, known ReturnRecords, s Observation) (Receipt, ReturnRecords) {
-	told := known.join(s)
+// may arrive in any order and number. The latest observation of a chain
+// replaces earlier ones until one is final.
+func Merge(old Receipt, stored ReturnRecords, s Observation) (Receipt, ReturnRecords) {
+	latest := stored.join(s)
 	if s.Addendum && old.Version == 0 {
-		return old, told
+		return old, latest
 	}
 	next := old
 	if next.ValueBasis == BasisStated {
@@ -104,11 +104,11 @@ func Merge(old Receipt, known ReturnRecords, s Observation) (Receipt, ReturnReco
 	if s.Stated.after(next.Stated) {
 		next.Stated = s.Stated
 	}
-	next.derive(told)
-	return next, told
+	next.derive(latest)
+	return next, latest
 }
 
-// add merges the payment of a observation, without its returns.
+// add merges the payment of an observation, without its returns.
 func (r *Receipt) add(s Observation) {
 	if r.Version == 0 {
 		r.Offer, r.Account, r.Rail, r.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
@@ -120,12 +120,12 @@ func (r *Receipt) add(s Observation) {
 		r.Nonce = s.Nonce
 	}
 
-	known, told := r.EvidenceLevel.trust(), s.EvidenceLevel.trust()
-	switch cmp.Or(cmp.Compare(told, known), cmp.Compare(s.Revision, r.Revision)) {
+	before, observed := r.EvidenceLevel.trust(), s.EvidenceLevel.trust()
+	switch cmp.Or(cmp.Compare(observed, before), cmp.Compare(s.Revision, r.Revision)) {
 	case 1:
 		r.replace(s)
 	case 0:
-		if told == trustChain {
+		if observed == trustChain {
 			r.follow(s)
 		} else {
 			r.join(s)
@@ -163,7 +163,7 @@ var (
 	levelRank = map[EvidenceLevel]int{LevelProvider: 1}
 )
 
-// join merges a observation of equal trust: the result is the least upper bound of both.
+// join merges an observation of equal trust: the result is the least upper bound of both.
 func (r *Receipt) join(s Observation) {
 	if cmp.Or(
 		cmp.Compare(stateRank[s.State], stateRank[r.State]),
@@ -186,16 +186,16 @@ func (r *Receipt) join(s Observation) {
 }
 
 // derive computes the refund, its value and the status.
-func (r *Receipt) derive(told ReturnRecords) {
+func (r *Receipt) derive(returns ReturnRecords) {
 	if r.USDCents == nil && r.Stated != nil {
 		r.USDCents, r.ValueBasis = &r.Stated.USDCents, BasisStated
 	}
-	if at := told.captured(); at > 0 && r.Revision == 0 {
+	if at := returns.captured(); at > 0 && r.Revision == 0 {
 		if r.OccurredAt = max(r.OccurredAt, at); r.State == StatusSeen {
 			r.State = StatusConfirmed
 		}
 	}
-	refunded, disputed := told.total(r.Asset)
+	refunded, disputed := returns.total(r.Asset)
 	if r.Amount > 0 {
 		refunded = min(refunded, r.Amount)
 	}

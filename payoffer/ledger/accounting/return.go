@@ -22,18 +22,18 @@ const (
 	ReturnCapture ReturnKind = "capture"
 )
 
-// Return is one refund or dispute of a payment. The latest report of it holds, in whatever
-// order reports arrive.
+// Return is one refund or dispute of a payment. The latest report of it counts, whatever
+// the order in which reports arrive.
 type Return struct {
 	ID     string // unique in the payment, such as "re_…" or "dp_…"
 	Kind   ReturnKind
 	Amount int64 // in atomic units of the payment; 0 of a reversal means all of it
 	// Currency is that of Amount if it is not the payment's. A reversal in another currency
-	// takes all of the payment, and a refund in another currency is not counted.
+	// counts as all of the payment, and a refund in another currency is not counted.
 	Currency string
 	Gone     bool  // the money is gone now; false after a failed refund or a won dispute
 	At       int64 // when the source reported it, in Unix seconds
-	Rank     int   // the higher one of the same second holds
+	Rank     int   // of two in the same second, the higher one counts
 }
 
 // Foreign reports whether it is a refund in another currency than the payment's asset.
@@ -42,9 +42,9 @@ func (r Return) Foreign(asset string) bool {
 }
 
 // ReportedRefunds returns the sum of the reported refunds, which may exceed the payment.
-func ReportedRefunds(words []Return, asset string) (atomic int64) {
+func ReportedRefunds(returns []Return, asset string) (atomic int64) {
 	var total int64
-	for _, r := range words {
+	for _, r := range returns {
 		switch {
 		case !r.Gone || r.Foreign(asset):
 		case r.Kind == ReturnRefund:
@@ -92,7 +92,7 @@ func (r Return) compare(other Return) int {
 // ReturnRecords are the latest reports of the returns of one payment, by ID.
 type ReturnRecords map[string]Return
 
-// join returns the latest reports after a observation. It does not change w.
+// join returns the latest reports after an observation. It does not change w.
 func (w ReturnRecords) join(s Observation) ReturnRecords {
 	if len(s.Returns) == 0 {
 		return w
@@ -109,37 +109,37 @@ func (w ReturnRecords) join(s Observation) ReturnRecords {
 
 // total returns the refunded and the disputed amount in atomic units.
 func (w ReturnRecords) total(asset string) (refunded, reversed int64) {
-	var kept int64
+	var failed int64
 	var stated Return
-	for _, told := range w {
+	for _, r := range w {
 		switch {
-		case told.Foreign(asset):
-		case told.Kind == ReturnReversal:
+		case r.Foreign(asset):
+		case r.Kind == ReturnReversal:
 			switch {
-			case !told.Gone:
-			case told.Amount == 0 || told.Currency != "" && told.Currency != asset:
+			case !r.Gone:
+			case r.Amount == 0 || r.Currency != "" && r.Currency != asset:
 				reversed = math.MaxInt64
 			default:
-				reversed = saturatingAdd(reversed, told.Amount)
+				reversed = saturatingAdd(reversed, r.Amount)
 			}
-		case told.Kind == ReturnTotal:
-			if told.Gone && (stated.ID == "" || told.compare(stated) > 0) {
-				stated = told
+		case r.Kind == ReturnTotal:
+			if r.Gone && (stated.ID == "" || r.compare(stated) > 0) {
+				stated = r
 			}
-		case told.Gone:
-			refunded = saturatingAdd(refunded, told.Amount)
+		case r.Gone:
+			refunded = saturatingAdd(refunded, r.Amount)
 		default:
-			kept = saturatingAdd(kept, told.Amount)
+			failed = saturatingAdd(failed, r.Amount)
 		}
 	}
-	return max(refunded, stated.Amount-kept), reversed
+	return max(refunded, stated.Amount-failed), reversed
 }
 
 // captured returns when the payment was captured, in Unix seconds, or 0.
 func (w ReturnRecords) captured() (at int64) {
-	for _, told := range w {
-		if told.Kind == ReturnCapture {
-			at = max(at, told.At)
+	for _, r := range w {
+		if r.Kind == ReturnCapture {
+			at = max(at, r.At)
 		}
 	}
 	return at

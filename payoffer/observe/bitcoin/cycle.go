@@ -94,7 +94,7 @@ func (o *Observer) observe(ctx context.Context) (*view, *reading, error) {
 		return v, nil, err
 	}
 	for _, r := range v.readers {
-		r.witness.Note(nil, v.now) // it was read completely
+		r.witness.Update(nil, v.now) // it was read completely
 	}
 	v.countAwaited()
 	r, err := o.join(ctx, v, p)

@@ -100,7 +100,7 @@ func (e *endpoint) note(err error) {
 		e.failures, e.due, e.last = 0, time.Time{}, nil
 		return
 	}
-	e.witness.Note(err, e.now())
+	e.witness.Update(err, e.now())
 	var known *observe.Error
 	if !errors.As(err, &known) || known.Code == observe.ErrLagging {
 		return

@@ -45,7 +45,7 @@ type Ledger interface {
 	observe.Ledger
 	Receipt(ctx context.Context, offer, account, externalID string) (r ledger.Receipt, found bool, err error)
 	Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error)
-	NoteQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
+	StoreQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error
 	Accounts(ctx context.Context, offer string) ([]ledger.Account, error)
 	Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q ledger.Quote, found bool, err error)
 }
@@ -115,7 +115,7 @@ func New(c Config) (*Observer, error) {
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	o.pollLoop = source.Loop{
-		Round: func(ctx context.Context) (time.Duration, error) {
+		Poll: func(ctx context.Context) (time.Duration, error) {
 			if !o.busy {
 				c.Indexes.waitTurn(ctx)
 			}
@@ -125,9 +125,9 @@ func New(c Config) (*Observer, error) {
 			}
 			return source.Spread(c.Indexes.every(), c.Random()), err
 		},
-		Turned: o.logProblem,
+		OnChange: o.logProblem,
 	}
-	o.quoteLoop = source.Loop{Round: func(ctx context.Context) (time.Duration, error) {
+	o.quoteLoop = source.Loop{Poll: func(ctx context.Context) (time.Duration, error) {
 		return renewEvery, o.storeQuotes(ctx)
 	}}
 	for _, address := range c.Endpoints {
@@ -137,7 +137,7 @@ func New(c Config) (*Observer, error) {
 		}
 		o.endpoints = append(o.endpoints, e)
 	}
-	o.need = observe.Needed(len(Hosts(c.Endpoints)))
+	o.need = observe.RequiredWitnesses(len(Hosts(c.Endpoints)))
 	if c.Rail.Extended() {
 		return o, nil
 	}
@@ -270,7 +270,7 @@ func (o *Observer) publish(index uint32) error {
 	o.address = address
 	o.mu.Unlock()
 	if changed {
-		o.addressListeners.Tell()
+		o.addressListeners.Notify()
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func TestAQuoteIsNotAnOption(t *testing.T) {
 				b.clock.advance(min(left, 2*time.Hour) - pollEvery)
 				n.mine(int(min(left, 2*time.Hour)/(10*time.Minute)) - 1)
 				if c.another > 0 && left <= 2*time.Hour {
-					require.NoError(t, b.db.NoteQuote(t.Context(), testOffer, quoted, 4200, b.clock.Now().Unix()))
+					require.NoError(t, b.db.StoreQuote(t.Context(), testOffer, quoted, 4200, b.clock.Now().Unix()))
 				}
 				b.round(o)
 			}

@@ -44,11 +44,11 @@ func (o *Observer) newView(k state) *view {
 func (v *view) countAwaited() {
 	hosts := make(map[string]bool)
 	for _, e := range v.endpoints {
-		if e.witness.Awaited(v.now) {
+		if e.witness.IsLive(v.now) {
 			hosts[e.host()] = true
 		}
 	}
-	v.need = observe.Needed(len(hosts))
+	v.need = observe.RequiredWitnesses(len(hosts))
 }
 
 func (v *view) exclude(e *endpoint, err error) {
@@ -148,7 +148,7 @@ func (v *view) each(ctx context.Context, work func(context.Context, *reader) err
 	for i, r := range v.readers {
 		r.note(errs[i])
 		if errs[i] == nil {
-			r.witness.Answered()
+			r.witness.MarkResponded()
 			well = append(well, r)
 		} else {
 			v.exclude(r.endpoint, errs[i])

@@ -77,7 +77,7 @@ func (o *Observer) storeQuotes(ctx context.Context) error {
 		if !p.stored.IsZero() && (since == 0 || newest && since < renewEvery) {
 			continue
 		}
-		if err := o.config.Ledger.NoteQuote(ctx, o.config.OfferID, p.satoshis, p.cents, p.at.Unix()); err != nil {
+		if err := o.config.Ledger.StoreQuote(ctx, o.config.OfferID, p.satoshis, p.cents, p.at.Unix()); err != nil {
 			return observe.ErrNoLedger
 		}
 		q.markStored(p)

@@ -78,8 +78,8 @@ func New(c Config) (*Observer, error) {
 	o := &Observer{config: c}
 	o.deliveries.Option, o.deliveries.Logger = "webhook_secret", c.Logger
 	o.loop = source.Loop{
-		Round: o.poll, Least: firstRetry, Most: maxRetry, Random: c.Random,
-		Turned: source.Log(c.Logger, "card payments cannot be read", "card payments can be read again"),
+		Poll: o.poll, Least: firstRetry, Most: maxRetry, Random: c.Random,
+		OnChange: source.Log(c.Logger, "card payments cannot be read", "card payments can be read again"),
 	}
 	if c.APIKey == "" {
 		return o, nil

@@ -55,7 +55,7 @@ func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 		o.through.Store(through)
 	} // else it was not read yet
 	if err = o.reconcile(ctx, money, cursor.Position, through); err == nil {
-		o.deliveries.LedgerAnswers()
+		o.deliveries.ClearLedgerError()
 	}
 	return source.Spread(interval, o.config.Random()), err
 }
@@ -80,7 +80,7 @@ func (o *Observer) reconcile(ctx context.Context, money scope, position string, 
 		}
 		until, now, before := min(from+window, at), o.config.Now().Unix(), position
 		from, through, position = until, max(until, through), strconv.FormatInt(max(until, through), 10)
-		cursor := ledger.Cursor{Offer: money.offer, Account: money.account, Position: position, OKAt: now, Upon: &before}
+		cursor := ledger.Cursor{Offer: money.offer, Account: money.account, Position: position, OKAt: now, ExpectedPosition: &before}
 		if _, err := observe.Record(ctx, o.config.Ledger, &cursor); err != nil {
 			return err
 		}

@@ -34,12 +34,12 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 		// A current time is a sign of a real delivery with another secret, not of an old or invented one.
 		timestamp, _, _ := parseSignature(header)
 		if errors.Is(err, errTimestamp) || isCurrent(timestamp, now) {
-			o.deliveries.Note(observe.Unverified, err.Error())
+			o.deliveries.Update(observe.Unverified, err.Error())
 		}
 		return observe.Unverified, err.Error()
 	}
 	verdict, detail := o.recordEvent(ctx, d.Body)
-	o.deliveries.Note(verdict, detail)
+	o.deliveries.Update(verdict, detail)
 	if verdict == observe.Recorded || verdict == observe.Ignored {
 		o.heardAt.Store(now.Unix())
 	}

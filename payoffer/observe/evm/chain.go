@@ -75,7 +75,7 @@ func NewChain(c ChainConfig) (*Chain, error) {
 		config: c, token: common.HexToAddress(c.Network.USDC),
 		wait: watchEvery, width: widthMost, idle: make(map[*Observer]*idleState),
 	}
-	chain.loop.Round = chain.round
+	chain.loop.Poll = chain.round
 	for _, address := range c.Endpoints {
 		endpoint, err := newEndpoint(address, c.Transport, c.Now)
 		if err != nil {
@@ -101,7 +101,7 @@ func (c *Chain) need() (endpoints int) {
 			endpoints++
 		}
 	}
-	return observe.Needed(endpoints)
+	return observe.RequiredWitnesses(endpoints)
 }
 
 // recentView returns a view that observers share for a moment.

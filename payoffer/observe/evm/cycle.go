@@ -207,7 +207,7 @@ func (e *Observer) applyOutcome(o outcome) {
 	}
 	now := e.config.Now().Unix()
 	e.health.Blind = o.err != nil
-	e.health.Partial = o.err != nil || o.partial || len(o.view.readers) < observe.Needed(len(e.endpoints))
+	e.health.Partial = o.err != nil || o.partial || len(o.view.readers) < observe.RequiredWitnesses(len(e.endpoints))
 	e.health.LastError = source.Code(cmp.Or(o.err, o.view.problem))
 	if o.through > 0 {
 		e.health.ObservedThrough = fmt.Sprintf("block %d", o.through)
@@ -221,7 +221,7 @@ func (e *Observer) applyOutcome(o outcome) {
 // record commits observations and the cursor. What the ledger rejects is missing in the sums.
 func (p *cycle) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Observation) error {
 	if cursor != nil {
-		cursor.Upon = &p.storedPosition
+		cursor.ExpectedPosition = &p.storedPosition
 	}
 	refused, err := observe.Record(ctx, p.config.Ledger, cursor, observations...)
 	if len(refused) > 0 {

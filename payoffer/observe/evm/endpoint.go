@@ -112,13 +112,13 @@ func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Addres
 func (e *endpoint) note(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.witness.Note(err, e.now())
+	e.witness.Update(err, e.now())
 }
 
 func (e *endpoint) status() (checked, awaited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.checked, e.witness.Awaited(e.now())
+	return e.checked, e.witness.IsLive(e.now())
 }
 
 // contract calls a function that returns one word.

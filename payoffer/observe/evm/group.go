@@ -182,7 +182,7 @@ func (w *idleCycle) moveCursors(ctx context.Context, g group, number uint64) err
 		names[w.at[e].position] = append(names[w.at[e].position], e.account)
 	}
 	for position, names := range names {
-		to.Upon = &position
+		to.ExpectedPosition = &position
 		if err := w.config.Ledger.MoveCursors(ctx, to, names...); err != nil {
 			return observe.ErrNoLedger
 		}

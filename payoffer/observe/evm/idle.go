@@ -51,7 +51,7 @@ func (p *cycle) idleState() *idleState {
 }
 
 func (c *Chain) addIdle(e *Observer, at *idleState) {
-	e.loop.Heard() // this cycle has read it
+	e.loop.CancelWake() // this cycle has read it
 	c.mu.Lock()
 	c.idle[e] = at
 	if c.problems.last == "" {

@@ -131,7 +131,7 @@ func New(c Config) (*Observer, error) {
 		}
 	}
 	e.endpoints = e.chain.endpoints
-	e.loop.Round = e.start
+	e.loop.Poll = e.start
 	return e, nil
 }
 

@@ -189,7 +189,7 @@ func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Observation
 func (e Entry) observation(stored ledger.Receipt, cause string) ledger.Observation {
 	return ledger.Observation{
 		Offer: stored.Offer, Account: stored.Account, Rail: stored.Rail, ExternalID: stored.ExternalID,
-		EvidenceLevel: ledger.LevelManual, Cause: cause, Note: e.Reason, Upon: &stored.Version,
+		EvidenceLevel: ledger.LevelManual, Cause: cause, Note: e.Reason, ExpectedVersion: &stored.Version,
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// maxDiscarded is how many bytes of an unread body are read to keep the connection usable.
+	// maxDiscarded is the number of bytes of an unread body that are read so that the connection can be used again.
 	maxDiscarded = 16 << 10
 	// maxWait is the longest pause that a source can ask for.
 	maxWait = time.Hour
-	// idlePerHost and idleInAll are how many idle connections are kept. net/http keeps two per host, so that most
+	// idlePerHost and idleInAll bound the idle connections that stay open. net/http keeps two per host, so that most
 	// payments of a burst would wait for new connections.
 	idlePerHost, idleInAll = 64, 512
 )
@@ -111,7 +111,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// checkedBody records whether the connection broke, because a decoder's error does not say.
+// checkedBody records whether the connection broke, because a decoder's error does not show it.
 type checkedBody struct {
 	io.Reader
 	broken error

@@ -8,15 +8,15 @@ import (
 
 func TestListenersAreCalledUntilTheyStop(t *testing.T) {
 	var l Listeners
-	l.Tell()
+	l.Notify()
 	var called []string
 	first := l.Listen(func() { called = append(called, "first") })
 	second := l.Listen(func() { called = append(called, "second") })
-	l.Tell()
+	l.Notify()
 	first()
 	first()
-	l.Tell()
+	l.Notify()
 	second()
-	l.Tell()
+	l.Notify()
 	require.Equal(t, []string{"first", "second", "second"}, called)
 }

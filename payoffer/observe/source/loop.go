@@ -10,22 +10,22 @@ import (
 
 // Loop runs a poll repeatedly. Its fields are set before it is used.
 type Loop struct {
-	// Round polls once and returns the time to the next poll. Wake ends that pause early.
-	Round func(context.Context) (time.Duration, error)
+	// Poll polls once and returns the time to the next poll. Wake ends that pause early.
+	Poll func(context.Context) (time.Duration, error)
 	// Least is the pause after a failed poll. It doubles with each failure up to Most, and Wake does not end it. If both
 	// are 0, a failed poll is treated as any other.
 	Least, Most time.Duration
 	// Random returns a number in [0, 1) and spreads the pauses.
 	Random func() float64
-	// Turned receives an error when its code differs from the last poll's, and nil after recovery; nil is allowed.
-	Turned func(error)
+	// OnChange receives an error when its code differs from the last poll's, and nil after recovery; nil is allowed.
+	OnChange func(error)
 
-	mu       sync.Mutex
-	failures int
-	code     string
-	well     bool
-	woken    bool
-	running  *running // nil while it does not run
+	mu        sync.Mutex
+	failures  int
+	code      string
+	succeeded bool
+	woken     bool
+	running   *running // nil while it does not run
 }
 
 // running is the state of a running Loop, guarded by its lock.
@@ -73,7 +73,7 @@ func (l *Loop) BeginIn(ctx context.Context, first time.Duration, ended func()) {
 	})
 }
 
-// poll runs Round and schedules the next poll. last reports that ctx ended during it; then the caller calls ended.
+// poll runs Poll and schedules the next poll. last reports that ctx ended during it; then the caller calls ended.
 func (l *Loop) poll(ctx context.Context, r *running) (last bool) {
 	l.mu.Lock()
 	if l.running != r || r.polling || ctx.Err() != nil {
@@ -108,8 +108,8 @@ func (l *Loop) Wake() {
 	l.woken = true
 }
 
-// Heard cancels a Wake that waits for the running poll, because that poll covers it.
-func (l *Loop) Heard() {
+// CancelWake cancels a Wake that waits for the running poll, because that poll includes its work.
+func (l *Loop) CancelWake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.woken = false
@@ -127,20 +127,20 @@ func After(times int, ended func()) func() {
 
 // Once polls once and returns the time to the next poll. The end of ctx is not a failure.
 func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
-	pause, err = l.Round(ctx)
+	pause, err = l.Poll(ctx)
 	if ctx.Err() != nil {
 		return 0, nil
 	}
 	l.mu.Lock()
 	before := l.code
-	l.code, l.well = Code(err), err == nil
+	l.code, l.succeeded = Code(err), err == nil
 	if l.failures++; err == nil {
 		l.failures = 0
 	}
 	failures := l.failures
 	l.mu.Unlock()
-	if Code(err) != before && l.Turned != nil {
-		l.Turned(err)
+	if Code(err) != before && l.OnChange != nil {
+		l.OnChange(err)
 	}
 	if err != nil && l.Least > 0 {
 		pause = Backoff(failures, l.Least, l.Most, l.Random())
@@ -148,14 +148,15 @@ func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
 	return pause, err
 }
 
-// Last returns the error code of the last poll, and whether there was one and it succeeded. It never waits for a poll.
-func (l *Loop) Last() (code string, well bool) {
+// Last returns the error code of the last poll, and whether a poll has ended and the last one succeeded. It never
+// blocks.
+func (l *Loop) Last() (code string, succeeded bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.code, l.well
+	return l.code, l.succeeded
 }
 
-// Log returns a function for Loop.Turned that logs a failure and the recovery.
+// Log returns a function for Loop.OnChange that logs a failure and the recovery.
 func Log(logger *slog.Logger, failure, recovery string) func(error) {
 	return func(err error) {
 		if err != nil {
@@ -166,7 +167,7 @@ func Log(logger *slog.Logger, failure, recovery string) func(error) {
 	}
 }
 
-// Backoff returns the spread pause after so many failures in a row: least, doubled with each further one up to most.
+// Backoff returns the spread pause after a number of failures in a row: least, doubled with each further one up to most.
 func Backoff(failures int, least, most time.Duration, random float64) time.Duration {
 	return Spread(min(least<<min(failures-1, 10), most), random)
 }

@@ -32,14 +32,14 @@ func simulate(t *testing.T, change func(*diary), test func(t *testing.T, d *diar
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{begin: time.Now()}
-		d.Round = func(context.Context) (time.Duration, error) {
+		d.Poll = func(context.Context) (time.Duration, error) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.polls = append(d.polls, time.Since(d.begin))
 			return time.Minute, d.fails
 		}
 		d.Random = func() float64 { return 0 }
-		d.Turned = func(err error) { d.changes = append(d.changes, Code(err)) }
+		d.OnChange = func(err error) { d.changes = append(d.changes, Code(err)) }
 		if change != nil {
 			change(d)
 		}
@@ -96,7 +96,7 @@ func TestIdleLoopsNeedNoGoroutine(t *testing.T) {
 		before := runtime.NumGoroutine()
 		all := make([]Loop, loops)
 		for n := range all {
-			all[n].Round = func(context.Context) (time.Duration, error) {
+			all[n].Poll = func(context.Context) (time.Duration, error) {
 				rounds.Add(1)
 				return time.Minute, nil
 			}
@@ -119,7 +119,7 @@ func TestALoopEndsAfterTheRunningPoll(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended time.Duration
 		begin, rounds := time.Now(), 0
-		l := &Loop{Round: func(context.Context) (time.Duration, error) {
+		l := &Loop{Poll: func(context.Context) (time.Duration, error) {
 			rounds++
 			time.Sleep(time.Minute)
 			return 0, nil
@@ -144,11 +144,11 @@ func TestAWakeDuringAPollIsFollowedByAnotherPollUnlessCancelled(t *testing.T) {
 				defer cancel()
 				rounds := 0
 				var l *Loop
-				l = &Loop{Round: func(context.Context) (time.Duration, error) {
+				l = &Loop{Poll: func(context.Context) (time.Duration, error) {
 					rounds++
 					time.Sleep(time.Second)
 					if heard {
-						l.Heard()
+						l.CancelWake()
 					}
 					return time.Hour, nil
 				}}
@@ -202,7 +202,7 @@ func TestAWakePollsUnlessTheLastPollFailed(t *testing.T) {
 func TestAFailureAndTheRecoveryAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	told := func(d *diary) {
-		d.Turned = Log(slog.New(slog.NewTextHandler(&log, nil)), "the sun cannot be seen", "the sun is back")
+		d.OnChange = Log(slog.New(slog.NewTextHandler(&log, nil)), "the sun cannot be seen", "the sun is back")
 	}
 	simulate(t, told, func(t *testing.T, d *diary, stop func()) {
 		defer stop()

@@ -42,8 +42,8 @@ func (l *Listeners) Listen(call func()) (stop func()) {
 	}
 }
 
-// Tell calls all listeners, one after the other.
-func (l *Listeners) Tell() {
+// Notify calls all listeners, one after the other.
+func (l *Listeners) Notify() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, call := range l.calls {

@@ -113,8 +113,8 @@ func New(cfg Config) (*Observer, error) {
 	cfg.Secret, cfg.Token = "", ""
 	o.cfg = cfg
 	o.loop = source.Loop{
-		Round: o.poll, Least: minPause, Most: maxPause, Random: cfg.Random,
-		Turned: source.Log(cfg.Logger, "storefront sales cannot be read", "storefront sales can be read again"),
+		Poll: o.poll, Least: minPause, Most: maxPause, Random: cfg.Random,
+		OnChange: source.Log(cfg.Logger, "storefront sales cannot be read", "storefront sales can be read again"),
 	}
 	return o, nil
 }
@@ -137,7 +137,7 @@ func (o *Observer) Receive(_ context.Context, d observe.Delivery) (observe.Verdi
 		return observe.Unverified, detail
 	}
 	const read, unread = "the sale is recorded once the shop's API lists it", "not recorded: the storefront has no token"
-	o.deliveries.Note(observe.Ignored, read)
+	o.deliveries.Update(observe.Ignored, read)
 	if !o.hasToken() {
 		return observe.Ignored, unread
 	}
@@ -155,7 +155,7 @@ func (o *Observer) Admit(_ http.Header, secret string) (detail string, admitted 
 	}
 	const other = "the address is not the one that was given to the shop"
 	if len(secret) >= minSecret {
-		o.deliveries.Note(observe.Unverified, other)
+		o.deliveries.Update(observe.Unverified, other)
 	}
 	return other, false
 }

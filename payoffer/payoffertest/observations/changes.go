@@ -59,7 +59,7 @@ func with(s accounting.Observation, change func(*accounting.Observation)) accoun
 // Changes are all kinds of changes of a receipt.
 func Changes() []Changed {
 	const (
-		told, read, chain = "the provider told of it", "it was read from the provider", "it was read from the chain"
+		told, read, chain = "the provider reported it", "it was read from the provider", "it was read from the chain"
 		reorg             = "the chain was reorganized"
 	)
 	seen, confirmed, dropped, moved := accounting.StatusSeen, accounting.StatusConfirmed, accounting.StatusDropped, accounting.StatusMoved
@@ -162,7 +162,7 @@ func Changes() []Changed {
 			entry("entered", 0, 4000, 900), paid),
 		lived("value-known", false, "42 USDC by usdc: value 42.00 USD instead of unknown", "value from unknown to 42.00 USD", chain,
 			with(onChain, func(s *accounting.Observation) { s.USDCents = nil }), onChain),
-		lived("own", false, "42 USDC by usdc: payer from somebody else to yourself", "payer from somebody else to yourself", chain, onChain, with(onChain, func(s *accounting.Observation) { s.Own = true })),
+		lived("own", false, "42 USDC by usdc: payer from another payer to yourself", "payer from another payer to yourself", chain, onChain, with(onChain, func(s *accounting.Observation) { s.Own = true })),
 		lived("test", false, "42 USD by card: money from real to a test network's", "money from real to a test network's", told, paid, with(paid, func(s *accounting.Observation) { s.Testnet = true })),
 	}
 }

@@ -50,7 +50,7 @@ CREATE TABLE intents (
 	-- The latest end of the payer's other authorizations that were rejected because of this one.
 	rejected_until INTEGER NOT NULL DEFAULT 0,
 	-- When an intent that may still change is due.
-	look_at      INTEGER NOT NULL DEFAULT 0,
+	poll_at      INTEGER NOT NULL DEFAULT 0,
 	UNIQUE (network, asset, payer, nonce),
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT;
@@ -60,9 +60,9 @@ CREATE TABLE intents (
 CREATE UNIQUE INDEX intents_open ON intents (offer, payer)
 	WHERE state = 'settling' AND NOT reopened;
 CREATE INDEX intents_settling ON intents (offer, id) WHERE state = 'settling';
-CREATE INDEX intents_unproven ON intents (offer, account, look_at) WHERE state = 'settled' AND evidence = 'facilitator';
-CREATE INDEX intents_unproven_at ON intents (look_at) WHERE state = 'settled' AND evidence = 'facilitator'; -- of all offers at once
-CREATE INDEX intents_look ON intents (offer, account, look_at) WHERE state = 'settling';
+CREATE INDEX intents_unproven ON intents (offer, account, poll_at) WHERE state = 'settled' AND evidence = 'facilitator';
+CREATE INDEX intents_unproven_at ON intents (poll_at) WHERE state = 'settled' AND evidence = 'facilitator'; -- of all offers at once
+CREATE INDEX intents_look ON intents (offer, account, poll_at) WHERE state = 'settling';
 CREATE INDEX intents_payer ON intents (offer, payer, id);
 -- A transaction that one payment names is claimed for no other.
 CREATE INDEX intents_tx ON intents (network, tx) WHERE tx <> '';
@@ -235,12 +235,12 @@ CREATE TABLE returns (
 	gone        INTEGER NOT NULL,
 	at          INTEGER NOT NULL,           -- when the source said so
 	rank        INTEGER NOT NULL,
-	noted_at    INTEGER NOT NULL,           -- when it was recorded
+	recorded_at    INTEGER NOT NULL,           -- when it was recorded
 	PRIMARY KEY (account, external_id, return_id),
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX returns_unmet ON returns (account, noted_at) WHERE receipt_id IS NULL;
+CREATE INDEX returns_unmet ON returns (account, recorded_at) WHERE receipt_id IS NULL;
 
 -- How far each reader of the history has come, and which process reads for it.
 CREATE TABLE sinks (
@@ -269,6 +269,6 @@ CREATE INDEX quotes_oldest ON quotes (offer, at);
 CREATE TABLE instance_keys (
 	name     TEXT NOT NULL,
 	id       TEXT NOT NULL,
-	noted_at INTEGER NOT NULL,
+	recorded_at INTEGER NOT NULL,
 	PRIMARY KEY (name, id)
 ) STRICT;

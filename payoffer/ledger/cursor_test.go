@@ -43,7 +43,7 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 	})
 }
 
-func TestCursorsOfManyAreMovedUponWhatStands(t *testing.T) {
+func TestMoveCursorsExpectsThePosition(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		name := func(n int) string { return fmt.Sprintf("eip155:8453/erc20:0xtoken/%03d", n) }
@@ -60,7 +60,7 @@ func TestCursorsOfManyAreMovedUponWhatStands(t *testing.T) {
 			return c.Position + " " + c.Anchor
 		}
 		move := func(upon, to string) {
-			require.NoError(t, l.MoveCursors(t.Context(), Cursor{Position: to, Anchor: "0x" + to, OKAt: 5, Upon: &upon}, all...))
+			require.NoError(t, l.MoveCursors(t.Context(), Cursor{Position: to, Anchor: "0x" + to, OKAt: 5, ExpectedPosition: &upon}, all...))
 		}
 		move("", "10")
 		for n := range many {
@@ -87,6 +87,6 @@ func TestCursorsOfManyAreMovedUponWhatStands(t *testing.T) {
 			}
 			require.Equal(t, want, at(n), n)
 		}
-		require.NoError(t, l.MoveCursors(t.Context(), Cursor{Upon: ptr("20")}), "of none")
+		require.NoError(t, l.MoveCursors(t.Context(), Cursor{ExpectedPosition: ptr("20")}), "of none")
 	})
 }
