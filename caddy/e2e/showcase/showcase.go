@@ -229,7 +229,7 @@ func kinds() []ledger.Receipt {
 }
 
 // Books has more receipts than a page shows.
-func (r receipts) Books(ctx context.Context, offerID string, _ int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
+func (r receipts) TotalsAndReceipts(ctx context.Context, offerID string, _ int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	totals, err := r.Totals(ctx, offerID)
 	all := kinds()
 	page := make([]ledger.Receipt, limit)
