@@ -42,7 +42,7 @@ func (s *Server) frame(r *http.Request, path string, parameters ...string) page.
 	return f
 }
 
-// pageVariant names the form of a page: two requests with the same one get the same page.
+// pageVariant is the cache key of a page: requests with the same key get the same page.
 func pageVariant(f page.Frame) string {
 	if f.Chosen {
 		return "chosen " + f.Language.Tag
