@@ -59,8 +59,8 @@ type railView struct {
 	Quote             string       // the path of the current amount, for methods with an exchange rate
 	Test, Recommended bool
 	Open              bool // initially; one method is
-	// Asks reports whether the page asks visitors who used the method if a new payment is
-	// theirs. The method gives them no receipt.
+	// Asks reports whether the page asks its visitors if a new payment is theirs, because the method gives them no
+	// receipt.
 	Asks bool
 }
 

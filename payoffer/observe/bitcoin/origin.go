@@ -8,8 +8,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// setOrigin stores the origin of a new account: the last block before the account was first watched. However late an
-// endpoint answers, what was paid in between counts.
+// setOrigin stores the origin of a new account: the last block before the account was first watched. Payments since
+// then count, however late an endpoint answers.
 func (o *Observer) setOrigin(ctx context.Context, v *view, p *plan) error {
 	if p.origin < 0 {
 		started := p.account.Since
