@@ -152,7 +152,8 @@ func (c *check) links(ctx context.Context, addresses []string) {
 	for _, address := range addresses {
 		work.Go(func() error {
 			r, _, err := c.send(ctx, http.MethodGet, address)
-			at, _, _ := strings.Cut(address, "?") // the query may contain a secret
+			at, _, _ := strings.Cut(address, "#")
+			at, _, _ = strings.Cut(at, "?") // the query may contain a secret
 			switch o := c.Offer.Offer; {
 			case err != nil && address == o.SitePage() && o.SiteURL != o.BaseURL:
 				c.unreachable(o.SiteURL, err)
