@@ -148,8 +148,8 @@ func operators() []*operator.Service {
 
 var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration")
 
-// starting says why offers are still being started; nil where none is. Before a start
-// has returned, Caddy shows no other configuration than the one that runs.
+// starting returns why the offers are still starting, or nil if none is. Caddy shows
+// a new configuration only after its start has returned.
 func starting() error {
 	why := "the ledger is being opened; try again"
 	if app := activeApp(); app != nil && app.share != nil {
@@ -165,8 +165,8 @@ func starting() error {
 	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)
 }
 
-// findOperator finds the operator of an offer; the name may be left out where there is
-// one offer alone.
+// findOperator returns the operator service of an offer. The id is optional if there is
+// only one offer.
 func findOperator(id string) (*operator.Service, error) {
 	all := operators()
 	var names []string
@@ -187,7 +187,7 @@ func findOperator(id string) (*operator.Service, error) {
 }
 
 // listing answers with a page of an offer's rows. The query parameters are offer,
-// limit, and the one named from, which says where the list goes on.
+// limit, and the one named from, which is the position where the page begins.
 func listing[T any](from string, list func(d *operator.Service, ctx context.Context, from int64, limit int) (T, error)) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) (err error) {
 		query := r.URL.Query()
@@ -216,15 +216,15 @@ func listing[T any](from string, list func(d *operator.Service, ctx context.Cont
 	}
 }
 
-// every answers for every offer, in the order of their ids.
-func every[T any](tell func(*operator.Service, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
+// every calls a function for every offer and answers with the results, in the order of the ids.
+func every[T any](call func(*operator.Service, context.Context) (T, error), id func(T) string) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		offers, all := []T{}, operators()
 		if err := starting(); len(all) == 0 && err != nil {
 			return err
 		}
 		for _, d := range all {
-			one, err := tell(d, r.Context())
+			one, err := call(d, r.Context())
 			if err != nil {
 				return answerJSON(w, nil, err)
 			}

@@ -90,7 +90,7 @@ func (o options) unmarshal(d *caddyfile.Dispenser, block string) error {
 	return nil
 }
 
-// repeats reports whether an option may stand on several lines.
+// repeats reports whether an option may be given on several lines.
 func repeats(field any) bool {
 	kind := reflect.TypeOf(field).Elem()
 	return kind == reflect.TypeFor[lines]() || kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Pointer

@@ -26,7 +26,7 @@ func (i *instance) ledgerCommand(ledger string, args ...string) (string, error) 
 	return payOffer(i.t, append([]string{"ledger"}, append(args, "--config", file)...)...)
 }
 
-const copied = "holds 1 receipts with 1 changes, 0 x402 payments and 2 accounts; sums and history agree\n"
+const copied = "contains 1 receipts with 1 changes, 0 x402 payments and 2 accounts; sums and history agree\n"
 
 func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
 	i := newInstance(t)

@@ -22,9 +22,8 @@ import (
 const demoModule = "pay_offer.demo"
 
 // Demo provides the fake services for one whole sale. Only this repository's main
-// registers one: a server that xcaddy built, or a release, has none, whatever its
-// configuration says. It is used only for an offer whose every address is one of the
-// shipped Caddyfile.
+// registers one: releases and servers that xcaddy built cannot run a demo. It is used only
+// for an offer whose addresses are all those of the shipped Caddyfile.
 type Demo interface {
 	caddy.Module
 	// Stage starts the fake services for an offer, and returns where they are.
@@ -42,8 +41,8 @@ type Stage struct {
 	Checkout, WebhookSecret, Facilitator string
 }
 
-// demoValue is a value of the shipped Caddyfile that belongs to nobody, with its option
-// and the environment variable that replaces it.
+// demoValue is a placeholder value of the shipped Caddyfile, with its option and the
+// environment variable that replaces it.
 type demoValue struct{ value, option, variable string }
 
 var demoValues = []demoValue{
@@ -82,7 +81,7 @@ var testKeyAddresses = []string{
 	"0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
 }
 
-// addresses are those to which the offer has money sent.
+// addresses returns the addresses that receive the money of an offer.
 func addresses(o *offer.Offer) (found []string) {
 	for _, m := range o.Methods(offer.Live{}) {
 		for _, address := range []string{m.URL, m.PayTo} {
@@ -100,8 +99,8 @@ func addresses(o *offer.Offer) (found []string) {
 	return found
 }
 
-// checkDemoValues refuses a public offer with demo or test values, because payers would
-// believe that they have paid.
+// checkDemoValues refuses a public offer with demo or test values, because its payers
+// would not really pay the seller.
 func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 	if !publicHost(o.BaseURL) {
 		return nil
@@ -119,7 +118,7 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		switch {
 		case !rail.Test() || testnet || rail == offer.Rail(o.Card) && testMode:
 		case rail == offer.Rail(o.Card):
-			wrong = append(wrong, "card is a test checkout, at which nobody pays (CARD_URL); add the option 'test_mode' to it (CARD_TEST_MODE=on) if you mean it")
+			wrong = append(wrong, "card is a test checkout, which takes no real payments (CARD_URL); add the option 'test_mode' to it (CARD_TEST_MODE=on) if you mean it")
 		default:
 			wrong = append(wrong, rail.Name()+" is on a test network; add the option 'testnet' (TESTNET=on) if you mean it")
 		}
@@ -132,7 +131,7 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		o.BaseURL, strings.Join(wrong, "\n  - "))
 }
 
-// demoOptions names the options that have a demo value.
+// demoOptions returns the names of the options that have a demo value.
 func demoOptions(o *offer.Offer) (options []string) {
 	found := append(addresses(o), o.SiteURL)
 	for _, d := range demoValues {
@@ -163,18 +162,18 @@ func stageDemo(r *resolver, o *offer.Offer) (*Stage, error) {
 	return &stage, nil
 }
 
-// play builds the settings of a demo. Rails that have no fake service are left out, so
-// that nobody is sent to an address that does not exist.
-func (h *Handler) play(shipped *resolver, o *offer.Offer, today time.Time) (*service.Settings, *resolver) {
+// demoSettings builds the settings of a demo. Rails without a fake service are left out,
+// because their addresses do not exist.
+func (h *Handler) demoSettings(shipped *resolver, o *offer.Offer, today time.Time) (*service.Settings, *resolver) {
 	r := newResolver()
-	r.playing, r.leftOut = true, shipped.leftOut
+	r.inDemo, r.leftOut = true, shipped.leftOut
 	for _, rail := range o.Rails {
 		r.leftOut = append(r.leftOut, rail.Name())
 	}
 	var rails []railConfig
 	for _, config := range h.rails() {
-		if playable, ok := config.(interface{ play(*Stage) railConfig }); ok {
-			rails = append(rails, playable.play(h.demo))
+		if rail, ok := config.(interface{ demoRail(*Stage) railConfig }); ok {
+			rails = append(rails, rail.demoRail(h.demo))
 		}
 	}
 	s := h.build(r, today, rails)
@@ -191,11 +190,11 @@ func (stage *Stage) files(id string) (database, certmagic.Storage, error) {
 		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
 }
 
-// everStarted says that a configuration of this process has started. If the first one is
-// refused, Caddy ends the process without a callback.
+// everStarted says that a configuration of this process has started. If Caddy refuses the
+// first one, it ends the process without a callback.
 var everStarted atomic.Bool
 
-// tearDown removes the files of a demo whose start was refused, after the last write.
+// tearDown removes the files of a demo that Caddy refused to start, after the last write.
 func (stage *Stage) tearDown() {
 	if everStarted.Load() {
 		return
@@ -206,7 +205,7 @@ func (stage *Stage) tearDown() {
 	stage.Strike()
 }
 
-// addListeners notes the addresses of a server with a module of this package.
+// addListeners records the listen addresses of a server with a module of this package.
 func (app *App) addListeners(ctx caddy.Context) error {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok { // a test without a server
@@ -218,8 +217,8 @@ func (app *App) addListeners(ctx caddy.Context) error {
 	return app.checkDemoIsLocal()
 }
 
-// checkDemoIsLocal refuses a demo together with another offer, or if others than this
-// machine could reach it. The caller holds the mutex.
+// checkDemoIsLocal refuses a demo together with another offer, or on an address that other
+// machines can reach. The caller holds the mutex.
 func (app *App) checkDemoIsLocal() error {
 	if !slices.ContainsFunc(app.services, func(svc *service.Service) bool { return svc.Offer.Demo }) {
 		return nil

@@ -131,6 +131,27 @@ func (k *keyed) copied(to string) {
 	require.NoError(k.t, os.CopyFS(k.storage(to), os.DirFS(k.storage("storage"))))
 }
 
+func TestACopyOfTheStorageFromBeforeARotationIsRefused(t *testing.T) {
+	for name, revoke := range map[string]bool{"rotated": false, "revoked": true} {
+		t.Run(name, func(t *testing.T) {
+			eachLedger(t, func(t *testing.T, k *keyed) {
+				require.NoError(t, k.on("storage"))
+				k.copied("before")
+				_, _, err := activeApp().running()[0].Operator.Rotate(t.Context(), revoke)
+				require.NoError(t, err)
+				keys := k.keys()
+				k.copied("after")
+				k.stop()
+				k.requireRefused(k.on("before"), k.signing())
+				for _, storage := range []string{"storage", "after"} {
+					require.NoError(t, k.on(storage))
+					require.Equal(t, keys, k.keys())
+				}
+			})
+		})
+	}
+}
+
 // A disk that was put back to an earlier state has not the keys that were made since. One more beside those would be
 // taken for that of another storage, and no instance would start.
 func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
@@ -174,4 +195,25 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The next start completes a rotation that ended between the storage and the ledger.
+func TestAKeyThatTheLedgerDoesNotRememberYetIsTakenAtTheNextStart(t *testing.T) {
+	eachLedger(t, func(t *testing.T, k *keyed) {
+		require.NoError(t, k.on("storage"))
+		svc := activeApp().running()[0]
+		require.NoError(t, svc.Operator.Ledger.Close())
+		_, _, err := svc.Operator.Rotate(t.Context(), true)
+		require.NoError(t, err, "a stolen key is withdrawn also while the ledger is closed")
+		keys := k.keys()
+		require.Len(t, keys, 1)
+		k.copied("after")
+		k.stop()
+		require.NoError(t, k.on("storage"))
+		require.Equal(t, keys, k.keys())
+		require.NoError(t, os.RemoveAll(k.storage("storage")))
+		k.stop()
+		k.requireRefused(k.on("storage"), k.signing())
+		require.NoError(t, k.on("after"))
+	})
 }

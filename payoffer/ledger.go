@@ -88,9 +88,8 @@ func (c *LedgerConfig) database() (database, error) {
 	return database{driverSQLite, filepath.Clean(path)}, nil
 }
 
-// NewLedger returns a handle, which is not open, to the ledger of words as they stand
-// after 'ledger' in the Caddyfile, or of the configuration without words. The commands
-// use it.
+// NewLedger returns an unopened handle for the commands. words name the ledger as the
+// option 'ledger' of the Caddyfile does; empty words name the configured ledger.
 func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 	config := app.Ledger
 	if words != "" {

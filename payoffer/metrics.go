@@ -18,7 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// The counters outlive configurations, each of which has a registry of its own.
+// The counters outlive configurations. Each configuration has its own registry.
 var (
 	attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy", Subsystem: "pay_offer", Name: "payment_attempts_total",

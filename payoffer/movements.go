@@ -13,7 +13,7 @@ import (
 // movementsTimeout is how long a client may pause: the ledger keeps a snapshot until the movements are read.
 const movementsTimeout = 30 * time.Second
 
-// movements returns all movements of an offer, one JSON object a line, and their end in the last line. The query
+// movements returns all movements of an offer, one JSON object a line, and their sums in the last line. The query
 // parameter is offer.
 func (*AdminAPI) movements(w http.ResponseWriter, r *http.Request) error {
 	d, err := findOperator(r.URL.Query().Get("offer"))

@@ -72,6 +72,21 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	}
 }
 
+func TestWhileAReloadOpensAnotherLedgerTheOffersOfBeforeAnswer(t *testing.T) {
+	o := newOperated(t, books)
+	dsn, release := blockedLedger(t)
+	loaded := o.loadOn(dsn, o.address, strings.Replace(books, "checkout.example", "other.example", 1))
+	require.Equal(t, http.StatusPaymentRequired, o.get(o.service+"/v1/quote").status)
+	listed := o.ask(http.MethodGet, operator.PathReceived, "")
+	require.Equal(t, http.StatusOK, listed.status)
+	require.Contains(t, listed.body, `"status":"partial"`)
+	require.Empty(t, loaded)
+
+	release()
+	require.NoError(t, <-loaded)
+	require.Equal(t, http.StatusOK, o.ask(http.MethodGet, operator.PathReceived, "").status)
+}
+
 // A server may have other sites, and a reload of theirs is none of the ledger.
 func TestCaddyStartsWhileTheLedgerIsAwayAndTheOffersComeLater(t *testing.T) {
 	i := newInstance(t)

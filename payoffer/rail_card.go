@@ -81,7 +81,7 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	}
 	r.customized = r.customized || observed != (service.Card{}) || link != "" || c.TestMode
 	switch {
-	case link == offer.DemoLink && !r.playing:
+	case link == offer.DemoLink && !r.inDemo:
 		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own", link))
 	case observed.WebhookSecret+observed.APIKey != "" && link == "":
 		r.fail("card", errors.New("webhook_secret and api_key also need payment_link, so that payments for your other products are not counted; "+
@@ -101,7 +101,7 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	return card
 }
 
-// play returns the checkout of a demo.
-func (c *CardConfig) play(stage *Stage) railConfig {
+// demoRail returns the checkout of a demo.
+func (c *CardConfig) demoRail(stage *Stage) railConfig {
 	return &CardConfig{URL: stage.Checkout, Methods: c.Methods, PaymentLink: offer.DemoLink, WebhookSecret: secret(stage.WebhookSecret), TestMode: true}
 }

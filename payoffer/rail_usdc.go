@@ -196,8 +196,8 @@ func parseHeader(s string) (string, error) {
 	return s, nil
 }
 
-// play returns the rail of a demo.
-func (u *USDCConfig) play(stage *Stage) railConfig {
+// demoRail returns the rail of a demo.
+func (u *USDCConfig) demoRail(stage *Stage) railConfig {
 	return &USDCConfig{
 		Network: u.Network, Address: u.Address, Facilitators: []*FacilitatorConfig{{URL: stage.Facilitator}}, RPC: []string{off}, Explorer: off,
 	}

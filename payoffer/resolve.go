@@ -15,7 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// off turns the reading of a chain, or the link to a block explorer, off.
+// off is the value that disables the reading of a chain or the link to a block explorer.
 const off = "off"
 
 // resolver replaces placeholders and checks the results. It collects every error, so that
@@ -28,12 +28,12 @@ type resolver struct {
 	// secretsOff are the secrets without a value, literalSecrets those that the
 	// configuration itself contains.
 	secretsOff, literalSecrets []string
-	// hooksOff are the rails whose webhook secret has no value, leftOut the names of the
-	// rails without an address.
+	// hooksOff are the rails whose webhook secret is empty. leftOut are the rails whose
+	// address is empty.
 	hooksOff, leftOut []string
-	// customized says that an option is set which a demo does not have, playing that the
-	// options are those of a demo.
-	customized, playing bool
+	// customized says that an option is set that a demo does not have. inDemo says that
+	// the offer is a demo.
+	customized, inDemo bool
 }
 
 func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
@@ -66,7 +66,7 @@ func resolve[T any](r *resolver, option, value string, parse func(string) (T, er
 	return parsed
 }
 
-// unparsed accepts every value.
+// unparsed returns every value unchanged.
 func unparsed(s string) (string, error) { return s, nil }
 
 // resolveAll resolves the values of a list, without the empty ones.
@@ -183,7 +183,7 @@ func (r *resolver) upstreams(option string, values, public []string) (resolved [
 	case len(resolved) == 1 && resolved[0] == off:
 		return nil
 	case slices.Contains(resolved, off):
-		r.fail(option, errors.New("'off' stands alone; write endpoints or 'off'"))
+		r.fail(option, errors.New("'off' cannot be combined with endpoints; write one or the other"))
 	}
 	return resolved
 }

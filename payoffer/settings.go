@@ -57,7 +57,7 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 		return nil, err
 	}
 	if h.demo != nil {
-		s, r = h.play(r, s.Offer, today)
+		s, r = h.demoSettings(r, s.Offer, today)
 		r.hooksOff = nil
 	} else if err := checkDemoValues(s.Offer, h.Testnet, h.Card.TestMode); err != nil {
 		return nil, err
@@ -107,5 +107,5 @@ func (h *Handler) build(r *resolver, today time.Time, rails []railConfig) *servi
 	return s
 }
 
-// publicHost reports whether others than this machine reach an address.
+// publicHost reports whether other machines can reach an address.
 func publicHost(address string) bool { return !offer.IsLoopback(offer.Hostname(address)) }

@@ -25,7 +25,7 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		return
 	}
 	if options := demoOptions(s.Offer); len(options) > 0 && !publicHost(s.Offer.BaseURL) { // else they were refused
-		warn("demo addresses are in use: nobody receives what is paid to them", "set your own addresses", zap.Strings("options", options))
+		warn("payments to the demo addresses are lost", "set your own addresses", zap.Strings("options", options))
 	}
 	if len(r.secretsOff) > 0 {
 		warn("secrets without a value: their features are off", "set the variables of these options", zap.Strings("options", r.secretsOff))

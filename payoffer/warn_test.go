@@ -118,7 +118,7 @@ func TestATestCheckoutOnAPublicHostIsMeant(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("CARD_URL", "https://buy.stripe.com/test_1")
-	require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), "card is a test checkout, at which nobody pays (CARD_URL)")
+	require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), "card is a test checkout, which takes no real payments (CARD_URL)")
 	for _, meant := range []string{"CARD_TEST_MODE", "TESTNET"} {
 		t.Run(meant, func(t *testing.T) {
 			t.Setenv(meant, "on")

@@ -17,7 +17,7 @@ import (
 // no tasks, streams nothing and sends no notifications, as its card says.
 var (
 	taskNotFound = &fault{-32001, "there is no such task: this agent answers every message at once and keeps no tasks. A payment that " +
-		"was sent before may have been taken: send the same payment again to learn its outcome, and do not sign a new one. " +
+		"was sent before may have been charged: send the same payment again to learn its outcome, and do not sign a new one. " +
 		"Without a payment, send a message without taskId"}
 	noPush         = &fault{-32003, "this agent sends no push notifications; ask /v1/received for payments"}
 	noStream       = &fault{-32004, "this agent does not stream; use message/send or SendMessage"}
@@ -115,7 +115,7 @@ type sendParams struct {
 	} `json:"configuration"`
 }
 
-// send answers a message by the offer, or by the outcome of its payment.
+// send answers a message with the offer, or with the outcome of its payment.
 func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands bool) (*reply, *fault) {
 	m := &p.Message
 	role := map[string]string{"0.3": "user", "1.0": "ROLE_USER"}[version]

@@ -264,3 +264,69 @@ func TestAMailServerThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 		})
 	}
 }
+
+// The messages contain no reference and no payer.
+func TestAMessageToATopicIsWhatNtfyTakes(t *testing.T) {
+	d, n := newFixture(t), payoffertest.NewNtfy(t)
+	a := d.configured(Config{Endpoints: []Endpoint{Ntfy{URL: n.URL()}}, Transport: n.Transport()})
+	d.record(usdcObservation("0xaa", ledger.StatusSeen))
+	back := cardObservation("pi_x", ledger.StatusConfirmed)
+	back.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1050, Gone: true, At: 10}}
+	d.record(back)
+	gone := cardObservation("pi_y", ledger.StatusConfirmed)
+	gone.USDCents, gone.Asset = nil, "EUR"
+	gone.Returns = []ledger.Return{{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}}
+	d.record(gone, usdcObservation("0xaa", ledger.StatusDropped))
+	a.rounds(t.Context())
+	var got []string
+	for _, m := range n.Messages() {
+		got = append(got, m.Title+"\n"+m.Message)
+	}
+	require.Equal(t, []string{
+		`pay.example: 42 USDC on its way by usdc
+Recorded because it was read from the chain.
+The payment is of 42.00 USD.
+Status seen, evidence chain.
+It does not count as received.
+It is money of a test network.
+Receipt 1 of pay.example, version 1.
+`, `pay.example: 42 USD received by card
+Recorded because the provider told of it.
+Status confirmed, evidence signed.
+It counts as received.
+Receipt 2 of pay.example, version 1.
+`, `pay.example: 10.50 USD refunded of 42 USD by card
+Changed: refunded from 0 USD to 10.50 USD.
+Recorded because the provider told of it.
+Status confirmed, evidence signed.
+It counts as received, less what was refunded.
+Receipt 2 of pay.example, version 2.
+`, `pay.example: 42 EUR received by card
+Recorded because the provider told of it.
+What the payment is worth in US dollars is not known.
+Status confirmed, evidence signed.
+It counts as received.
+Receipt 3 of pay.example, version 1.
+`, `pay.example: 42 EUR taken back by card
+Changed: status from confirmed to reversed.
+Recorded because the provider told of it.
+What the payment is worth in US dollars is not known.
+Status reversed, evidence signed.
+It does not count as received.
+Receipt 3 of pay.example, version 2.
+`, `pay.example: 42 USDC did not arrive by usdc
+Changed: status from seen to dropped.
+Recorded because it was read from the chain.
+The payment is of 42.00 USD.
+Status dropped, evidence chain.
+It does not count as received.
+It is money of a test network.
+Receipt 1 of pay.example, version 2.
+`,
+	}, got)
+	for _, arrived := range n.Requests() {
+		for _, secret := range []string{"0xaa", "pi_", "payer"} {
+			require.NotContains(t, string(arrived.Body), secret)
+		}
+	}
+}

@@ -79,3 +79,88 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 	}
 	return all
 }
+
+// A refund is announced after its payment, even if the ledger knew the refund first.
+func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
+	for _, rail := range []struct {
+		name, asset string
+		level       ledger.EvidenceLevel
+		amount      int64
+	}{
+		{"usdc", "USDC", ledger.LevelChain, 42_000_000},
+		{"bitcoin", "BTC", ledger.LevelChain, 60_000},
+		{"card", "USD", ledger.LevelProvider, 4_200},
+		{"tip-jar", "USD", ledger.LevelProvider, 4_200},
+		{"transfer", "USD", ledger.LevelManual, 4_200},
+	} {
+		for name, back := range map[string]struct {
+			ledger.Return
+			kind string
+		}{
+			"part":     {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount / 4, Gone: true, At: 10}, "payment_refunded"},
+			"whole":    {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount, Gone: true, At: 10}, "payment_refunded"},
+			"reversal": {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}, "payment_reversed"},
+		} {
+			for _, before := range []bool{false, true} {
+				t.Run(fmt.Sprint(rail.name, " ", name, " refund first: ", before), func(t *testing.T) {
+					d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+					account := "account of " + rail.name
+					require.NoError(t, d.outbox.Ledger.Register(t.Context(), ledger.Account{Offer: testOffer, ID: account, Rail: rail.name}))
+					a := d.announcer(receiver)
+					payment := ledger.Observation{
+						Offer: testOffer, Account: account, Rail: rail.name, ExternalID: "p", Asset: rail.asset, Amount: rail.amount,
+						State: ledger.StatusConfirmed, EvidenceLevel: rail.level, OccurredAt: 1_799_999_000, Cause: "poll",
+						Returns: []ledger.Return{back.Return},
+					}
+					if before { // the refund is recorded first, without the payment
+						refund := payment
+						refund.Addendum, refund.EvidenceLevel = true, ledger.LevelManual
+						d.record(refund)
+						payment.Returns = nil
+					}
+					d.record(payment)
+					a.rounds(t.Context())
+					got := lines(t, receiver)
+					require.Len(t, got, 2)
+					require.Equal(t, "payment_confirmed "+rail.name+":p:1 confirmed refunded=0 counted=true", got[0])
+					require.Contains(t, got[1], back.kind+" "+rail.name+":p:2 ")
+				})
+			}
+		}
+	}
+}
+
+// An endpoint that adds up payments by rail and number has the totals of the ledger, also after a redaction renames one.
+func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	a := d.announcer(receiver)
+	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
+	entered.EvidenceLevel = ledger.LevelManual
+	d.record(entered)
+	a.rounds(t.Context())
+	_, err := d.outbox.Ledger.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
+	require.NoError(t, err)
+	refunded := entered
+	refunded.ExternalID = "redacted-1"
+	refunded.Returns = []ledger.Return{{ID: "r", Kind: ledger.ReturnRefund, Amount: 1000, Gone: true, At: 10}}
+	d.record(refunded)
+	d.pay()
+	a.rounds(t.Context())
+
+	type payment struct {
+		Rail   string
+		Number int64
+	}
+	totals := map[payment]int64{}
+	for _, got := range receiver.Requests() {
+		var body struct {
+			Data struct {
+				payment
+				AmountAtomic, RefundedAtomic int64 `json:",string"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(got.Body, &body))
+		totals[body.Data.payment] = body.Data.AmountAtomic - body.Data.RefundedAtomic
+	}
+	require.Equal(t, map[payment]int64{{"card", 1}: 3200, {"card", 2}: 4200}, totals)
+}

@@ -146,7 +146,7 @@ func parseSettlement(header http.Header) *x402.SettleResponse {
 	return settlement
 }
 
-// reason is the status and the seller's words.
+// reason returns the status and the seller's error message.
 func (a *answer) reason() string {
 	status := fmt.Sprintf("status %d", a.status)
 	if a.status >= 300 && a.status < 400 {

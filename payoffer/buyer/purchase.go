@@ -71,8 +71,8 @@ const voidAfter = 10 * time.Minute
 // Spendable reports whether the authorization may still be spent.
 func (p *Payment) Spendable() bool { return time.Now().Before(p.ValidBefore.Add(voidAfter)) }
 
-// Purchase is a folder with the payments of one payer for one target, one file each.
-// The last payment counts. A lock keeps other processes out.
+// Purchase is a folder with the payments of one payer for one target, one file each. Only the last payment is valid. A
+// lock excludes other processes.
 type Purchase struct {
 	// Payment is the last one; nil if there is none.
 	*Payment

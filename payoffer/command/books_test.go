@@ -129,7 +129,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 2       2026-11-20  transfer  42 USD   -         confirmed  manual    INV-8                fee
 older ones: --before 2
 
-a page for each payer; send it to nobody else:
+receipt pages; send each one only to its payer:
 2: https://pay.example/v1/receipt/x
 `, out)
 	raw, err := api.run(receivedCommand(), "--receipts", "--json")

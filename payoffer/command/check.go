@@ -65,7 +65,7 @@ type plugin interface {
 	Offers() []*offer.Offer
 	// Checked are the offers for 'check --live'.
 	Checked() []diagnose.Offer
-	// NewLedger returns a handle, not open, to the ledger that words name as in the
+	// NewLedger returns an unopened handle to the ledger that words name as in the
 	// configuration; empty words name the configured ledger.
 	NewLedger(words string) (*ledger.Ledger, error)
 	caddy.CleanerUpper

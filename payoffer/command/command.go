@@ -1,6 +1,6 @@
-// Package command holds the subcommands of 'caddy pay-offer'. Those that keep
-// the books are thin: what they ask for and print is done by package desk,
-// behind the admin API of the running server.
+// Package command contains the subcommands of 'caddy pay-offer'. Subcommands that read
+// or change receipts call the admin API of the running server, where package operator
+// does the work.
 package command
 
 import (

@@ -46,12 +46,12 @@ func spanOf(fl caddycmd.Flags) (s span, err error) {
 	return s, nil
 }
 
-func (s span) holds(day string) bool {
+func (s span) contains(day string) bool {
 	return (s.from == "" || day >= s.from) && (s.to == "" || day <= s.to)
 }
 
 // exportCSV prints the movements of an offer, and their sums on info. It fails if the sums differ from the ledger's
-// totals: what was printed must not be used then.
+// totals, and the export must then not be used.
 func exportCSV(fl caddycmd.Flags, out, info io.Writer) error {
 	if err := checkZone(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 	for {
 		var line operator.MovementLine
 		if err := decoder.Decode(&line); err != nil {
-			return fmt.Errorf("the server's answer has no end; what was printed is not complete: %w", err)
+			return fmt.Errorf("the server's answer was cut off, so the export is incomplete: %w", err)
 		}
 		if line.End != nil {
 			if table.Flush(); table.Error() != nil {
@@ -98,7 +98,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 			return agree(all, *line.End, days, info)
 		}
 		if line.Movement == nil {
-			return errors.New("the server's answer has a line without a movement; what was printed is not complete")
+			return errors.New("the server's answer has a line that is not a movement, so the export is incomplete")
 		}
 		m := *line.Movement
 		at, err := time.Parse(time.RFC3339, m.Date)
@@ -113,7 +113,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 			all.ExternalCents += counted
 		}
 		at = at.In(time.Local)
-		if !days.holds(at.Format(time.DateOnly)) {
+		if !days.contains(at.Format(time.DateOnly)) {
 			continue
 		}
 		printed.lines, printed.cents = printed.lines+1, printed.cents+counted
@@ -133,7 +133,7 @@ func agree(all, end operator.MovementsEnd, days span, info io.Writer) error {
 		return errors.New(printable(end.Error))
 	}
 	if all.Count != end.Count || all.ReceivedCents != end.ReceivedCents || all.ExternalCents != end.ExternalCents {
-		return fmt.Errorf("%d movements add up to %s USD received, %s of it from others; the ledger says %d, %s and %s: what was printed must not be used, please report this",
+		return fmt.Errorf("%d movements add up to %s USD received, %s of it from others; the ledger says %d, %s and %s: do not use this export, and please report this",
 			all.Count, dollars(all.ReceivedCents), dollars(all.ExternalCents), end.Count, dollars(end.ReceivedCents), dollars(end.ExternalCents))
 	}
 	which := "all movements"

@@ -125,16 +125,16 @@ func TestDaysAreThoseOfTheOperator(t *testing.T) {
 	}
 }
 
-// What was printed must not be used where it does not add up, or has no end.
+// An export whose sums differ from the ledger, or that was cut off, must not be used.
 func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 	payment := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
 	for name, c := range map[string]struct {
 		end  operator.MovementsEnd
 		says string
 	}{
-		"other money":    {operator.MovementsEnd{ReceivedCents: 4300, ExternalCents: 4200}, "add up to 42.00 USD received, 42.00 of it from others; the ledger says 1, 43.00 and 42.00: what was printed must not be used"},
-		"own money":      {operator.MovementsEnd{ReceivedCents: 4200}, "must not be used"},
-		"other lines":    {operator.MovementsEnd{Count: 2, ReceivedCents: 4200, ExternalCents: 4200}, "must not be used"},
+		"other money":    {operator.MovementsEnd{ReceivedCents: 4300, ExternalCents: 4200}, "add up to 42.00 USD received, 42.00 of it from others; the ledger says 1, 43.00 and 42.00: do not use this export"},
+		"own money":      {operator.MovementsEnd{ReceivedCents: 4200}, "do not use this export"},
+		"other lines":    {operator.MovementsEnd{Count: 2, ReceivedCents: 4200, ExternalCents: 4200}, "do not use this export"},
 		"server's error": {operator.MovementsEnd{ReceivedCents: 4200, ExternalCents: 4200, Error: "the movements do not\x1b add up"}, "the movements do not add up"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 	cut := movements(t, operator.MovementsEnd{}, payment)
 	cut.answers[0], _, _ = strings.Cut(cut.answers[0], "\n")
 	_, told, err := cut.exported()
-	require.ErrorContains(t, err, "has no end")
+	require.ErrorContains(t, err, "was cut off")
 	require.Empty(t, told)
 
 	refusing := newAdminAPI(t, map[string]any{"error": "no offer has the id \"x\""})

@@ -195,7 +195,7 @@ func printWhere(out io.Writer, l *ledger.Ledger) error {
 }
 
 func printCopy(out io.Writer, name string, rows map[string]int64) error {
-	_, err := fmt.Fprintf(out, "%s holds %d receipts with %d changes, %d x402 payments and %d accounts; sums and history agree\n",
+	_, err := fmt.Fprintf(out, "%s contains %d receipts with %d changes, %d x402 payments and %d accounts; sums and history agree\n",
 		name, rows["receipts"], rows["transitions"], rows["intents"], rows["accounts"])
 	return err
 }

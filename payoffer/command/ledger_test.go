@@ -37,7 +37,7 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
-	const holds = " holds 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
+	const holds = " contains 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
 	_, err = run("restore", backup)
 	require.ErrorContains(t, err, "add --create to make a new ledger: "+path)
 	require.NoFileExists(t, path)

@@ -247,7 +247,7 @@ func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 		p.showReceipt()
 		return err
 	case p.fl.Bool("demo"):
-		return fmt.Errorf("not paid: the demo did not take the payment, which was worth nothing: %v", err)
+		return fmt.Errorf("not paid: the demo refused the payment, which was worth nothing: %v", err)
 	case errors.Is(err, buyer.ErrOpen):
 		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment and signs no other", err)
 	default:

@@ -277,7 +277,7 @@ func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
 func TestCommandPaySaysOfADemoThatIsNotReadyThatNothingWasLost(t *testing.T) {
 	url, payers := openDemo(t, "base-sepolia", true, false)
 	out, err := execute(t, payCommand(), url, "--demo", "--wait", "0s")
-	require.ErrorContains(t, err, "not paid: the demo did not take the payment, which was worth nothing")
+	require.ErrorContains(t, err, "not paid: the demo refused the payment, which was worth nothing")
 	require.Equal(t, 1, exitStatus(err))
 	require.NotContains(t, out, "You may have been charged")
 	require.Len(t, *payers, 1)

@@ -197,7 +197,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 
 // printPages prints the addresses of the receipts' pages.
 func printPages(out io.Writer, receipts []operator.Receipt) {
-	title := "\na page for each payer; send it to nobody else:\n"
+	title := "\nreceipt pages; send each one only to its payer:\n"
 	for _, r := range receipts {
 		if r.Page != "" {
 			fmt.Fprintf(out, "%s%d: %s\n", title, r.Number, printable(r.Page))

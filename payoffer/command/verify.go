@@ -80,10 +80,10 @@ type verifier struct {
 
 func (v *verifier) verifyAll(ctx context.Context, signed []string) error {
 	if len(signed) == 0 {
-		return errors.New("the input has no signed receipt or offer: give a JWS, a PAYMENT-RESPONSE header, JSON that holds one, or the name of a file")
+		return errors.New("the input has no signed receipt or offer: give a JWS, a PAYMENT-RESPONSE header, JSON that contains one, or the name of a file")
 	}
 	if len(signed) > x402.MaxArtifacts {
-		return fmt.Errorf("the input has more than %d signed receipts and offers, and none was verified; give fewer", x402.MaxArtifacts)
+		return fmt.Errorf("the input has more than %d signed receipts and offers, so nothing was verified; give fewer", x402.MaxArtifacts)
 	}
 	var errs []error
 	for n, jws := range signed {

@@ -7,7 +7,7 @@ type Code struct{ Name, Means, Fix string }
 var (
 	NotRunning = Code{"not-running", "No running server answers at the admin API, so its ledger, its webhooks and its settings are not checked.",
 		"Start the server, or name its admin API with --address. If the configuration says 'admin off', write 'admin localhost:2019' instead."}
-	Demo = Code{"demo", "The running server plays a demo of this offer: its checkout, its facilitator and its money are pretend. Nothing else is checked.",
+	Demo = Code{"demo", "The running server runs a demo of this offer: its checkout, its facilitator and its money are fake. Nothing else is checked.",
 		"For a demo there is nothing to do. To take money, set your own addresses in the environment of the server, CARD_URL first, and restart it."}
 	SettingsDiffer = Code{"settings-differ", "The running server does not have this offer, or publishes it with other settings than this configuration gives in this environment.",
 		"Load the configuration with 'caddy reload'. If a variable has changed, restart the server, because a reload does not read the environment again. Run this command with the environment of the server."}

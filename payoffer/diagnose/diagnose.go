@@ -24,10 +24,10 @@ import (
 // runTimeout bounds Run, and callTimeout one call.
 const runTimeout, callTimeout = 60 * time.Second, 10 * time.Second
 
-// World is what surrounds the offers. Every field is required.
+// World contains what the checks need from outside. Every field is required.
 type World struct {
 	Transport http.RoundTripper
-	// Ask returns what the running server reports of its offers.
+	// Ask returns the running server's report on its offers.
 	Ask func(ctx context.Context) ([]operator.Diagnostics, error)
 	Now func() time.Time
 }
@@ -35,18 +35,14 @@ type World struct {
 // Offer is one offer of a configuration.
 type Offer struct {
 	*service.Settings
-	// Links are the addresses that its server answers.
-	Links []string
+	Links []string // the addresses that its server answers
 }
 
-// Issue is a problem. It contains no secret: of the address of an upstream it has only
-// the host.
+// Issue is a problem. It contains no secret: it names upstreams only by their hosts.
 type Issue struct {
-	Code string `json:"code"`
-	// Offer is the id of the offer; empty if the issue concerns all offers.
-	Offer string `json:"offer,omitempty"`
-	// Subject is a host, an address of the offer, or a rail.
-	Subject string `json:"subject"`
+	Code    string `json:"code"`
+	Offer   string `json:"offer,omitempty"` // the id of the offer; empty if the issue concerns all offers
+	Subject string `json:"subject"`         // a host, an address of the offer, or a rail
 	What    string `json:"what"`
 	Fix     string `json:"mend"`
 }
@@ -58,17 +54,18 @@ type Report struct {
 	Issues    []Issue   `json:"findings"` // in the order of Codes
 }
 
-// Checked is an offer that was checked.
+// Checked is a checked offer.
 type Checked struct {
 	ID      string `json:"id"`
 	BaseURL string `json:"baseUrl"`
 }
 
-// Run checks all offers at once. It ends after a minute at the latest.
+// Run checks all offers concurrently. It takes at most runTimeout.
 func Run(ctx context.Context, w World, offers []Offer) Report {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	d := &diagnosis{World: w, clock: clock.New(w.Now, slog.New(slog.DiscardHandler)), client: http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}}
+	d := &diagnosis{World: w, clock: clock.New(w.Now, slog.New(slog.DiscardHandler))}
+	d.client = http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}
 	running, err := w.Ask(ctx)
 	if err != nil {
 		d.add(NotRunning, "", "admin API", err.Error())
@@ -82,10 +79,6 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 		if i := slices.IndexFunc(running, func(r operator.Diagnostics) bool { return r.ID == o.Offer.ID }); i >= 0 {
 			c.running = &running[i]
 		}
-		if c.running != nil && c.running.Demo {
-			c.found(Demo, o.Offer.ID, "the running server plays a demo of "+o.Offer.ID)
-			continue
-		}
 		work.Go(func() { c.run(ctx) })
 	}
 	work.Wait()
@@ -94,34 +87,32 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 	return report
 }
 
-// diagnosis is a run of the checks.
+// diagnosis is one run of the checks.
 type diagnosis struct {
 	World
-	clock  *clock.Clock // compares the Date of upstreams
+	clock  *clock.Clock // compares the header Date of upstreams
 	client http.Client
 	mu     sync.Mutex
 	issues []Issue
 }
 
-// add adds an issue of an offer, or of all offers, unless it was added before.
+// add adds an issue of an offer, or of all offers.
 func (d *diagnosis) add(code Code, id, subject, what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := Issue{code.Name, id, subject, what, code.Fix}
-	if !slices.Contains(d.issues, i) {
-		d.issues = append(d.issues, i)
-	}
+	d.issues = append(d.issues, Issue{code.Name, id, subject, what, code.Fix})
 }
 
-// sorted returns the issues in the order of the codes.
+// sorted returns the issues in the order of the codes, each once.
 func (d *diagnosis) sorted() []Issue {
-	position := func(name string) int {
-		return slices.IndexFunc(Codes, func(c Code) bool { return c.Name == name })
-	}
 	slices.SortFunc(d.issues, func(a, b Issue) int {
-		return cmp.Or(position(a.Code)-position(b.Code), strings.Compare(a.Offer+" "+a.Subject+" "+a.What, b.Offer+" "+b.Subject+" "+b.What))
+		return cmp.Or(position(a)-position(b), strings.Compare(a.Offer+" "+a.Subject+" "+a.What, b.Offer+" "+b.Subject+" "+b.What))
 	})
-	return append([]Issue{}, d.issues...)
+	return append([]Issue{}, slices.Compact(d.issues)...)
+}
+
+func position(i Issue) int {
+	return slices.IndexFunc(Codes, func(c Code) bool { return c.Name == i.Code })
 }
 
 // ledger checks the ledger that all offers share.
@@ -131,23 +122,19 @@ func (d *diagnosis) ledger(running []operator.Diagnostics) {
 		case r.Ledger.Lost != "":
 			d.add(LedgerLost, "", "ledger", r.Ledger.Lost)
 		case !r.Ledger.Writable:
-			what := "the running server cannot write to its ledger"
-			if r.Ledger.Trouble != "" {
-				what += ": " + r.Ledger.Trouble
-			}
-			d.add(LedgerUnwritable, "", "ledger", what)
+			d.add(LedgerUnwritable, "", "ledger", strings.TrimSuffix("the running server cannot write to its ledger: "+r.Ledger.Trouble, ": "))
 		}
 	}
 }
 
-// machineClock compares the clock with the upstreams that were called.
+// machineClock compares the clock with that of the upstreams, here and as the running server reports it.
 func (d *diagnosis) machineClock(running []operator.Diagnostics) {
 	ahead := clock.Seconds(d.clock.Offset())
 	for _, r := range running {
 		ahead = cmp.Or(ahead, r.Clock)
 	}
 	if ahead != 0 {
-		d.add(ClockWrong, "", "clock", fmt.Sprintf("the clock of this machine differs by %+d s from that of others", ahead))
+		d.add(ClockWrong, "", "clock", fmt.Sprintf("the clock of this machine differs by %+d s from the clocks of other servers", ahead))
 	}
 }
 
@@ -155,10 +142,8 @@ func (d *diagnosis) machineClock(running []operator.Diagnostics) {
 type check struct {
 	*diagnosis
 	Offer
-	// answered says that a server answered at the admin API; running is its report of
-	// this offer, or nil.
-	answered bool
-	running  *operator.Diagnostics
+	answered bool                  // whether a server answered at the admin API
+	running  *operator.Diagnostics // its report on this offer, or nil
 }
 
 // found adds an issue of this offer.
@@ -167,13 +152,20 @@ func (c *check) found(code Code, subject, what string) {
 }
 
 func (c *check) run(ctx context.Context) {
+	if c.running != nil && c.running.Demo {
+		c.found(Demo, c.Offer.Offer.ID, "the running server runs a demo of "+c.Offer.Offer.ID)
+		return
+	}
 	var work sync.WaitGroup
 	work.Go(func() { c.service(ctx) })
-	work.Go(func() { c.site(ctx) })
-	work.Go(func() { c.links(ctx, c.checkouts()) })
+	work.Go(func() { c.links(ctx, c.elsewhere()) })
 	for _, u := range service.RailsOf[service.USDC](c.Settings) {
-		work.Go(func() { c.chain(ctx, u) })
-		work.Go(func() { c.facilitators(ctx, u) })
+		for _, endpoint := range u.RPC {
+			work.Go(func() { c.chain(ctx, u, endpoint) })
+		}
+		for _, config := range u.Facilitators {
+			work.Go(func() { c.facilitator(ctx, u, config) })
+		}
 	}
 	for _, b := range service.RailsOf[service.Bitcoin](c.Settings) {
 		work.Go(func() { c.prices(ctx, b) })
@@ -182,8 +174,8 @@ func (c *check) run(ctx context.Context) {
 	c.server()
 }
 
-// server adds what the running server reports of the offer. It is called last: a rail
-// that is not read is no issue if its cause is one.
+// server adds the issues that the running server reports of the offer. It is called last,
+// because RailUnobserved is left out if another issue explains it.
 func (c *check) server() {
 	off := c.HooksOff
 	if c.running != nil {
@@ -193,13 +185,13 @@ func (c *check) server() {
 		c.found(WebhookOff, rail, "the secret of the webhook of "+rail+" is empty")
 	}
 	id := c.Offer.Offer.ID
-	switch {
-	case !c.answered:
+	if c.running == nil {
+		if c.answered {
+			c.found(SettingsDiffer, id, "the running server has no offer "+id)
+		}
 		return
-	case c.running == nil:
-		c.found(SettingsDiffer, id, "the running server has no offer "+id)
-		return
-	case c.running.Settings != c.Key.String():
+	}
+	if c.running.Settings != c.Key.String() {
 		c.found(SettingsDiffer, id, "the running server has other settings for "+id)
 	}
 	for _, rail := range c.running.Rails {
@@ -213,7 +205,7 @@ func (c *check) server() {
 	}
 }
 
-// explained reports whether an issue says already why a rail is not read.
+// explained reports whether another issue explains why a rail is not read.
 func (c *check) explained(rail string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

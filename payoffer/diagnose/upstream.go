@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
@@ -14,53 +13,40 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// chain compares the chain and the token of each RPC endpoint with what the offer publishes.
-func (c *check) chain(ctx context.Context, u service.USDC) {
-	var work sync.WaitGroup
-	for _, endpoint := range u.RPC {
-		work.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			err := evm.CheckEndpoint(ctx, endpoint, c.clock.Transport(c.Transport), u.Network)
-			at, differs := offer.Host(endpoint), (*evm.Mismatch)(nil)
-			switch {
-			case err == nil:
-			case errors.As(err, &differs):
-				c.found(ChainID, u.Name(), fmt.Sprintf("%s: %v (%s)", at, err, u.Network.Name))
-			default:
-				c.found(RPCFailing, u.Name(), fmt.Sprintf("%s: %s", at, source.Code(err)))
-			}
-		})
+// chain compares the chain and the token of an RPC endpoint with what the offer publishes.
+func (c *check) chain(ctx context.Context, u service.USDC, endpoint string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := evm.CheckEndpoint(ctx, endpoint, c.clock.Transport(c.Transport), u.Network)
+	host, differs := offer.Host(endpoint), (*evm.Mismatch)(nil)
+	switch {
+	case errors.As(err, &differs):
+		c.found(ChainID, u.Name(), fmt.Sprintf("%s: %v (%s)", host, err, u.Network.Name))
+	case err != nil:
+		c.found(RPCFailing, u.Name(), fmt.Sprintf("%s: %s", host, source.Code(err)))
 	}
-	work.Wait()
 }
 
-// facilitators has each facilitator of a rail verify a payment that cannot succeed.
-func (c *check) facilitators(ctx context.Context, u service.USDC) {
-	var work sync.WaitGroup
-	for _, config := range u.Facilitators {
-		work.Go(func() {
-			config.Transport, config.Now, config.Timeout = c.clock.Transport(c.Transport), c.Now, callTimeout
-			reason, err := x402.ProbeOnce(ctx, config, c.Offer.Offer, u.USDC)
-			if err != nil {
-				reason = "key_unusable"
-			}
-			what := fmt.Sprintf("%s: %s on %s", offer.Host(config.URL), reason, u.Network.Name)
-			switch {
-			case reason == "":
-			case reason == "network_unsupported":
-				c.found(FacilitatorNetwork, u.Name(), what)
-			case reason == x402.ReasonUnfunded:
-				c.found(FacilitatorCareless, u.Name(), what)
-			default:
-				c.found(FacilitatorFailing, u.Name(), what)
-			}
-		})
+// facilitator asks a facilitator to verify a payment that cannot succeed.
+func (c *check) facilitator(ctx context.Context, u service.USDC, config x402.FacilitatorConfig) {
+	config.Transport, config.Now, config.Timeout = c.clock.Transport(c.Transport), c.Now, callTimeout
+	reason, err := x402.ProbeOnce(ctx, config, c.Offer.Offer, u.USDC)
+	if err != nil {
+		reason = "key_unusable"
 	}
-	work.Wait()
+	code := FacilitatorFailing
+	switch reason {
+	case "":
+		return
+	case "network_unsupported":
+		code = FacilitatorNetwork
+	case x402.ReasonUnfunded:
+		code = FacilitatorCareless
+	}
+	c.found(code, u.Name(), fmt.Sprintf("%s: %s on %s", offer.Host(config.URL), reason, u.Network.Name))
 }
 
-// prices asks each price source of Bitcoin.
+// prices requests the price of Bitcoin from each source.
 func (c *check) prices(ctx context.Context, b service.Bitcoin) {
 	answers, err := rate.Check(ctx, b.Rates, c.clock.Transport(c.Transport))
 	if err != nil {

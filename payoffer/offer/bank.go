@@ -62,7 +62,7 @@ func (b *Bank) epc(memo string) (string, error) {
 	}
 	code := strings.Join([]string{"BCD", "002", "1", "SCT", b.BIC, b.AccountHolderName, b.IBAN, amount, "", "", memo}, "\n")
 	if len(code) > maxEPC {
-		return "", fmt.Errorf("the EPC QR code holds %d bytes, and these details have %d; shorten memo or account_holder", maxEPC, len(code))
+		return "", fmt.Errorf("an EPC QR code has at most %d bytes, and these details have %d; shorten memo or account_holder", maxEPC, len(code))
 	}
 	return code, nil
 }

@@ -141,7 +141,7 @@ func TestAnEPCCodeIsNoLargerThanItsStandardAllows(t *testing.T) {
 	text, err := publish(50)
 	require.NoError(t, err)
 	_, err = publish(50 + (maxEPC-len(text))/2 + 1)
-	require.ErrorContains(t, err, "holds 331 bytes")
+	require.ErrorContains(t, err, "at most 331 bytes")
 	text, err = publish(50 + (maxEPC-len(text))/2)
 	require.NoError(t, err)
 	code, err := qrcode.New(text, qrcode.Medium)

@@ -104,7 +104,7 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 		if err != nil || !decoded.IsForNet(network.params) {
 			continue
 		}
-		switch decoded.(type) { // a raw public key decodes as well and is no address
+		switch decoded.(type) { // a raw public key also decodes but is not an address
 		case *address.AddressPubKeyHash, *address.AddressScriptHash, *address.AddressWitnessPubKeyHash,
 			*address.AddressWitnessScriptHash, *address.AddressTaproot:
 			return &Bitcoin{account: decoded.EncodeAddress(), single: decoded, network: network}, nil

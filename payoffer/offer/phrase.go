@@ -1,29 +1,29 @@
 package offer
 
-// Phrase is a text for people, which package text says in their language: the
-// key of a text in its catalogues, and what that is filled with. Without a key
-// it is Text as it stands, which is of no language: an address, an amount of a
-// coin, a name that the operator chose.
+// Phrase is a text for people, which package text translates. Key is the key in its
+// catalogues, and With has the values of the placeholders. Without a Key it is Text in
+// every language, such as an address, an amount of a coin, or a name that the operator
+// chose.
 type Phrase struct {
 	Key  string
 	With With
 	Text string
 }
 
-// With is what the {names} of a text stand for: strings, Phrases, whole numbers,
-// and USD or EUR, of which numbers and amounts are written as the language writes them.
+// With has the values of the {placeholders} of a text: strings, Phrases, whole numbers,
+// and USD or EUR. Numbers and amounts are formatted for the language.
 type With map[string]any
 
-// Literal is a phrase of no language.
+// Literal is a phrase that is the same in every language.
 func Literal(text string) Phrase { return Phrase{Text: text} }
 
 // Face is what people see of a rail before they choose it.
 type Face struct {
-	Name Phrase // what to pay with, as people call it
-	Way  Phrase // what a payment was made over, whichever of the choices of Name it was
-	Fee  Phrase // what it costs the payer beside the price
+	Name Phrase // the payment method
+	Way  Phrase // the method of a past payment
+	Fee  Phrase // the payer's cost in addition to the price
 	Time Phrase // how long it takes until the money has arrived
-	Act  Phrase // what the button does
+	Act  Phrase // the label of the button
 	Note Phrase // what to know before paying
 	// Lock says that Note names who alone sees what the payer enters.
 	Lock bool

@@ -94,7 +94,7 @@ type Frame struct {
 	Language *text.Language
 	// Chosen reports whether the URL names the language. Links to other pages then name it too.
 	Chosen bool
-	// Path is the page's own. A page without one is not indexed and has no preview.
+	// Path is the path of the page. A page without a path is not indexed and has no preview.
 	Path string
 	// Query are the page's parameters in addition to the language.
 	Query url.Values

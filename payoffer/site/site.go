@@ -49,7 +49,7 @@ type Data struct {
 	Demo     bool
 	Pretend  bool // everything behind the page is a demo, including the checkout
 	Test     bool // the checkout takes test payments only
-	// BaseURL is the origin of the service host, Page the page's own URL, Logo that of an image.
+	// BaseURL is the origin of the service host. Page and Logo are URLs of the page and of an image.
 	BaseURL, Page, Logo string
 	// Methods are the first method of each rail but the card, without prices that follow an
 	// exchange rate.

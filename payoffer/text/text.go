@@ -245,7 +245,7 @@ func (l *Language) Date(t time.Time) string {
 	return l.Text("language.date", "day", day, "month", months[t.Month()-1], "year", strconv.Itoa(t.Year()))
 }
 
-// Moment formats a time to the minute in UTC.
+// Moment formats a time in UTC, with minutes.
 func (l *Language) Moment(t time.Time) string {
 	return l.Text("language.moment", "date", l.Date(t), "time", t.UTC().Format("15:04 UTC"))
 }

@@ -42,7 +42,7 @@ func (s *Server) frame(r *http.Request, path string, parameters ...string) page.
 	return f
 }
 
-// pageVariant names the form of a page: two requests with the same one get the same page.
+// pageVariant is the cache key of a page: requests with the same key get the same page.
 func pageVariant(f page.Frame) string {
 	if f.Chosen {
 		return "chosen " + f.Language.Tag
@@ -59,8 +59,8 @@ type railView struct {
 	Quote             string       // the path of the current amount, for methods with an exchange rate
 	Test, Recommended bool
 	Open              bool // initially; one method is
-	// Asks reports whether the page asks visitors who used the method if a new payment is
-	// theirs. The method gives them no receipt.
+	// Asks reports whether the page asks its visitors if a new payment is theirs, because the method gives them no
+	// receipt.
 	Asks bool
 }
 

@@ -72,7 +72,7 @@ func newKind(status int, name string) problemKind {
 	return kind
 }
 
-// maybePaid are the kinds whose reader may already have paid.
+// maybePaid are the kinds of problems after which the payer may already have paid.
 var maybePaid = []problemKind{problemSession, problemOpen, problemConflict}
 
 func (k problemKind) title(l *text.Language) string { return l.Text("error." + k.name + ".title") }
@@ -104,8 +104,7 @@ func (re responder) explain(kind problemKind, detail offer.Phrase, p problem, he
 	}}
 }
 
-// renderProblem is a problem for browsers. It links to the same address only if a new
-// request is safe.
+// renderProblem renders a problem as a page. The page links to the same address only if a new request is safe.
 func (s *Server) renderProblem(re responder, r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response {
 	f := s.frame(r, "")
 	if session, ok := parseSession(r.URL.RawQuery); ok && session != "" {

@@ -211,8 +211,8 @@ func (s *Server) statusKey(r ledger.Receipt) string {
 	return string(r.Status)
 }
 
-// isUnobserved reports whether nobody reads the chain of an account, so that the facilitator's report is all that
-// will be known. The chain of a removed rail is still read.
+// isUnobserved reports whether the server does not read the chain of an account, so that only the facilitator reports
+// payments. The server still reads the chain of a removed rail.
 func (s *Server) isUnobserved(account string) bool {
 	network, _, err := offer.ParseUSDCAccount(account)
 	return err == nil && slices.ContainsFunc(s.Offer.USDC(), func(u *offer.USDC) bool {

@@ -77,8 +77,8 @@ func (s *Server) orUnavailable(re responder, err error, r *http.Request, found *
 
 // position is the part of the receipts that a request asks for.
 type position struct {
-	// feed asks for the changes after a position in the history, else for receipts with a number below before,
-	// 0 for the newest.
+	// feed requests the changes after a position in the history, or the receipts with a number below before; 0 is the
+	// newest.
 	feed   bool
 	after  ledger.Bookmark
 	before int64

@@ -156,7 +156,7 @@ func (w formatter) observed(r report.Rail) string {
 	return said
 }
 
-// ago is a time span.
+// ago formats a duration.
 func (w formatter) ago(seconds int64) string {
 	for _, unit := range []struct {
 		seconds int64
@@ -209,7 +209,7 @@ func (w formatter) amount(asset string, atomic int64) string {
 	return w.Number(decimal) + " " + unit.Symbol
 }
 
-// when is a moment, or the day that the operator entered instead.
+// when formats a time, or the day that the operator entered.
 func (w formatter) when(timestamp, day string) string {
 	if at, err := time.Parse(time.DateOnly, day); err == nil {
 		return w.Date(at)

@@ -35,7 +35,7 @@ type arrival struct {
 	Payment    *arrived `json:"payment" jsonschema:"The payment of the checkout; null without one."`
 }
 
-// arrived is what the payer learns of the payment.
+// arrived is the answer about one payment.
 type arrived struct {
 	report.Amounts
 	ReceiptURL *string `json:"receiptUrl" jsonschema:"The page of the payment, for the payer only."`

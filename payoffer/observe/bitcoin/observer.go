@@ -64,8 +64,7 @@ type Config struct {
 	Confirmations int
 	// Rate returns the current price of a bitcoin, if known. Required.
 	Rate func() (rate.Rate, bool)
-	// Since is from when on money counts, in Unix seconds; 0 is from the first start on. It lowers the origin, also
-	// later.
+	// Since is the time from which payments count, in Unix seconds; 0 is the first start. It can also be set later.
 	Since int64
 	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration

@@ -8,8 +8,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// setOrigin stores the origin of a new account: the last block before the account was first watched. However late an
-// endpoint answers, what was paid in between counts.
+// setOrigin stores the origin of a new account: the last block before the account was first watched. Payments since
+// then count, however late an endpoint answers.
 func (o *Observer) setOrigin(ctx context.Context, v *view, p *plan) error {
 	if p.origin < 0 {
 		started := p.account.Since
@@ -37,8 +37,8 @@ func (o *Observer) setOrigin(ctx context.Context, v *view, p *plan) error {
 	return nil
 }
 
-// lowerOrigin moves the origin back to Config.Since, once a process, and has everything read again from there. It reads
-// the blocks without regard to the cursor, whose block may not be on the chain.
+// lowerOrigin moves the origin back to Config.Since, once in a process, and everything is read again from there. It
+// ignores the cursor, whose block may not be on the chain.
 func (o *Observer) lowerOrigin(ctx context.Context, k *state) error {
 	if o.config.Since == 0 || o.memory.lowered || k.origin < 0 {
 		return nil

@@ -59,7 +59,7 @@ func (v *view) exclude(e *endpoint, err error) {
 	v.addProblem(err)
 }
 
-// usable returns why nothing can be recorded: enough hosts, or all that answered, show another history, or none
+// usable returns why nothing can be recorded: a quorum of hosts, or all that answered, show another history, or no host
 // answered.
 func (v *view) usable() error {
 	switch {
@@ -172,7 +172,7 @@ func reached(v *view, of func(*reader) (number int64, ok bool)) (number int64, o
 	return nth(best, v.need)
 }
 
-// nth returns the number that so many hosts reach.
+// nth returns the largest number that at least so many hosts reach.
 func nth(best map[string]int64, need int) (number int64, ok bool) {
 	if len(best) < need {
 		return 0, false

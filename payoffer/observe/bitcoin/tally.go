@@ -130,9 +130,9 @@ type decision struct {
 	outvoted bool
 }
 
-// decide decides on a transaction; rows are its receipts, and counts the depth at which it counts. Enough hosts
-// confirm, and as many deny. In between a new payment is seen, but not counted. A receipt in a block leaves it only
-// if enough hosts say so.
+// decide returns the state of a transaction. rows are its receipts, and counts is the depth at which it counts. A
+// quorum of hosts confirms or denies it. Otherwise a new payment is pending and not counted. A receipt leaves its block
+// only if a quorum of hosts says so.
 func (t *tally) decide(rows []ledger.Receipt, counts int64) (d decision) {
 	var held evidence
 	if len(rows) > 0 {

@@ -40,7 +40,7 @@ type endpoint struct {
 
 	mu      sync.Mutex
 	witness observe.Witness
-	// checked says that it serves the configured chain and token.
+	// checked says that the endpoint serves the configured chain and token.
 	checked bool
 	// tagged are the block tags that it has answered.
 	tagged map[Level]bool

@@ -25,7 +25,7 @@ const (
 	behindAtOnce = 2
 )
 
-// idleCycle is one reading of the chain for all idle accounts.
+// idleCycle is one poll of the chain for all idle accounts.
 type idleCycle struct {
 	*Chain
 	*view

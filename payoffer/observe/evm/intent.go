@@ -130,9 +130,9 @@ type authorization struct {
 	spent  bool
 }
 
-// Dead returns why an authorization can never pay the rail any more, or "" while it can or may have. In final blocks
-// it was canceled, paid somebody else, or expired unused. The payer will sign another one, so enough endpoints must
-// agree and none may show that it paid the rail.
+// Dead returns why an authorization can never pay the rail: in final blocks it was canceled, paid another account, or
+// expired unused. It returns "" while it can pay or may have paid. The payer will then sign another one, so a quorum of
+// endpoints must agree, and no endpoint may show that it paid the rail.
 func (e *Observer) Dead(ctx context.Context, key ledger.IntentKey, validBefore int64) (reason string, err error) {
 	v, err := e.decisionView(ctx)
 	defer func() { e.failed(err) }()
@@ -170,7 +170,7 @@ func (e *Observer) authorization(ctx context.Context, r *reader, key ledger.Inte
 	return a, err
 }
 
-// howSpent tells a canceled authorization and one that paid somebody else from one that paid the rail.
+// howSpent reports whether a spent authorization was canceled, paid another account, or paid the rail.
 func (e *Observer) howSpent(ctx context.Context, r *reader, key ledger.IntentKey, validBefore int64) (string, error) {
 	// An authorization is valid for minutes, so its end bounds its beginning.
 	since := validBefore - 2*3600

@@ -30,8 +30,8 @@ type tally struct {
 	failed           error
 }
 
-// tally reads a transaction from all endpoints. An endpoint that does not show it and has not reached the block at
-// reach says nothing.
+// tally reads a transaction from all endpoints. An endpoint that does not show it is not counted before it has reached
+// the block at reach.
 func (v *view) tally(ctx context.Context, transaction common.Hash, reach uint64, read func(*receipt) []movement) tally {
 	found, errs := each(v.readers, func(r *reader) (*placed, error) { return r.canonical(ctx, transaction) })
 	var t tally
@@ -82,9 +82,9 @@ func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
 	return best, denied, contested || best.votes > 0 && denied > 0
 }
 
-// decide decides on a movement of a transaction; row is its receipt, nil for a new one. A nil result keeps the row,
-// and p.decided says whether it is certain. Enough endpoints confirm, and as many deny. In between the movement is
-// seen, but not counted. A confirmed one stays while no endpoint contradicts and one shows it.
+// decide returns what to record of a movement. row is its receipt, nil for a new one. A nil result keeps the row, and
+// p.decided says whether it is certain. A quorum of endpoints confirms or denies it. Otherwise it is pending and not
+// counted. A confirmed one stays while one endpoint shows it and none contradicts.
 func (p *cycle) decide(row *ledger.Receipt, id string, transaction common.Hash, ordinal int) (s *ledger.Observation) {
 	v, t := p.view, p.tallies[transaction]
 	best, denied, contested := t.of(ordinal)

@@ -103,7 +103,7 @@ func (p *cycle) step(ctx context.Context, low, high uint64, complete bool) (thro
 	return found.through, found.sure == found.through, err
 }
 
-// discovery is what was found in a range.
+// discovery contains what was found in a range of blocks.
 type discovery struct {
 	observations []ledger.Observation
 	// through is the block up to which the range was read, and sure the one up to which everything is decided.

@@ -17,7 +17,7 @@ import (
 // stalledAfter is how long an endpoint's head may stand still while another one's is higher.
 const stalledAfter = time.Minute
 
-// reader is an endpoint in one view.
+// reader is an endpoint with what it answered in one view.
 type reader struct {
 	*endpoint
 	latest, confirm, final *block

@@ -199,8 +199,8 @@ func (e Entry) addendum(stored ledger.Receipt, cause string, returns ...ledger.R
 	return s
 }
 
-// reversal is the operator's reversal of a whole payment, or its end. The last one must hold within one second and
-// after the clock was set back: the version of the receipt orders them, and of one version the end is the later.
+// reversal is the operator's reversal of a whole payment, or the end of one. The receipt's version orders them, because
+// two can have the same second and the clock can be set back. Of the same version, the end is later.
 func reversal(stored ledger.Receipt, gone bool, now time.Time) ledger.Return {
 	r := ledger.Return{
 		ID: "operator", Kind: ledger.ReturnReversal, Gone: gone, At: max(now.Unix(), stored.UpdatedAt), Rank: 2 * int(stored.Version),

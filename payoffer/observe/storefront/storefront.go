@@ -126,7 +126,7 @@ func checkSecret(secret string) error {
 		return fmt.Errorf("the webhook secret has %d characters; use at least %d, such as the output of 'openssl rand -hex 16'", len(secret), minSecret)
 	}
 	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }) {
-		return errors.New("the webhook secret contains a character that cannot stand in a URL; use letters and digits, such as the output of 'openssl rand -hex 16'")
+		return errors.New("the webhook secret contains a character that a URL cannot contain; use letters and digits, such as the output of 'openssl rand -hex 16'")
 	}
 	return nil
 }

@@ -18,11 +18,11 @@ func TestNewRejectsAnUnusableConfiguration(t *testing.T) {
 		"no product":            {Config{Secret: testSecret}, "needs a product"},
 		"nothing to go by":      {Config{Product: "p"}, "needs an API token, a webhook secret or both"},
 		"a short secret":        {Config{Product: "p", Secret: "fifteen-letters"}, "has 15 characters; use at least 16"},
-		"a secret with a slash": {Config{Product: "p", Secret: "0123456789abcdef/"}, "cannot stand in a URL"},
-		"a secret with a break": {Config{Product: "p", Secret: "0123456789abcdef\n"}, "cannot stand in a URL"},
+		"a secret with a slash": {Config{Product: "p", Secret: "0123456789abcdef/"}, "that a URL cannot contain"},
+		"a secret with a break": {Config{Product: "p", Secret: "0123456789abcdef\n"}, "that a URL cannot contain"},
 		"an API without a host": {Config{Product: "p", Token: "t", API: "api.example"}, "the storefront's API"},
 		"an API in plain text":  {Config{Product: "p", Token: "t", API: "http://api.example"}, "plain http"},
-		"a secret out of ASCII": {Config{Product: "p", Secret: "0123456789abcdefé"}, "cannot stand in a URL"},
+		"a secret out of ASCII": {Config{Product: "p", Secret: "0123456789abcdefé"}, "that a URL cannot contain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(test.cfg)
