@@ -291,25 +291,25 @@ It does not count as received.
 It is money of a test network.
 Receipt 1 of pay.example, version 1.
 `, `pay.example: 42 USD received by card
-Recorded because the provider told of it.
+Recorded because the provider reported it.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 2 of pay.example, version 1.
 `, `pay.example: 10.50 USD refunded of 42 USD by card
 Changed: refunded from 0 USD to 10.50 USD.
-Recorded because the provider told of it.
+Recorded because the provider reported it.
 Status confirmed, evidence signed.
 It counts as received, less what was refunded.
 Receipt 2 of pay.example, version 2.
 `, `pay.example: 42 EUR received by card
-Recorded because the provider told of it.
+Recorded because the provider reported it.
 What the payment is worth in US dollars is not known.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 3 of pay.example, version 1.
 `, `pay.example: 42 EUR taken back by card
 Changed: status from confirmed to reversed.
-Recorded because the provider told of it.
+Recorded because the provider reported it.
 What the payment is worth in US dollars is not known.
 Status reversed, evidence signed.
 It does not count as received.

@@ -228,7 +228,7 @@ func kinds() []ledger.Receipt {
 	return all
 }
 
-// Books has more receipts than a page shows.
+// TotalsAndReceipts has more receipts than a page shows.
 func (r receipts) TotalsAndReceipts(ctx context.Context, offerID string, _ int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	totals, err := r.Totals(ctx, offerID)
 	all := kinds()
