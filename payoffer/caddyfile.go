@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -128,11 +129,13 @@ func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
 		}
 		return arguments(d, name+" [on|off]")
 	case *int, *uint64:
-		err := arguments(d, name+" <number>", &value)
-		if err == nil && json.Unmarshal([]byte(value), field) != nil {
-			err = d.Errf("%s: this is not a whole number", name)
+		if err := arguments(d, name+" <number>", &value); err != nil {
+			return err
 		}
-		return err
+		if n, err := strconv.ParseUint(value, 10, 63); err != nil || n == 0 || json.Unmarshal([]byte(value), field) != nil {
+			return d.Errf("%s: write a whole number from 1 on, or remove the option", name)
+		}
+		return nil
 	case *caddy.Duration:
 		if err := arguments(d, name+" <duration>", &value); err != nil {
 			return err

@@ -2,6 +2,8 @@ package payoffer
 
 import (
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -67,23 +69,26 @@ func redactAddresses(addresses []string) (redacted []string) {
 	return redacted
 }
 
-// secretPrefixes are the parts of an address that a secret follows, in lower case: the last
-// segments of offer.PathHook and offer.PathReceipt, because the server accepts doubled
-// slashes, and a checkout session.
-var secretPrefixes = []string{"hook/", "receipt/", "session_id=", "cs_live_", "cs_test_"}
+// secretPrefix is what a secret follows in an address: the last segment of offer.PathHook
+// or offer.PathReceipt, because the server accepts doubled slashes, or a checkout session.
+var secretPrefix = regexp.MustCompile(`(?i)hook/|receipt/|session_id=|cs_live_|cs_test_`)
 
-// redactAddress removes everything after the first prefix of a secret.
+// redactAddress removes everything after the first prefix of a secret. The server also
+// accepts percent-encoded prefixes.
 func redactAddress(address string) string {
-	end := len(address)
-	for _, prefix := range secretPrefixes {
-		if at := strings.Index(strings.ToLower(address), prefix); at >= 0 {
-			end = min(end, at+len(prefix))
-		}
+	decoded, err := url.PathUnescape(address)
+	if err != nil { // a malformed escape, after which a prefix could be hidden
+		decoded, _, _ = strings.Cut(address, "%")
 	}
-	if end == len(address) {
+	found := secretPrefix.FindStringIndex(decoded)
+	switch {
+	case found != nil:
+		return decoded[:found[1]] + "REDACTED"
+	case err != nil:
+		return decoded + "REDACTED"
+	default:
 		return address
 	}
-	return address[:end] + "REDACTED"
 }
 
 // Interface guards

@@ -39,6 +39,7 @@ func TestALogContainsNoSecretOfAnAddress(t *testing.T) {
 	for _, address := range []string{
 		"/v1/receipt/" + id, "/v1/receipt/" + id + "/receipt.jws", "/v1/hook/tip-jar/" + id, "/V1/HOOK/tip-jar/" + id, "/v1//hook/tip-jar/" + id,
 		"/v1/thanks?lang=de&session_id=" + id + "&a=b", "/elsewhere?next=/v1/receipt/" + id, "/v1/thanks?cs_live_" + id,
+		"/v1/%72eceipt/" + id, "/v1/receipt%2F" + id, "/v1/h%6fok/tip-jar/" + id, "/v1/thanks?session%5fid=" + id, "/v1/%72eceipt/" + id + "?x=%zz", "/ȺȺȺȺȺȺȺȺȺȺ/v1/receipt/" + id,
 	} {
 		request := &http.Request{RequestURI: address, Header: http.Header{
 			"Referer": {address, "https://other.example" + address}, "X-Original-Uri": {address}, "User-Agent": {"test"},
@@ -68,7 +69,7 @@ func TestALogContainsNoPayment(t *testing.T) {
 }
 
 func TestALogContainsOtherAddressesUnchanged(t *testing.T) {
-	for _, address := range []string{"/", "*", "", "/v1/%72eceived?after=%2F1", "/v1/receipt", "/v1/pay/transfer?lang=de", "/%"} {
+	for _, address := range []string{"/", "*", "", "/v1/%72eceived?after=%2F1", "/v1/receipt", "/v1/pay/transfer?lang=de"} {
 		require.Equal(t, address, logged(t, &http.Request{RequestURI: address}, nil)["request"].(map[string]any)["uri"])
 	}
 }

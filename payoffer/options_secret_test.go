@@ -131,7 +131,7 @@ func TestAnErrorRepeatsAShortValue(t *testing.T) {
 		"usdc bass 0x1":           `unknown network "bass"`,
 		"colour red":              "unrecognized option \"colour\"",
 		"account UPPER":           `account: "UPPER" is not an account name; use lower-case letters`,
-		usdcWith("from_block -1"): "from_block: this is not a whole number",
+		usdcWith("from_block -1"): "from_block: write a whole number from 1 on",
 	} {
 		require.ErrorContains(t, validate(t, offering(line+"%.0s", "")), want)
 	}

@@ -173,6 +173,9 @@ func (r *resolver) upstreams(option string, values, public []string) (resolved [
 		if err := checkUpstream(value); value != "" && value != off && err != nil {
 			r.fail(option, err)
 		}
+		if slices.Contains(resolved, value) {
+			r.fail(option, errors.New("an endpoint is given twice; a second one must be another host"))
+		}
 		if value != "" {
 			resolved = append(resolved, value)
 		}

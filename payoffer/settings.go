@@ -62,6 +62,9 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	} else if err := checkDemoValues(s.Offer, h.Testnet, h.Card.TestMode); err != nil {
 		return nil, err
 	}
+	if s.Offer == nil {
+		return nil, errors.Join(r.errs...)
+	}
 	s.HooksOff = r.hooksOff
 	s.Key = pool.KeyOf("service", h, r.values, s.HooksOff)
 	return s, errors.Join(append(r.errs, s.Check())...)

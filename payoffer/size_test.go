@@ -17,7 +17,7 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3214,
+	".":                         3228,
 	"agent":                     1048,
 	"announce":                  1053,
 	"buyer":                     832,
@@ -39,7 +39,7 @@ var sizes = map[string]int{
 	"observe/source":            441,
 	"observe/storefront":        514,
 	"offer":                     1953,
-	"operator":                  1228,
+	"operator":                  1243,
 	"page":                      200,
 	"pool":                      306,
 	"rate":                      373,

@@ -83,7 +83,7 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 		Transaction: fl.String("transaction"), Reason: fl.String("reason"),
 	}
 	for _, action := range entryFlags {
-		if fl.Changed(action) {
+		if fl.Changed(action) && fl.String(action) != "false" {
 			body.Action = action
 		}
 	}

@@ -94,6 +94,8 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 		stored = ledger.Receipt{Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference}
 	} else if reenter, err := canReenter(stored, e); !reenter || err != nil {
 		return stored, hints, err
+	} else if err := s.requireNewReason(ctx, stored, e); err != nil {
+		return stored, hints, err
 	}
 	receipt, err := s.add(ctx, e.Entered(stored, s.Now()))
 	return receipt, hints, stillReversed(receipt, err)
@@ -117,6 +119,19 @@ func canReenter(stored ledger.Receipt, e manual.Entry) (bool, error) {
 			"or give another payment another reference",
 			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, timestamp(stored.OccurredAt))
 	}
+}
+
+// requireNewReason refuses to enter a reversed payment again without a reason that no entry of it has. A request
+// that is only sent again must not count the money.
+func (s *Service) requireNewReason(ctx context.Context, stored ledger.Receipt, e manual.Entry) error {
+	history, err := s.Ledger.History(ctx, s.Offer.ID, stored.ID, stored.ID)
+	if err != nil {
+		return err
+	}
+	if e.Reason == "" || slices.ContainsFunc(history, func(t ledger.Transition) bool { return t.Cause == "entered" && t.Note == e.Reason }) {
+		return refuse(Conflict, "%q was entered and reversed; to enter it again, give a reason of its own", e.Reference)
+	}
+	return nil
 }
 
 // reverse takes a receipt out of the totals, because the money is not the operator's. The receipt stays in the

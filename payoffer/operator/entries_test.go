@@ -207,16 +207,28 @@ func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
 	o := newFixture(t)
 	o.must("enter", inv7("42", ""))
 	e := inv7("", "x")
-	for range 3 {
+	for _, reason := range []string{"first", "second", "third"} {
 		require.Equal(t, "reversed", o.must("reverse", e).Status)
 		require.Equal(t, "confirmed", o.must("restore", e).Status)
 		require.Equal(t, "reversed", o.must("reverse", e).Status)
-		require.Equal(t, "confirmed", o.must("enter", inv7("42", "")).Status)
+		require.Equal(t, "confirmed", o.must("enter", inv7("42", reason)).Status)
 	}
 	o.unix += 86_400
 	o.must("reverse", e)
 	o.unix -= 86_400
 	require.Equal(t, "confirmed", o.must("restore", e).Status)
+}
+
+// A script that sends its request again must not count money that was taken out.
+func TestARepeatedEntryDoesNotReviveAReversedOne(t *testing.T) {
+	for _, reason := range []string{"", "statement"} {
+		o := newFixture(t)
+		o.must("enter", inv7("42", reason))
+		o.must("reverse", inv7("", "bounced"))
+		_, err := o.do("enter", inv7("42", reason))
+		requireRefusal(t, err, Conflict, "give a reason of its own")
+		require.Equal(t, "confirmed", o.must("enter", inv7("42", "paid again")).Status)
+	}
 }
 
 func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
