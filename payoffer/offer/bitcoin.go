@@ -3,6 +3,7 @@ package offer
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,9 @@ var bitcoinNetworks = []bitcoinNetwork{
 
 // errPrivateKey refuses a key that can spend.
 var errPrivateKey = fmt.Errorf("%w; write an address or the extended public key (xpub, zpub) here", errWalletKey)
+
+// walletImport matches a private key in the wallet import format, or encrypted (BIP-38).
+var walletImport = regexp.MustCompile(`^\s*(?:[59cKL]|6P)[1-9A-HJ-NP-Za-km-z]{50,56}\s*$`)
 
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
@@ -89,7 +93,7 @@ func CheckBitcoinAccount(account string) error {
 
 func parseBitcoin(account string) (*Bitcoin, error) {
 	switch {
-	case CheckNoSecret(account) != nil:
+	case CheckNoSecret(account) != nil || walletImport.MatchString(account):
 		return nil, errPrivateKey
 	case extendedKey.MatchString(account):
 		return parseExtendedKey(account)
