@@ -94,7 +94,7 @@ func TestARoutingNumberIsChecked(t *testing.T) {
 }
 
 func TestAnAccountIsWholeOrRefused(t *testing.T) {
-	const german, swiss = "DE75512108001245126199", "CH9300762011623852957"
+	const german, swiss, french = "DE75512108001245126199", "CH9300762011623852957", "FR1420041010050500013M02606"
 	for name, c := range map[string]struct {
 		bank Bank
 		want string
@@ -115,6 +115,8 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 		"a routing number alone":   {Bank{AccountHolderName: "A", RoutingNumber: "021000021"}, "belong together"},
 		"a number alone":           {Bank{AccountHolderName: "A", AccountNumber: "1234"}, "belong together"},
 		"half a pair, beside IBAN": {Bank{AccountHolderName: "A", IBAN: german, AccountNumber: "1234"}, "belong together"},
+		"a bank of an island":      {Bank{AccountHolderName: "A", IBAN: french, BIC: "BNPARERX"}, ""},
+		"another country":          {Bank{AccountHolderName: "A", IBAN: german, BIC: "BNPAFRPP"}, "a bank in FR, but the IBAN is of DE"},
 		"Swiss, no code":           {Bank{AccountHolderName: "A", IBAN: swiss}, "add 'bic <code>'"},
 	} {
 		transfer, err := NewTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00)

@@ -74,6 +74,10 @@ func ParseBIC(s string) (string, error) {
 	return bic, nil
 }
 
+// bicElsewhere are the countries of banks with the country of their IBANs, if it is another
+// (SWIFT IBAN Registry).
+const bicElsewhere = "AX:FI GG:GB IM:GB JE:GB BL:FR GF:FR GP:FR MF:FR MQ:FR NC:FR PF:FR PM:FR RE:FR TF:FR WF:FR YT:FR"
+
 // within reports whether an IBAN belongs to one of the countries.
 func within(countries, iban string) bool { return strings.Contains(countries, iban[:2]) }
 
