@@ -38,7 +38,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     1953,
+	"offer":                     1963,
 	"operator":                  1243,
 	"page":                      200,
 	"pool":                      306,
