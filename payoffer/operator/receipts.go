@@ -89,8 +89,8 @@ func (s *Service) newReceipt(ctx context.Context, r ledger.Receipt, testCounts b
 		Receipt: report.NewReceipt(r, testCounts), Offer: r.Offer, Account: r.Account, Proof: r.Evidence, Payer: r.Payer, Page: s.Page(r),
 		UpdatedAt: timestamp(r.UpdatedAt), Version: r.Version,
 	}
-	if r.Refunded == 0 && r.Status != ledger.StatusReversed {
-		return row, nil
+	if r.Refunded == 0 && r.Status != ledger.StatusReversed && r.EvidenceLevel == ledger.LevelChain {
+		return row, nil // a provider can report a refund in another currency, which is not booked
 	}
 	returns, err := s.Ledger.Returns(ctx, r.Offer, r.Account, r.ExternalID)
 	for _, w := range returns {
@@ -99,6 +99,9 @@ func (s *Service) newReceipt(ctx context.Context, r ledger.Receipt, testCounts b
 			amount = offer.UnitOf(cmp.Or(w.Currency, r.Asset)).Format(w.Amount)
 		}
 		row.Returns = append(row.Returns, Return{ID: w.ID, Kind: string(w.Kind), Amount: amount, Gone: w.Gone, At: timestamp(w.At)})
+		if w.Gone && w.Foreign(r.Asset) {
+			row.Hints = append(row.Hints, "the provider reported a refund of "+amount+", which is not in the currency of the payment and is not recorded as refunded")
+		}
 	}
 	if reported := accounting.ReportedRefunds(returns, r.Asset); reported > r.Amount {
 		row.Hints = append(row.Hints, "the reported refunds are "+offer.UnitOf(r.Asset).Format(reported)+
