@@ -36,13 +36,13 @@ func (l *Ledger) ConflictingPayment(ctx context.Context, i Intent) (other Intent
 // conflicts selects the payer's other intents that are open, and the charges that are the
 // response to a new authorization ($5 is its end) without its own payment identifier ($4), because
 //   - it, or one that ends later, was rejected because of the charge,
-//   - it was signed before the charge: it ends earlier, and within the time of a quote,
+//   - it was signed before the charge: it does not end later, and ends within the time of a quote,
 //   - the payer may not have received a 200 for the charge, or only just has,
 //   - the charge was made after the request had begun ($7, Since).
 var conflicts = `offer = $1 AND payer = $2 AND id <> $3 AND (state = 'settling' OR (
 		state = 'settled' AND ($4 = '' OR payment_id = $4) AND (
 			rejected_until >= $5
-			OR valid_before > $5 AND created_at + $8 > $5
+			OR valid_before >= $5 AND created_at + $8 > $5
 			OR acknowledged_at = 0 OR (unacknowledged AND NOT ` + due("acknowledged_at", "$6", 2*protection) + `)
 			OR ($7 > 0 AND id >= $7))))`
 

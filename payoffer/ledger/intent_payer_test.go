@@ -167,6 +167,33 @@ func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
 	})
 }
 
+// Two authorizations may be signed in the same second. A charge that was made in a later
+// second answers for both.
+func TestAChargeAnswersForWhatEndsInTheSameSecond(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		for name, c := range map[string]struct {
+			pause int64 // from the signatures to the charge, in seconds
+			other string
+		}{"charged in the next second": {1, "0x01"}, "charged at once": {0, ""}} {
+			t.Run(name, func(t *testing.T) {
+				l, clock := d.ledger(t)
+				ctx, charged, other := t.Context(), next("0x01", 1_300, ""), next("0x02", 1_300, "")
+				clock.unix += c.pause
+				require.NoError(t, l.InsertIntent(ctx, charged))
+				require.NoError(t, l.SettleIntent(ctx, charged.IntentKey, "0x1", nil, EvidenceChain))
+				require.NoError(t, l.AcknowledgeIntent(ctx, charged.IntentKey, true))
+				requireConflict(t, l, c.other, other)
+				requireConflict(t, l, "", next("0x02", 1_300, "a-purchase-of-its-own"))
+				requireConflict(t, l, "", next("0x02", 1_301, ""))
+				look, err := l.LookUp(ctx, charged)
+				require.NoError(t, err)
+				require.NotNil(t, look.Known, "its own repetition")
+				require.ErrorAs(t, l.InsertIntent(ctx, charged), new(*IntentExistsError))
+			})
+		}
+	})
+}
+
 // A client may sign for longer than a quote says: what others sign after the
 // charge ends sooner, and is a purchase of its own.
 func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
