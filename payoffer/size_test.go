@@ -39,7 +39,7 @@ var sizes = map[string]int{
 	"observe/source":            441,
 	"observe/storefront":        514,
 	"offer":                     1963,
-	"operator":                  1243,
+	"operator":                  1246,
 	"page":                      200,
 	"pool":                      306,
 	"rate":                      373,
