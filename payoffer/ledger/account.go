@@ -40,8 +40,9 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 }
 
 // LowerOrigin moves the origin of an account to an earlier position, in decimal digits, or
-// sets it. lowered reports whether the earlier origin was later; then LowerOrigin deletes the
-// cursor, so that the account is read again from there. Rows stay. Error: errNotRegistered.
+// sets it, and reports whether it was later before. It then deletes the cursor, so that the
+// account is read again from there; rows stay. A position in JSON also says which address is
+// published: it stays, without its anchor. Error: errNotRegistered.
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
@@ -62,7 +63,11 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 			return err
 		}
 		lowered = true
-		_, err = tx.exec(ctx, "lowering the origin", `DELETE FROM cursors WHERE offer = $1 AND account = $2`, offer, account)
+		if _, err = tx.exec(ctx, "lowering the origin", `
+			DELETE FROM cursors WHERE offer = $1 AND account = $2 AND position NOT LIKE '{%'`, offer, account); err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, "lowering the origin", `UPDATE cursors SET anchor = '' WHERE offer = $1 AND account = $2`, offer, account)
 		return err
 	})
 	return lowered, err
@@ -92,8 +97,9 @@ func scanAccount(row scanner) (a Account, err error) {
 	return a, err
 }
 
+// accountOf reads an account and locks it: its origin stays until the transaction ends.
 func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
-	a, found, err := first(queryTx(ctx, tx, scanAccount, selectAccounts+` AND account = $2`, offer, id))
+	a, found, err := first(queryTx(ctx, tx, scanAccount, selectAccounts+` AND account = $2`+tx.dialect.forUpdate(), offer, id))
 	if err == nil && !found {
 		err = fmt.Errorf("offer %q, account %q: %w", offer, id, errNotRegistered)
 	}
@@ -111,8 +117,11 @@ type Cursor struct {
 	Offer, Account string
 	Position       string // the last position that was read, in the terms of the rail
 	Anchor         string // identifies the position, such as a block's hash
-	// ExpectedPosition is the stored Position before the reading, or empty. If another one is
-	// stored now (a lower origin, another instance), the cursor stays. nil accepts any.
+	// Origin is the account's origin that the reading began with. If another one is stored
+	// now, the cursor stays: the origin was lowered meanwhile. Empty means any.
+	Origin string
+	// ExpectedPosition is the Position before the reading, or empty. If another one is stored now, the
+	// cursor stays: another instance moved it. nil means any.
 	ExpectedPosition *string
 	OKAt             int64 // when the source last answered, in Unix seconds; 0 for never
 }
@@ -130,7 +139,8 @@ func scanCursor(row scanner) (c Cursor, err error) {
 }
 
 func (c *Cursor) store(ctx context.Context, tx *transaction) error {
-	if _, err := accountOf(ctx, tx, c.Offer, c.Account); err != nil {
+	a, err := accountOf(ctx, tx, c.Offer, c.Account)
+	if err != nil || c.Origin != "" && c.Origin != a.Origin {
 		return err
 	}
 	if c.ExpectedPosition != nil {
@@ -140,7 +150,7 @@ func (c *Cursor) store(ctx context.Context, tx *transaction) error {
 			return err
 		}
 	}
-	_, err := tx.exec(ctx, "storing the cursor", `
+	_, err = tx.exec(ctx, "storing the cursor", `
 		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
 		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
@@ -172,7 +182,8 @@ func (l *Ledger) AccountStates(ctx context.Context, prefix, position string) ([]
 const moveAtOnce = 100
 
 // MoveCursors moves the cursors of accounts in one transaction, like Record with each. It
-// does not use Offer and Account of the cursor. ExpectedPosition must be set.
+// does not use Offer and Account of the cursor. ExpectedPosition must be set. Accounts without a cursor
+// get one if their origin is Origin.
 func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		for part := range slices.Chunk(accounts, moveAtOnce) {
@@ -182,7 +193,7 @@ func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string)
 			}
 			text := moveCursors
 			if *to.ExpectedPosition == "" {
-				text = setCursors
+				text, args[3] = setCursors+l.dialect.forUpdate()+` ON CONFLICT (account) DO NOTHING`, to.Origin
 			}
 			if _, err := tx.exec(ctx, "moving cursors", text, args...); err != nil {
 				return err
@@ -195,5 +206,5 @@ func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string)
 var (
 	moveCursors = `UPDATE cursors SET position = $1, anchor = $2, ok_at = $3 WHERE position = $4 AND account IN ` + placeholders(5, moveAtOnce)
 	setCursors  = `INSERT INTO cursors (account, offer, position, anchor, ok_at) SELECT account, offer, $1, $2, $3 FROM accounts
-		WHERE $4 = '' AND account IN ` + placeholders(5, moveAtOnce) + ` ON CONFLICT (account) DO NOTHING`
+		WHERE origin = $4 AND account IN ` + placeholders(5, moveAtOnce) + ` ORDER BY account`
 )

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,5 +70,67 @@ func TestALoweredOriginHasTheAccountReadAgainOnce(t *testing.T) {
 		}
 		_, err = l.LowerOrigin(t.Context(), testOffer, "nowhere", "1")
 		require.ErrorIs(t, err, errNotRegistered)
+	})
+}
+
+func TestACursorOfAFormerOriginIsNotStored(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		lower := func(to string) {
+			t.Helper()
+			lowered, err := l.LowerOrigin(t.Context(), testOffer, testAccount, to)
+			require.NoError(t, err)
+			require.True(t, lowered)
+		}
+		stored := func() string {
+			t.Helper()
+			c, _, err := l.Cursor(t.Context(), testOffer, testAccount)
+			require.NoError(t, err)
+			return c.Position + c.Anchor
+		}
+		record := func(origin string, upon *string, position string) error {
+			_, err := l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: position, Origin: origin, ExpectedPosition: upon})
+			return err
+		}
+		move := func(origin, upon, position string) error {
+			return l.MoveCursors(t.Context(), Cursor{Position: position, Origin: origin, ExpectedPosition: &upon}, testAccount)
+		}
+		_, err := l.SetOrigin(t.Context(), testOffer, testAccount, "10000")
+		require.NoError(t, err)
+		lower("9000")
+		require.NoError(t, record("10000", ptr(""), "1"))
+		require.NoError(t, record("10000", nil, "2"))
+		require.NoError(t, move("10000", "", "3"))
+		require.Empty(t, stored(), "without a former cursor")
+		require.NoError(t, move("9000", "", "4"))
+		require.NoError(t, record("9000", ptr("4"), "5"))
+		require.Equal(t, "5", stored())
+		lower("8000")
+		require.NoError(t, record("9000", ptr("5"), "6"))
+		require.NoError(t, record("9000", ptr(""), "7"))
+		require.NoError(t, move("9000", "5", "8"))
+		require.NoError(t, move("9000", "", "9"))
+		require.Empty(t, stored(), "with a former cursor")
+
+		// Whichever comes first, the cursor is gone at the end.
+		for origin := 8000; origin > 7950; origin-- {
+			before, position := strconv.Itoa(origin), strconv.Itoa(origin+5000)
+			errs := make([]error, 3)
+			var all sync.WaitGroup
+			all.Go(func() { errs[0] = record(before, ptr(""), position) })
+			all.Go(func() { errs[1] = move(before, "", position) })
+			all.Go(func() { _, errs[2] = l.LowerOrigin(t.Context(), testOffer, testAccount, strconv.Itoa(origin-1)) })
+			all.Wait()
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+			require.Empty(t, stored())
+		}
+
+		// An address index is not lost.
+		_, err = l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: `{"index":3}`, Anchor: "0x1"})
+		require.NoError(t, err)
+		lower("7")
+		require.Equal(t, `{"index":3}`, stored(), "without its anchor")
 	})
 }

@@ -103,7 +103,7 @@ func (d *postgresDialect) prepares() bool { return false }
 // voidLeases does nothing, because other instances may be running.
 func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }
 
-func (d *postgresDialect) forUpdate() string { return " FOR UPDATE" }
+func (d *postgresDialect) forUpdate() string { return " FOR NO KEY UPDATE" } // rows that refer to it can be added
 
 func (d *postgresDialect) bytewise() string { return ` COLLATE "C"` }
 

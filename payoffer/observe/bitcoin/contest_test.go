@@ -2,6 +2,7 @@ package bitcoin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -275,6 +276,53 @@ func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	b.round(o)
 	b.requireState("hidden", ledger.StatusConfirmed)
 	require.EqualValues(t, 119, b.position().Height)
+}
+
+// loweringLate lowers the origin just before a cursor is stored.
+type loweringLate struct {
+	Ledger
+	lower func()
+}
+
+func (r *loweringLate) Record(ctx context.Context, cursor *ledger.Cursor, all ...ledger.Observation) ([]ledger.Receipt, error) {
+	if lower := r.lower; lower != nil && cursor != nil {
+		r.lower = nil
+		lower()
+	}
+	return r.Ledger.Record(ctx, cursor, all...)
+}
+
+func TestACursorDoesNotUndoALoweredOrigin(t *testing.T) {
+	t.Parallel()
+	for _, account := range []string{single, zpub} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprint(account[:2], before), func(t *testing.T) {
+				t.Parallel()
+				b, chain := newBench(t, account), newFakeIndex(t, 100)
+				chain.mine(pay("old", b.at(0), 1000))
+				chain.mineEmpty(30)
+				b.clock.advance(5 * time.Hour)
+				b.newLedger(start.Add(20 * 10 * time.Minute).Unix())
+				o := b.observer(chain)
+				if before {
+					b.round(o)
+				}
+				o.config.Ledger = &loweringLate{b.db, func() {
+					lowered, err := b.db.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
+					require.NoError(t, err)
+					require.True(t, lowered)
+				}}
+				b.round(o)
+				_, found, err := o.position(t.Context())
+				require.NoError(t, err)
+				require.False(t, found)
+				b.rows()
+				b.round(o)
+				b.requireState("old", ledger.StatusConfirmed)
+				require.EqualValues(t, 119, b.position().Height)
+			})
+		}
+	}
 }
 
 // observerOn is a new process on the ledger of another one.

@@ -217,16 +217,12 @@ func (o *Observer) commit(ctx context.Context, v *view, r *reading) error {
 	var cursor *ledger.Cursor
 	if r.next.anchor != "" && v.quorum() {
 		// Another instance may have read further.
-		stored, found, err := o.position(ctx)
+		stored, _, err := o.position(ctx)
 		if err != nil {
 			return err
 		}
-		if found {
-			r.next = r.next.merge(stored)
-		}
-		if found || !r.found { // else another instance has lowered the origin
-			cursor = o.cursor(r.next)
-		}
+		r.next = r.next.merge(stored)
+		cursor = o.cursor(r.next, r.origin)
 	}
 	inOrder := slices.SortedFunc(maps.Values(r.observations), func(a, b ledger.Observation) int { // as the money moved
 		return cmp.Or(cmp.Compare(a.OccurredAt, b.OccurredAt), cmp.Compare(a.ExternalID, b.ExternalID))
@@ -280,13 +276,14 @@ func (o *Observer) remember(v *view, r *reading) {
 }
 
 func (o *Observer) loadState(ctx context.Context) (k state, err error) {
-	if k.position, k.found, err = o.position(ctx); err != nil {
-		return state{}, err
-	}
 	if k.account, err = observe.Account(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account()); err != nil {
 		return state{}, err
 	}
 	if k.origin, err = observe.Position(k.account.Origin); err != nil {
+		return state{}, err
+	}
+	// It is read after the origin, so that it is not from before the origin was lowered.
+	if k.position, k.found, err = o.position(ctx); err != nil {
 		return state{}, err
 	}
 	if err := o.loadWallets(ctx); err != nil {

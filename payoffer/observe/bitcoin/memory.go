@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -101,6 +102,10 @@ func parsePosition(c ledger.Cursor) (position, error) {
 	if d.Decode(&p) != nil || ended(d) != nil || !within(p.Height, maxHeight) || p.Index != nil && *p.Index > maxIndex {
 		return position{}, errMalformed
 	}
+	if c.Anchor == "" {
+		p.Height = 0 // the origin was lowered
+		return p, nil
+	}
 	if !hash256.MatchString(c.Anchor) {
 		return position{}, errMalformed
 	}
@@ -118,6 +123,7 @@ func (p position) merge(q position) position {
 	return p
 }
 
+// position reads the cursor; found is false if the account is to be read from its origin.
 func (o *Observer) position(ctx context.Context) (p position, found bool, err error) {
 	c, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account())
 	if err != nil || !found {
@@ -126,12 +132,13 @@ func (o *Observer) position(ctx context.Context) (p position, found bool, err er
 	if p, err = parsePosition(c); err != nil {
 		return position{}, false, observe.ErrNoLedger
 	}
-	return p, true, nil
+	return p, p.anchor != "", nil
 }
 
-func (o *Observer) cursor(p position) *ledger.Cursor {
+func (o *Observer) cursor(p position, origin int64) *ledger.Cursor {
 	text, _ := json.Marshal(p) // two numbers always encode
 	return &ledger.Cursor{
 		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Position: string(text), Anchor: p.anchor, OKAt: o.config.Now().Unix(),
+		Origin: strconv.FormatInt(origin, 10),
 	}
 }

@@ -257,3 +257,34 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestALoweredOriginKeepsTheAddress(t *testing.T) {
+	t.Parallel()
+	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	chain.setPool(pay("evicted", b.at(0), 1000))
+	b.round(o)
+	require.Equal(t, b.at(1), o.Address())
+	chain.setPool()
+
+	b.since = start.Add(-time.Hour).Unix()
+	o = b.observer(chain)
+	chain.setFault(answer("/address/", 503, "")) // the origin is lowered, and nothing else is read
+	b.clock.advance(pollEvery)
+	require.Error(t, o.Poll(t.Context()))
+	_, found, err := o.position(t.Context())
+	require.NoError(t, err)
+	require.False(t, found)
+	require.Equal(t, b.at(1), o.Address())
+	o = b.observer(chain) // the process is restarted
+	require.Equal(t, b.at(1), o.Address(), "before the search ends")
+	chain.setFault(nil)
+	b.clock.advance(maxPause)
+	for range 3 {
+		b.round(o)
+		require.Equal(t, b.at(1), o.Address())
+	}
+	require.EqualValues(t, 1, *b.position().Index)
+	require.Equal(t, b.at(1), b.observer(chain).Address())
+}

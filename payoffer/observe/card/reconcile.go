@@ -80,7 +80,8 @@ func (o *Observer) reconcile(ctx context.Context, money scope, position string, 
 		}
 		until, now, before := min(from+window, at), o.config.Now().Unix(), position
 		from, through, position = until, max(until, through), strconv.FormatInt(max(until, through), 10)
-		cursor := ledger.Cursor{Offer: money.offer, Account: money.account, Position: position, OKAt: now, ExpectedPosition: &before}
+		cursor := ledger.Cursor{Offer: money.offer, Account: money.account, Position: position, OKAt: now, ExpectedPosition: &before,
+			Origin: strconv.FormatInt(money.origin, 10)}
 		if _, err := observe.Record(ctx, o.config.Ledger, &cursor); err != nil {
 			return err
 		}

@@ -124,6 +124,8 @@ type cycle struct {
 	// storedPosition is the cursor's position in the ledger, empty for none. A cursor that was changed meanwhile is
 	// not overwritten.
 	storedPosition string
+	// storedOrigin is the origin in the ledger that the scan began with.
+	storedOrigin string
 	// watchedSince is when the account was first watched, in Unix seconds; 0 if unknown. Earlier payments are
 	// backfilled.
 	watchedSince int64
@@ -221,7 +223,7 @@ func (e *Observer) applyOutcome(o outcome) {
 // record commits observations and the cursor. What the ledger rejects is missing in the sums.
 func (p *cycle) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Observation) error {
 	if cursor != nil {
-		cursor.ExpectedPosition = &p.storedPosition
+		cursor.ExpectedPosition, cursor.Origin = &p.storedPosition, p.storedOrigin
 	}
 	refused, err := observe.Record(ctx, p.config.Ledger, cursor, observations...)
 	if len(refused) > 0 {

@@ -177,12 +177,17 @@ func (w *idleCycle) moveCursors(ctx context.Context, g group, number uint64) err
 		return nil
 	}
 	to := ledger.Cursor{Position: strconv.FormatUint(number, 10), Anchor: b.Hash.Hex(), OKAt: now.Unix()}
-	names := make(map[string][]string) // by their cursors
+	names := make(map[[2]string][]string) // by their cursors, or their origins without one
 	for _, e := range accounts {
-		names[w.at[e].position] = append(names[w.at[e].position], e.account)
+		at := w.at[e]
+		key := [2]string{at.position}
+		if at.position == "" {
+			key[1] = strconv.FormatUint(at.covered, 10)
+		}
+		names[key] = append(names[key], e.account)
 	}
-	for position, names := range names {
-		to.ExpectedPosition = &position
+	for key, names := range names {
+		to.ExpectedPosition, to.Origin = &key[0], key[1]
 		if err := w.config.Ledger.MoveCursors(ctx, to, names...); err != nil {
 			return observe.ErrNoLedger
 		}

@@ -60,7 +60,7 @@ func (p *cycle) scan(ctx context.Context, from uint64) (next uint64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	p.covered = max(p.covered, origin)
+	p.covered, p.storedOrigin = max(p.covered, origin), strconv.FormatUint(origin, 10)
 	p.startWatermark(ctx)
 	low := max(p.covered+1, from)
 	first := low

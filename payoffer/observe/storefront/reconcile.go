@@ -110,7 +110,7 @@ func (o *Observer) readList(ctx context.Context) error {
 			continue
 		}
 		err = o.record(ctx, &ledger.Cursor{
-			Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(), ExpectedPosition: &before,
+			Offer: o.cfg.OfferID, Account: o.cfg.Account, OKAt: o.cfg.Now().Unix(), ExpectedPosition: &before, Origin: strconv.FormatInt(origin, 10),
 			Position: strconv.FormatInt(now.Unix(), 10), Anchor: strconv.FormatInt(swept, 10),
 		}, p.Sales)
 		if err == nil {
