@@ -104,14 +104,25 @@ func (f *FacilitatorConfig) options() options {
 // provision makes the rail of one chain. The first rail is named usdc, each other one
 // after its chain.
 func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
-	network := resolve(r, "usdc", u.Network, offer.LookupNetwork)
+	network := resolve(r, "usdc", u.Network, func(s string) (offer.Network, error) {
+		if strings.HasPrefix(s, "0x") {
+			return offer.Network{}, errors.New("the network comes first, then the address; write 'usdc <network> <address>'")
+		}
+		return offer.LookupNetwork(s)
+	})
 	chainName := "usdc-" + strconv.FormatInt(network.ChainID, 10)
 	name := "usdc " + network.Name
-	address := resolve(r, name, u.Address, offer.ParseEVMAddress)
 	if r.replace(u.Address) == "" {
 		r.leftOut = append(r.leftOut, "usdc", chainName)
 		return nil
 	}
+	if network.Name == "" {
+		if r.replace(u.Network) == "" {
+			r.fail("usdc", errors.New("the network is empty; write 'usdc <network> <address>'"))
+		}
+		return nil
+	}
+	address := resolve(r, name, u.Address, offer.ParseEVMAddress)
 	c := service.USDC{
 		RPC:       r.upstreams(name+" rpc", u.RPC, []string{network.RPC}),
 		Confirm:   cmp.Or(resolve(r, name+" confirm", u.Confirm, evm.ParseLevel), evm.Safe),
@@ -126,11 +137,6 @@ func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	r.customized = r.customized || !network.Test || c.Facilitators != nil || !slices.Equal(c.RPC, []string{network.RPC}) ||
 		c.Confirm != evm.Safe || explorer != network.Explorer || c.FromBlock != 0
 	switch {
-	case network.Name == "":
-		if r.replace(u.Network) == "" {
-			r.fail("usdc", errors.New("the network is empty; write 'usdc <network> <address>'"))
-		}
-		return nil
 	case c.Facilitators == nil && network.Test:
 		c.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
 	case c.Facilitators == nil:
