@@ -1,6 +1,7 @@
 package payoffer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -121,6 +122,18 @@ func TestAnErrorRepeatsNothingThatCouldBeASecret(t *testing.T) {
 				require.NotContains(t, err.Error(), secret.part, "%s: %s", line, kind)
 			}
 		}
+	}
+}
+
+func TestAnErrorRepeatsHostsAndAddresses(t *testing.T) {
+	for value, want := range map[string]string{
+		"0x52908400098527886E0F7030069857D2E4169EE7": "", "0x52908400098527886E0F7030069857D2E4169EE": "…", "pay.example-of-a-house.org:80": "",
+		"invoices@example.com": "", "kL0paVL2SdmJSYsN@example.com": "…", "https://pay.example.org/shop?key=1": "https://pay.example.org/…",
+		"https://user:word@pay.example.org": "https://pay.example.org/…", "https://5ecae7f00d5ecae7.example.org/": "…", "ftp://pay.example.org/shop": "…",
+		"http://localhost:8402/a": "http://localhost:8402/…", "kL0paVL2SdmJSYsN": "…", "correcthorsebatterystaple": "…", "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs": "…",
+		"SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf09kqeF8tAmbihYzrnopKcs": "…",
+	} {
+		require.EqualError(t, redact(fmt.Errorf("%q is wrong", value)), fmt.Sprintf("%q is wrong", cmp.Or(want, value)))
 	}
 }
 

@@ -85,8 +85,23 @@ func resolveAll(r *resolver, option string, values []string, parse func(string) 
 // longValue matches a value in an error that may be a secret: 64 bits are 16 hexadecimal digits.
 var longValue = regexp.MustCompile(`"(?:[^"\\]|\\.){16,}"`)
 
-// redact removes long values from an error.
-func redact(err error) error { return errors.New(longValue.ReplaceAllString(err.Error(), `"…"`)) }
+// harmless matches a value that is not a secret: an EVM address, or a host or an e-mail
+// address whose labels of more than 15 characters have no digit and no capital letter.
+var harmless = regexp.MustCompile(`^(?:0[xX][0-9a-fA-F]{40}|(?:(?:[\w.+-]{1,15}|[a-z.-]{1,64})@)?(?:(?:[\w-]{1,15}|[a-z-]{1,63})\.){1,4}[a-z]{2,15}(?::\d{1,5})?)$`)
+
+// redact removes long values from an error, except harmless ones and the host of a URL.
+func redact(err error) error {
+	return errors.New(longValue.ReplaceAllStringFunc(err.Error(), func(quoted string) string {
+		value := strings.Trim(quoted, `"`)
+		if harmless.MatchString(value) {
+			return quoted
+		}
+		if u, err := url.Parse(value); err == nil && (u.Scheme == "https" || u.Scheme == "http") && (len(u.Host) < 16 || harmless.MatchString(u.Host)) {
+			return `"` + u.Scheme + "://" + u.Host + `/…"`
+		}
+		return `"…"`
+	}))
+}
 
 // text resolves a text for people: one line of at most limit characters.
 func (r *resolver) text(option, value string, limit int) string {
