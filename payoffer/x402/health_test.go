@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -260,5 +261,52 @@ func TestCallsInFlightAreBounded(t *testing.T) {
 		for n := range 2 * maxCalls {
 			require.NoError(t, settle(2000+n), "every slot is given back")
 		}
+	})
+}
+
+func TestAnOpenIntentIsRepeatedToItsFacilitatorWhateverItsHealth(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		one, two, s := twoFacilitators(t)
+		one.Script(payoffertest.CallSupported, fails)
+		one.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, works)
+		b := stranger(1)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		s.run(time.Minute)
+		require.Equal(t, "one.localhost", s.requireState(b, ledger.IntentSettled).Facilitator)
+		require.Len(t, one.Calls(settleCall), 2)
+		require.Empty(t, two.Calls(settleCall))
+	})
+}
+
+func TestABusyFacilitatorWasNotSentAPayment(t *testing.T) {
+	bubble(t, "to verify", func(t *testing.T) {
+		one, two, s := twoFacilitators(t)
+		for range maxUnfunded {
+			s.facilitators[0].slots.unfunded <- struct{}{}
+		}
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		require.Empty(t, one.Calls(verifyCall))
+		require.Len(t, two.Calls(settleCall), 1)
+	})
+	bubble(t, "to settle", func(t *testing.T) {
+		one, _, s := twoFacilitators(t)
+		s.watching()
+		one.Script(verifyCall, hangs)
+		all := s.facilitators[0].slots.all
+		for range maxCalls - 1 {
+			all <- struct{}{}
+		}
+		b := stranger(1)
+		paid := make(chan Outcome, 1)
+		go func() { paid <- s.pay(b.v2(t)) }()
+		one.Await(verifyCall, 1)
+		go func() { all <- struct{}{} }() // takes the slot that verify leaves
+		synctest.Wait()
+		one.Release()
+		require.Equal(t, Settled, (<-paid).Status)
+		require.Empty(t, one.Calls(settleCall))
+		require.Equal(t, "two.localhost", s.requireState(b, ledger.IntentSettled).Facilitator)
+		s.requireHealth("", "")
+		require.Len(t, one.Calls(probeCall), 1, "that says nothing of the facilitator")
 	})
 }

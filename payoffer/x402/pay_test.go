@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -312,6 +313,25 @@ func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
 		got := s.pay(b.v2(t))
 		require.Equal(t, Unavailable, got.Status)
 		require.Empty(t, f.Calls(payoffertest.CallSettle))
+		s.requireState(b, "")
+	})
+}
+
+func TestPayStopsWhenTheClientLeavesBeforeTheIntent(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
+		one.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
+		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}})
+		b := newBuyer(1)
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			one.Await(payoffertest.CallVerify, 1)
+			leave()
+		}()
+		require.Equal(t, Unavailable, s.Pay(ctx, Attempt{Payload: b.v2(t)}).Status)
+		synctest.Wait()
+		require.Empty(t, two.Calls(payoffertest.CallVerify))
+		require.Empty(t, s.logs.String(), "that says nothing of the facilitator")
 		s.requireState(b, "")
 	})
 }
