@@ -36,6 +36,9 @@ func TestCommandRecordSendsOneEntry(t *testing.T) {
 		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
 		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
 		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--redact=false --amount 42":                    `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
+		"--reverse=0 --amount 42":                       `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
+		"--restore=false --amount 42":                   `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
 		"--refund 10 --date 2026-11-20 --reason a-half": `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"date":"2026-11-20T00:00:00+01:00","reason":"a-half"}`,
 	} {
 		api.asked, api.bodies = nil, nil
