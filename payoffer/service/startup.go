@@ -115,10 +115,14 @@ func (s *startup) Run(ctx context.Context) {
 		for _, svc := range s.closed {
 			svc.trouble.Store(&err)
 		}
-		switch transient := ledger.Away(err) || errors.As(err, new(*storageError)); {
+		switch transient := isTransient(err); {
 		case !transient && !s.finish(err):
-			s.logger.Error("offers take no payments", "error", err.Error(), "hint", "fix this and reload the configuration")
-			return
+			if s.openEach(ctx) {
+				if len(s.closed) > 0 {
+					s.run(ctx)
+				}
+				return
+			}
 		case !transient, s.wait && s.finish(err):
 			return
 		case s.finish(nil):
@@ -131,6 +135,33 @@ func (s *startup) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func isTransient(err error) bool { return ledger.Away(err) || errors.As(err, new(*storageError)) }
+
+// openEach opens each offer alone, so that one that cannot open does not stop the others, and leaves the others out of
+// closed. It returns false, and changes nothing, if all must be tried again.
+func (s *startup) openEach(ctx context.Context) bool {
+	all, opened, failed := s.closed, []*Service(nil), make(map[string][]string) // ids by error
+	for i, svc := range all {
+		s.closed = all[i : i+1]
+		err := s.open(ctx)
+		switch {
+		case err == nil:
+			opened = append(opened, svc)
+			continue
+		case ctx.Err() != nil || isTransient(err):
+			s.closed = all
+			return false
+		}
+		svc.trouble.Store(&err)
+		failed[err.Error()] = append(failed[err.Error()], svc.Offer.ID)
+	}
+	for text, ids := range failed {
+		s.logger.Error("offers take no payments", "offers", ids, "error", text, "hint", "fix this and reload the configuration")
+	}
+	s.closed = opened
+	return true
 }
 
 // open stores and loads what the closed offers need of the storage and the ledger.

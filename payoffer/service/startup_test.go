@@ -199,6 +199,32 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 	}
 }
 
+// An offer that is found late to be wrong does not stop the others.
+func TestOnlyTheOfferThatCannotOpenStaysClosed(t *testing.T) {
+	h := newHouse(t)
+	server := postgres.Shared(t)
+	dsn, far := server.DSN(t), server.Far(t, 0)
+	l, err := ledger.NewPostgres(dsn, time.Now)
+	require.NoError(t, err)
+	require.NoError(t, l.Open(t.Context()))
+	account := h.numbered(1).Accounts()[1]
+	account.Offer = "elsewhere.example"
+	require.NoError(t, l.Register(t.Context(), account))
+	require.NoError(t, l.Close())
+	far.Close()
+	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(far.DSN(t, dsn), time.Now) })
+	defer h.release(runtime)
+	all := h.many(runtime, 3)
+	require.NoError(t, h.start(runtime, false, all...))
+	far.Open()
+	h.untilOpen(all[0], all[2])
+	require.False(t, all[1].IsOpen())
+	require.Contains(t, all[1].Trouble(), `belongs to offer "elsewhere.example"`)
+	require.Equal(t, http.StatusServiceUnavailable, h.pays(all[1]).Code)
+	require.Equal(t, http.StatusBadRequest, h.pays(all[2]).Code, "it is looked at")
+	require.Contains(t, h.log.String(), "offers=[o1.example]")
+}
+
 // What answers neither yes nor no is not waited for, unless other offers would be replaced.
 func TestAStartWaitsOnlySoLongForWhatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
