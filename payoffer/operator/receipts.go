@@ -89,18 +89,24 @@ func (s *Service) newReceipt(ctx context.Context, r ledger.Receipt, testCounts b
 		Receipt: report.NewReceipt(r, testCounts), Offer: r.Offer, Account: r.Account, Proof: r.Evidence, Payer: r.Payer, Page: s.Page(r),
 		UpdatedAt: timestamp(r.UpdatedAt), Version: r.Version,
 	}
-	if r.Refunded == 0 && r.Status != ledger.StatusReversed && r.EvidenceLevel == ledger.LevelChain {
-		return row, nil // a provider can report a refund in another currency, which is not booked
+	if r.Refunded == 0 && r.Status != ledger.StatusReversed && !isProviders(r) {
+		return row, nil
 	}
 	returns, err := s.Ledger.Returns(ctx, r.Offer, r.Account, r.ExternalID)
 	for _, w := range returns {
+		if w.Kind == ledger.ReturnCapture {
+			continue
+		}
 		amount := ""
 		if w.Amount > 0 {
 			amount = offer.UnitOf(cmp.Or(w.Currency, r.Asset)).Format(w.Amount)
 		}
 		row.Returns = append(row.Returns, Return{ID: w.ID, Kind: string(w.Kind), Amount: amount, Gone: w.Gone, At: timestamp(w.At)})
-		if w.Gone && w.Foreign(r.Asset) {
-			row.Hints = append(row.Hints, "the provider reported a refund of "+amount+", which is not in the currency of the payment and is not recorded as refunded")
+		switch foreign := w.Gone && w.Currency != "" && w.Currency != r.Asset; {
+		case foreign && w.Kind == ledger.ReturnReversal:
+			row.Hints = append(row.Hints, "the dispute "+w.ID+" of "+amount+" is in another currency than its payment; all of the payment is counted as disputed")
+		case foreign:
+			row.Hints = append(row.Hints, "the refund "+w.ID+" of "+amount+" is in another currency than its payment and is not counted; look at it in the processor's dashboard")
 		}
 	}
 	if reported := accounting.ReportedRefunds(returns, r.Asset); reported > r.Amount {

@@ -264,3 +264,32 @@ func TestARepeatedRestoreKeepsTheRefunds(t *testing.T) {
 	require.Equal(t, restored, o.must("restore", inv7("", "it was another one")))
 	require.Empty(t, o.must("restore", inv7("", "the refund never left")).Refunded())
 }
+
+// What the processor reported is listed, also if it is not counted.
+func TestARefundInAnotherCurrencyIsListedWithAHint(t *testing.T) {
+	for name, c := range map[string]struct {
+		reported ledger.Return
+		hint     string
+	}{
+		"a refund":         {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "EUR", Gone: true}, "the refund re_1 of 10 EUR is in another currency"},
+		"a dispute":        {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: 1000, Currency: "EUR", Gone: true}, "the dispute dp_1 of 10 EUR is in another currency"},
+		"a failed refund":  {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "EUR"}, ""},
+		"the same as paid": {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "USD", Gone: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newFixture(t)
+			c.reported.At = o.unix
+			o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed, c.reported, ledger.Return{ID: "capture", Kind: ledger.ReturnCapture, At: o.unix})
+			page, err := o.Receipts(t.Context(), 0, MaxPage)
+			require.NoError(t, err)
+			require.Len(t, page.Receipts[0].Returns, 1)
+			require.Equal(t, c.reported.ID, page.Receipts[0].Returns[0].ID)
+			if c.hint == "" {
+				require.Empty(t, page.Receipts[0].Hints)
+				return
+			}
+			require.Len(t, page.Receipts[0].Hints, 1)
+			require.Contains(t, page.Receipts[0].Hints[0], c.hint)
+		})
+	}
+}

@@ -10,15 +10,24 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const defaultAPI = "https://api.stripe.com"
+
+// Ledger is what the observer reads and writes.
+type Ledger interface {
+	observe.Ledger
+	Receipt(ctx context.Context, offer, account, externalID string) (ledger.Receipt, bool, error)
+	Returns(ctx context.Context, offer, account, externalID string) ([]ledger.Return, error)
+}
 
 // Config says whose payments are observed, and how.
 type Config struct {
@@ -38,7 +47,7 @@ type Config struct {
 	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
 	// source.Default sets the fields below, except the Ledger.
-	Ledger    observe.Ledger
+	Ledger    Ledger
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Random    func() float64
@@ -56,6 +65,8 @@ type Observer struct {
 	// heardAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
 	// through by Stripe's clock. All are Unix seconds.
 	heardAt, readAt, through atomic.Int64
+	// warned has the refunds in another currency that the log has, because the API is read repeatedly.
+	warned sync.Map
 }
 
 // New checks the configuration. It makes no network call.

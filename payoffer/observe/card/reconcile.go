@@ -218,6 +218,7 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	if err != nil {
 		return nil, err
 	}
+	o.warnForeign(ctx, observations...)
 	if unreadable += len(refused); unreadable > 0 {
 		o.config.Logger.Warn("some card payments cannot be read", "items", unreadable, "hint", "look for missing payments in Stripe's dashboard")
 	}

@@ -2,8 +2,10 @@ package card
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // refundRanks order the states of a refund. A refund only moves to higher ranks, so that all reports of it are dated by
@@ -155,4 +157,26 @@ func (s scope) dispute(f *fields, from ledger.EvidenceLevel) (ledger.Observation
 		return s.addendum(f, "dispute", d.intent, from)
 	}
 	return s.addendum(f, "dispute", d.intent, from, d.record(d.status == "won", d.at))
+}
+
+// warnForeign logs once each refund of the recorded observations that is in another currency than its payment. The
+// ledger does not count it. A refund can be recorded before its payment.
+func (o *Observer) warnForeign(ctx context.Context, recorded ...ledger.Observation) {
+	for _, s := range recorded {
+		paid, found, err := o.config.Ledger.Receipt(ctx, s.Offer, s.Account, s.ExternalID)
+		if err != nil || !found {
+			continue
+		}
+		returns, _ := o.config.Ledger.Returns(ctx, s.Offer, s.Account, s.ExternalID) // the list of receipts has them, too
+		for _, r := range returns {
+			if !r.Gone || !r.Foreign(paid.Asset) {
+				continue
+			}
+			if _, logged := o.warned.LoadOrStore(r.ID, true); !logged {
+				o.config.Logger.Warn("a refund is in another currency than its payment", "reference", paid.ExternalID,
+					"paid", offer.UnitOf(paid.Asset).Format(paid.Amount), "refund", r.ID, "refunded", offer.UnitOf(r.Currency).Format(r.Amount),
+					"hint", "it is not counted; look at it in the processor's dashboard")
+			}
+		}
+	}
 }

@@ -75,6 +75,7 @@ func (o *Observer) recordEvent(ctx context.Context, body []byte) (observe.Verdic
 	case len(refused) > 0:
 		return observe.Malformed, "the ledger rejects the event's values"
 	default:
+		o.warnForeign(ctx, observation)
 		return observe.Recorded, "recorded"
 	}
 }

@@ -212,7 +212,7 @@ func TestAnObservationThatTheLedgerRejectsIsNotSentAgain(t *testing.T) {
 }
 
 // refusing is a ledger that refuses every observation for good.
-type refusing struct{ observe.Ledger }
+type refusing struct{ Ledger }
 
 func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Observation) ([]ledger.Receipt, error) {
 	if len(s) > 0 {

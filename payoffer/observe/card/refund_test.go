@@ -1,0 +1,74 @@
+package card
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+)
+
+// A refund in another currency is never a part of its payment, and of one that is too large
+// no more than was paid is booked. The log has the former once, whichever of refund and
+// payment comes first.
+func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
+	t.Parallel()
+	const foreign = "a refund is in another currency than its payment"
+	at := int64(testStart)
+	refund := func(currency string, amount int) []byte {
+		return eventOf(refundCreated, at, fmt.Sprintf(`{"id":"re_1","amount":%d,"currency":%q,"payment_intent":"pi_1","status":"succeeded","created":%d}`, amount, currency, at))
+	}
+	total := func(currency string, amount int) []byte {
+		return eventOf(chargeRefunded, at, fmt.Sprintf(`{"id":"ch_1","amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, amount, currency))
+	}
+	captured := func(currency string, amount int) []byte {
+		return eventOf(chargeCaptured, at, fmt.Sprintf(`{"id":"ch_1","amount":4200,"amount_captured":%d,"amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, 4200-amount, amount, currency))
+	}
+	paid := []byte(paidEvent)
+	euros := bytes.Replace(paid, []byte(`"currency":"usd"`), []byte(`"currency":"eur"`), 1)
+	for name, test := range map[string]struct {
+		paid, back []byte
+		booked     int64
+		status     ledger.Status
+		warns      string
+	}{
+		"the same currency":                  {paid, refund("usd", 1000), 1000, ledger.StatusConfirmed, ""},
+		"all of it":                          {paid, refund("usd", 4200), 4200, ledger.StatusRefunded, ""},
+		"euros of euros":                     {euros, refund("eur", 1000), 1000, ledger.StatusConfirmed, ""},
+		"euros of dollars":                   {paid, refund("eur", 1000), 0, ledger.StatusConfirmed, `refunded="10 EUR"`},
+		"dollars of euros":                   {euros, refund("usd", 4200), 0, ledger.StatusConfirmed, `refunded="42 USD"`},
+		"a sum of euros of dollars":          {paid, total("eur", 1000), 0, ledger.StatusConfirmed, `refunded="10 EUR"`},
+		"a sum of dollars":                   {paid, total("usd", 1000), 1000, ledger.StatusConfirmed, ""},
+		"yen that were not taken of dollars": {paid, captured("jpy", 1000), 0, ledger.StatusConfirmed, `refunded="1000 JPY"`},
+		"dollars that were not taken":        {paid, captured("usd", 1000), 1000, ledger.StatusConfirmed, ""},
+		"too much":                           {paid, refund("usd", 9900), 4200, ledger.StatusRefunded, ""},
+		"too much in a sum":                  {paid, total("usd", 9900), 4200, ledger.StatusRefunded, ""},
+	} {
+		for order, events := range map[string][][]byte{"payment first": {test.paid, test.back}, "refund first": {test.back, test.paid}} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				t.Parallel()
+				var log bytes.Buffer
+				r := newRig(t, logged(&log, withoutKey))
+				require.NoError(t, r.try(t))
+				for _, event := range [][]byte{events[0], events[1], events[1]} {
+					require.Equal(t, observe.Recorded, r.deliver(t, event))
+				}
+				receipt, found, err := r.db.Receipt(t.Context(), "shop", testAccount, "pi_1")
+				require.NoError(t, err)
+				require.True(t, found)
+				require.Equal(t, test.booked, receipt.Refunded)
+				require.Equal(t, test.status, receipt.Status)
+				if test.warns == "" {
+					require.Empty(t, log.String())
+					return
+				}
+				require.Equal(t, 1, strings.Count(log.String(), foreign), log.String())
+				require.Contains(t, log.String(), test.warns)
+			})
+		}
+	}
+}
