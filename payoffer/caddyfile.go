@@ -69,26 +69,32 @@ type (
 
 // unmarshal reads the block of an option, if it has one: one option a line.
 func (o options) unmarshal(d *caddyfile.Dispenser, block string) error {
-	seen := make(map[string]bool)
+	_, err := o.unmarshalSeen(d, block)
+	return err
+}
+
+// unmarshalSeen is unmarshal that returns the names of the options in the block.
+func (o options) unmarshalSeen(d *caddyfile.Dispenser, block string) (seen map[string]bool, err error) {
+	seen = make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
 		field, known := o[name]
 		if !known {
 			names := slices.Sorted(maps.Keys(o))
-			return d.WrapErr(redact(fmt.Errorf("unrecognized option %q of %s%s; its options are: %s", name, block, didYouMean(name, names), strings.Join(names, ", "))))
+			return nil, d.WrapErr(redact(fmt.Errorf("unrecognized option %q of %s%s; its options are: %s", name, block, didYouMean(name, names), strings.Join(names, ", "))))
 		}
 		if seen[name] && !repeats(field) {
-			return d.Errf("duplicate option '%s' of %s", name, block)
+			return nil, d.Errf("duplicate option '%s' of %s", name, block)
 		}
 		seen[name] = true
 		if err := unmarshalField(d, name, field); err != nil {
-			return err
+			return nil, err
 		}
 		if d.NextBlock(nesting + 1) {
-			return d.Errf("option '%s' of %s takes no block", name, block)
+			return nil, d.Errf("option '%s' of %s takes no block", name, block)
 		}
 	}
-	return nil
+	return seen, nil
 }
 
 // repeats reports whether an option may be given on several lines.

@@ -51,8 +51,15 @@ func (c *CardConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := arguments(d, "card <url> { ... }", &c.URL); err != nil {
 		return err
 	}
-	return c.options().unmarshal(d, "card")
+	seen, err := c.options().unmarshalSeen(d, "card")
+	if (seen["webhook_secret"] || seen["api_key"]) && !seen["payment_link"] {
+		err = d.WrapErr(errNoPaymentLink)
+	}
+	return err
 }
+
+var errNoPaymentLink = errors.New("card: webhook_secret and api_key also need payment_link, so that payments for your other products are not counted; " +
+	"add 'payment_link plink_…'")
 
 func (c *CardConfig) options() options {
 	return options{
@@ -84,8 +91,7 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	case link == offer.DemoLink && !r.inDemo:
 		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own", link))
 	case observed.WebhookSecret+observed.APIKey != "" && link == "":
-		r.fail("card", errors.New("webhook_secret and api_key also need payment_link, so that payments for your other products are not counted; "+
-			"add 'payment_link plink_…'"))
+		r.errs = append(r.errs, errNoPaymentLink)
 	}
 	if r.replace(c.URL) == "" {
 		r.fail("card", errors.New("the address is empty; write the address of the card checkout, which every offer has"))

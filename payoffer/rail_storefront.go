@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -44,8 +45,14 @@ func (c *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := arguments(d, "storefront <name> <url> { ... }", &c.Name, &c.URL); err != nil {
 		return err
 	}
-	return c.options().unmarshal(d, "storefront")
+	seen, err := c.options().unmarshalSeen(d, "storefront")
+	if (seen["hook_secret"] || seen["token"]) && !seen["product"] {
+		err = d.WrapErr(fmt.Errorf("storefront: %w", errNoProduct))
+	}
+	return err
 }
+
+var errNoProduct = errors.New("hook_secret and token also need product, so that sales of your other products are not counted; add 'product <id>'")
 
 func (c *StorefrontConfig) options() options {
 	return options{"hook_secret": &c.HookSecret, "seller": &c.Seller, "product": &c.Product, "token": &c.Token, "since": &c.Since}
@@ -76,7 +83,7 @@ func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Sett
 	}
 	product := r.word(option+" product", c.Product, shopID, "an id of the shop; use printable characters without spaces")
 	if shop.HookSecret+shop.Token != "" && product == "" {
-		r.fail(option, errors.New("hook_secret and token also need product, so that sales of your other products are not counted; add 'product <id>'"))
+		r.fail(option, errNoProduct)
 	}
 	r.customized = r.customized || shop.HookSecret+shop.Seller+shop.Token+product != "" || shop.Since != 0
 	if shop.Storefront == nil {
