@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -18,7 +17,7 @@ import (
 )
 
 // Broadcast does what the reference facilitator does when it settles: it tries the call, then sends it. It does not
-// wait for the block. While a block is made the sender's next nonce is not sure, so it sends again for a minute.
+// wait for the block.
 func (c *Chain) Broadcast(t testing.TB, s payoffertest.Settlement) (common.Hash, error) {
 	var numbers [3]*big.Int
 	for i, text := range []string{s.Value, s.ValidAfter, s.ValidBefore} {
@@ -37,13 +36,7 @@ func (c *Chain) Broadcast(t testing.TB, s payoffertest.Settlement) (common.Hash,
 	if err := c.Try(c.USDC, call); err != nil {
 		return common.Hash{}, err
 	}
-	var hash common.Hash
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if hash, err = c.Send(c.USDC, call); err == nil {
-			break
-		}
-	}
-	return hash, err
+	return c.Send(c.USDC, call)
 }
 
 // Payload is the authorization as a payment of x402 version 2.

@@ -18,8 +18,14 @@ import (
 // gas is enough for a batch of two transfers.
 const gas = 600_000
 
-// send signs a transaction with the account's next nonce and broadcasts it.
+// send signs a transaction with the account's next nonce and broadcasts it. It waits until
+// the pool has taken in the last block, because the nonce is wrong before.
 func (c *Chain) send(key *ecdsa.PrivateKey, to common.Address, data []byte) (common.Hash, error) {
+	c.sealing.Lock()
+	defer c.sealing.Unlock()
+	if err := c.backend.TxPool().Sync(); err != nil {
+		return common.Hash{}, err
+	}
 	nonce, err := c.client.PendingNonceAt(context.Background(), Address(key))
 	if err != nil {
 		return common.Hash{}, err
