@@ -161,20 +161,20 @@ func (e *EmailConfig) provision(r *resolver) announce.Endpoint {
 	}
 	resolve(r, name, e.SMTP, func(string) (string, error) { return announce.ChooseTLS(server, word) })
 	r.customized = r.customized || publicHost("smtp://"+server)
-	sink := announce.Email{To: to, Server: server, From: cmp.Or(resolve(r, name+" from", e.From, offer.ParseMailbox), to), TLS: word}
+	endpoint := announce.Email{To: to, Server: server, From: cmp.Or(resolve(r, name+" from", e.From, offer.ParseMailbox), to), TLS: word}
 	if (e.User == "") != (e.Password == "") {
 		r.fail(name, errors.New("user and password belong together; write both or none"))
 	}
-	sink.User, sink.Password = r.text(name+" user", e.User, 80), r.replace(string(e.Password))
+	endpoint.User, endpoint.Password = r.text(name+" user", e.User, 80), r.replace(string(e.Password))
 	switch {
-	case sink.User == "" && sink.Password == "": // no login is meant
-	case sink.User == "":
+	case endpoint.User == "" && endpoint.Password == "": // no login is meant
+	case endpoint.User == "":
 		r.secretsOff = append(r.secretsOff, name+" user")
-		sink.Password = ""
+		endpoint.Password = ""
 	default:
-		if r.secret(name+" password", e.Password); sink.Password == "" {
-			sink.User = ""
+		if r.secret(name+" password", e.Password); endpoint.Password == "" {
+			endpoint.User = ""
 		}
 	}
-	return sink
+	return endpoint
 }

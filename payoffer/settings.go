@@ -80,8 +80,8 @@ func (h *Handler) build(r *resolver, today time.Time, rails []railConfig) *servi
 	}
 	s.OwnPayers = resolveAll(r, "ignore_payer", h.IgnorePayers, offer.ParseEVMAddress)
 	for _, a := range withoutNil(h.Announce) {
-		if sink := a.provision(r); sink != nil {
-			s.Announce = append(s.Announce, sink)
+		if endpoint := a.provision(r); endpoint != nil {
+			s.Announce = append(s.Announce, endpoint)
 		}
 	}
 	terms := h.terms(r, today)

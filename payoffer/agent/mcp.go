@@ -126,7 +126,7 @@ func (e *Endpoint) addResources(server *mcp.Server) {
 	}
 	amount := e.Offer.Amount.String() + " USD"
 	add(offer.PathInvoice, "invoice", "Invoice over "+amount,
-		"Every way to pay "+amount+" now, as JSON. An invoice is no payment.", typeJSON,
+		"Every way to pay "+amount+" now, as JSON. An invoice is not a payment.", typeJSON,
 		func(context.Context) ([]byte, error) { return document.Invoice(e.Offer, e.Live()).Body, nil })
 	add(offer.PathSkill, "skill", "How to pay "+amount,
 		"Instructions for an agent: how to pay by each rail, and what to check before.", typeMarkdown,

@@ -32,7 +32,7 @@ func (e *Endpoint) payment(c call, client string) *payment {
 	var params struct {
 		Meta paymentMeta `json:"_meta"`
 	}
-	var outer paymentMeta // some clients put the credential beside the params
+	var outer paymentMeta // some clients put the credential next to the params
 	_ = json.Unmarshal(c.Params, &params)
 	_ = json.Unmarshal(c.Meta, &outer)
 	inner, credential := params.Meta, params.Meta.Credential

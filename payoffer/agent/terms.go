@@ -146,7 +146,7 @@ type report struct {
 	Transaction       string `json:"transaction,omitempty"`
 	Payer             string `json:"payer,omitempty"`
 	Authorization     string `json:"authorization,omitempty" jsonschema:"Nonce of the authorization that was charged"`
-	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer alone: whoever has the address can read it"`
+	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer only: everyone who has the address can read it"`
 }
 
 // isRejected reports whether a payment was not and will not be charged.

@@ -87,7 +87,7 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 ### Pay by x402
 
 1. Send POST to <%s> without a payment. The answer is
-   402: the header PAYMENT-REQUIRED holds the terms of version 2, the body those
+   402: the header PAYMENT-REQUIRED contains the terms of version 2, the body those
    of version 1 and the signed offers.
 2. Compare amount, token, network and payee with the rail above, and sign one of
    the requirements in "accepts". %s

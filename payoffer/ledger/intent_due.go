@@ -12,7 +12,7 @@ const (
 	soonest      = 2 * time.Second
 	longestOpen  = 2 * time.Minute
 	longestClaim = time.Hour
-	// LongestLease is the longest lease of an intent or of a sink. It is far more than
+	// LongestLease is the longest lease of an intent or of a subscriber. It is far more than
 	// the clocks of two instances differ by.
 	LongestLease = 10 * time.Minute
 )

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"maps"
 	"slices"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // TakenError is returned by Register for accounts that belong to other offers.

@@ -5,8 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"iter"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const snapshotPage = 500 // receipts

@@ -72,13 +72,13 @@ func (c *Card) Name() string { return RailCard }
 func (c *Card) Test() bool { return c.TestMode }
 
 // DemoLink is the payment link of every demo and DemoAccount its account. A ledger with this
-// account contains pretend money.
+// account contains simulated money.
 const (
 	DemoLink    = "plink_pay_offer_demo"
 	DemoAccount = cardAccounts + DemoLink
 )
 
-// HeaderDemo marks the quotes of a demo, which takes pretend money. Its value is "1".
+// HeaderDemo marks the quotes of a demo, which takes simulated money. Its value is "1".
 const HeaderDemo = "Pay-Offer-Demo"
 
 // cardAccounts is the prefix of the accounts of payment links.

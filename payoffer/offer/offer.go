@@ -29,7 +29,7 @@ type Terms struct {
 	Account                     string // the local part of acct:<account>@<host> (RFC 7565)
 	Amount                      USD    // the price
 	Updated                     string // the day of the configuration, such as "2026-11-21"
-	Demo                        bool   // checkouts, facilitator and money are pretend
+	Demo                        bool   // checkouts, facilitator and money are simulated
 
 	// Texts and options of the pages.
 	Recommend       string   // the name of the rail that is open first; empty for the card

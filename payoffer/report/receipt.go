@@ -123,8 +123,8 @@ func (f Facts) Classification() accounting.Classification {
 	return accounting.Classification{Status: ledger.Status(f.Status), EvidenceLevel: ledger.EvidenceLevel(f.Evidence), Own: f.Own, Testnet: f.Testnet}
 }
 
-// Day is the day that the operator entered for a payment instead of a moment; empty for a moment. It holds only
-// together with the time that was entered with it.
+// Day is the day that the operator entered for a payment instead of a moment; empty for a moment. It is valid
+// only together with the time that was entered with it.
 func Day(r ledger.Receipt) string {
 	var entry struct{ Day string }
 	if r.EvidenceLevel != ledger.LevelManual || json.Unmarshal(r.Evidence, &entry) != nil {
@@ -203,7 +203,7 @@ func optional(s string) *string {
 	return &s
 }
 
-// Movement is money that arrived or was returned: one line of the books. It is the receipt as it is now, but with
+// Movement is money that arrived or was returned: one line of the export. It is the receipt as it is now, but with
 // the amount, value and transaction of this movement; returned amounts are negative.
 type Movement struct {
 	Kind accounting.MovementKind `json:"kind"`

@@ -8,7 +8,7 @@ import (
 // maxCached is the number of values that a cache holds. A full cache starts again empty.
 const maxCached = 256
 
-// cache holds values by key. The first caller of a key computes its value; callers of
+// cache keeps values by key. The first caller of a key computes its value; callers of
 // other keys do not wait.
 type cache[K comparable, V any] struct {
 	mu     sync.Mutex

@@ -24,7 +24,7 @@ type singleReceipts interface {
 
 // payment is the body of GET /v1/receipt/<id>: one payment, for its payer. What is not known yet is left out.
 type payment struct {
-	URL         string   `json:"url" jsonschema:"The page of this receipt. Whoever has the address can read it."`
+	URL         string   `json:"url" jsonschema:"The page of this receipt. Everyone who has the address can read it."`
 	ID          string   `json:"id,omitempty" jsonschema:"Identifies the payment by its evidence: the reference of the receipt. None while there is no evidence."`
 	Offer       string   `json:"offer"`
 	Name        string   `json:"name"`

@@ -46,7 +46,7 @@ func (f *Facilitator) listing(h http.Header) Listing {
 	return l
 }
 
-// listings holds the last Listing of each facilitator host. One of a settlement is newer than any
+// listings contains the last Listing of each facilitator host. One of a settlement is newer than any
 // of a verification, because the facilitator lists when it settles.
 type listings struct {
 	mu   sync.Mutex

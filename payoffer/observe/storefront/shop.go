@@ -99,7 +99,7 @@ func (o *Observer) belongsToOffer(s sale) bool {
 		s.CreatedAt.Unix() >= o.origin.Load()
 }
 
-// lost reports whether a dispute holds the money.
+// lost reports whether the provider took the money back because of a dispute.
 func (s sale) lost() bool { return s.Chargedback || s.Disputed && !s.DisputeWon }
 
 // refunded returns the refunded amount in US cents. After a partial refund Gumroad reports only the rest, in the
