@@ -110,6 +110,8 @@ func openOnce(t *testing.T, m *market) {
 	v.press(t, again)
 	v.read(t, "Received: 42 USD, seen on the chain.")
 	require.Equal(t, []string{"/v1/receipt", "button " + once}, v.controls(t, "first"), "another question after the end")
-	v.same(t, 4)
+	sent := len(v.did(t).Sent)
+	require.GreaterOrEqual(t, sent, 4, "the page asks once more while the facilitator settles")
+	v.same(t, sent)
 	s.requirePaid(t, 1)
 }
