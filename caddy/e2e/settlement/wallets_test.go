@@ -1,12 +1,23 @@
 package settlement
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -142,4 +153,72 @@ func TestAFrontRunTransferGetsItsAnswerForAnyKindOfAccount(t *testing.T) {
 		s.requireCharges(1)
 		require.Empty(s, s.facilitator.Calls(payoffertest.CallSettle))
 	})
+}
+
+// The operator restores a ledger from before the payment.
+func TestAPaymentIsKnownAfterTheLedgerWasRestored(t *testing.T) {
+	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
+		before := s.service
+		s.book = openBook(s.T, s.clock.Now)
+		restored, observer := s.serve(cents, s.payee, s.chain.URL)
+		require.NoError(s, observer.Poll(s.Context()))
+		p := s.paymentOf(account)
+		s.service = before
+		transaction := s.paidFirst(p)
+
+		s.service = restored
+		require.NoError(s, observer.Poll(s.Context()))
+		s.requirePaid(p, transaction)
+		s.requireCharges(1)
+		require.Len(s, s.facilitator.Calls(payoffertest.CallSettle), 1)
+	})
+}
+
+// The transfer is on its way to a block while the facilitator refuses the payment.
+func TestNothingWasChargedIsNotSaidWhileTheTransferIsPending(t *testing.T) {
+	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
+		p := s.paymentOf(account)
+		s.facilitator.Script(payoffertest.CallVerify, reply{Reason: "invalid_exact_evm_transaction_simulation_failed"}, reply{})
+		signature := s.chain.Deploy(s, p.signature)
+		// The block comes once the state was read twice: when the payment came, and when it was refused.
+		var readings atomic.Int32
+		s.service, s.evm = s.serve(cents, s.payee, s.watched("authorizationState(address,bytes32)", func() {
+			if readings.Add(1) == 2 {
+				s.chain.Mine(s, 1)
+			}
+		}))
+		require.NoError(s, s.evm.Poll(s.Context()))
+		transaction, err := s.chain.Send(s.chain.USDC, p.Call(s, signature))
+		require.NoError(s, err)
+		outcome := s.pay(p)
+		require.NotContains(s, outcome.Detail, "Nothing was charged")
+		require.Equal(s, x402.Open, outcome.Status, "%+v", outcome)
+		s.book.requireIntent(s.T, p, ledger.IntentSettling)
+		require.NoError(s, s.evm.Poll(s.Context()))
+		s.resolve(soon)
+		s.requirePaid(p, transaction)
+		s.requireCharges(1)
+	})
+}
+
+// watched is the chain's endpoint, with something done after each call of a function of the token.
+func (s *shop) watched(function string, after func()) string {
+	s.Helper()
+	to, err := url.Parse(s.chain.URL)
+	require.NoError(s, err)
+	selector := hexutil.Encode(crypto.Keccak256([]byte(function))[:4])
+	passing := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		passing.ServeHTTP(w, r)
+		if strings.Contains(string(body), selector) {
+			after()
+		}
+	}))
+	s.Cleanup(proxy.Close)
+	return proxy.URL
 }

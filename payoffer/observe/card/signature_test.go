@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 func TestSignatureIsTheDocumentedHMAC(t *testing.T) {
@@ -72,6 +74,73 @@ func TestVerify(t *testing.T) {
 			require.ErrorIs(t, Verify(test.secret, test.header, body, now), test.want)
 		})
 	}
+}
+
+// TestNothingForgedOrAlteredIsAccepted changes genuine deliveries at random in
+// every part that is signed.
+func TestNothingForgedOrAlteredIsAccepted(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(4, 1))
+	now := time.Unix(testStart, 0)
+	count := cases.Count(t)
+	for i := range count {
+		body := randomBytes(rng, 1+rng.IntN(200))
+		secret := "whsec_" + hex.EncodeToString(randomBytes(rng, 12))
+		header := payoffertest.SignDelivery(body, now, secret)
+		if err := Verify(secret, header, body, now); err != nil {
+			t.Fatalf("case %d: a genuine delivery is refused: %v", i, err)
+		}
+		kind, gotSecret, gotHeader, gotBody := alter(rng, secret, header, body)
+		if Verify(gotSecret, gotHeader, gotBody, now) == nil {
+			t.Fatalf("case %d: accepted after: %s", i, kind)
+		}
+	}
+}
+
+// alter makes one change to a delivery with a single signature.
+func alter(rng *rand.Rand, secret, header string, body []byte) (kind, newSecret, newHeader string, newBody []byte) {
+	flip := func(b []byte) []byte {
+		b = slices.Clone(b)
+		b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+		return b
+	}
+	comma := strings.Index(header, ",")
+	timestamp, signature := header[:comma], header[comma+1:]
+	switch rng.IntN(12) {
+	case 0:
+		return "a bit of the body", secret, header, flip(body)
+	case 1:
+		return "a bit of the header", secret, string(flip([]byte(header))), body
+	case 2:
+		return "a bit of the secret", string(flip([]byte(secret))), header, body
+	case 3:
+		return "another time", secret, fmt.Sprintf("t=%d,%s", testStart+1+rng.IntN(299), signature), body
+	case 4:
+		return "a body cut short", secret, header, body[:rng.IntN(len(body))]
+	case 5:
+		return "a longer body", secret, header, append(slices.Clone(body), randomBytes(rng, 1+rng.IntN(9))...)
+	case 6:
+		return "a header cut short", secret, header[:rng.IntN(len(header))], body
+	case 7:
+		return "a time more", secret, fmt.Sprintf("%s,t=%d", header, testStart+rng.IntN(2)), body
+	case 8:
+		return "a random signature", secret, timestamp + ",v1=" + hex.EncodeToString(randomBytes(rng, 32)), body
+	case 9:
+		return "an empty secret", "", payoffertest.SignDelivery(body, time.Unix(testStart, 0), ""), body
+	case 10:
+		return "a digit moved from the time to the body", secret, timestamp[:len(timestamp)-1] + "," + signature,
+			append([]byte(timestamp[len(timestamp)-1:]), body...)
+	default:
+		return "random bytes for a header", secret, string(randomBytes(rng, 1+rng.IntN(100))), body
+	}
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
 }
 
 // FuzzSignature looks for a header that verifies and does not carry the MAC of
