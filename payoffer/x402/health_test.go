@@ -310,3 +310,20 @@ func TestABusyFacilitatorWasNotSentAPayment(t *testing.T) {
 		require.Len(t, one.Calls(probeCall), 1, "that says nothing of the facilitator")
 	})
 }
+
+func TestAFacilitatorThatIsBusyIsAlive(t *testing.T) {
+	for name, reply := range map[string]payoffertest.FacilitatorReply{
+		"in text": {Status: 429, Body: "slow down"}, "in JSON": {Status: 429, Body: `{"error":"rate limited"}`}, "as a yes": {Status: 429},
+		"as a no": {Status: 429, Reason: "rate_limited"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(probeCall, reply)
+			s := newShop(t, setup{facilitators: one(f)})
+			s.watching()
+			s.requireHealth("")
+			require.NotContains(t, s.logs.String(), "left alone")
+			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		})
+	}
+}

@@ -61,3 +61,24 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatAFacilitatorSettlesLaterIsAskedForAgain(t *testing.T) {
+	for name, c := range pendingReplies {
+		bubble(t, name, func(t *testing.T) {
+			f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
+			f.Script(settleCall, c.reply)
+			s := newShop(t, setup{facilitators: one(f)})
+			require.Equal(t, Open, s.pay(b.v2(t)).Status)
+			require.Equal(t, c.reason, s.requireState(b, ledger.IntentSettling).Reason)
+
+			f.Script(settleCall, payoffertest.FacilitatorReply{Idle: true, Transaction: someTransaction})
+			s.run(10 * time.Second)
+			got := s.pay(b.v2(t))
+			require.Equal(t, Settled, got.Status)
+			require.Equal(t, "claimed", got.Evidence)
+			for _, call := range f.Calls(settleCall) {
+				require.Equal(t, string(f.Calls(settleCall)[0].Body), string(call.Body))
+			}
+		})
+	}
+}

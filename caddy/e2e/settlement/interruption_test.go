@@ -2,6 +2,7 @@ package settlement
 
 import (
 	"context"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -142,3 +143,63 @@ func TestARecordWhoseCommitSeemedToFailIsOneReceipt(t *testing.T) {
 }
 
 func refuse() error { return errRefused }
+
+func TestALedgerThatRefusesBeforeTheSettlementStopsIt(t *testing.T) {
+	t.Parallel()
+	// Whether a payment was sent before is known to the ledger alone.
+	for method, want := range map[string]x402.Status{"Look": x402.Open, "InsertIntent": x402.Unavailable} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, longTimeout)
+			p := s.payment(s.chain.Buyers[0])
+			s.book.on(method, refuse)
+			outcome := s.pay(p)
+			require.Equal(t, want, outcome.Status, "%+v", outcome)
+			require.Empty(t, s.facilitator.Calls(payoffertest.CallSettle))
+			s.requireAgreement(0, 0)
+			s.book.requireUnknown(t, p)
+
+			s.book.on(method, nil)
+			outcome = s.pay(p)
+			require.Equal(t, x402.Settled, outcome.Status, "%+v", outcome)
+			s.requireAgreement(1, 0)
+		})
+	}
+}
+
+func TestAFlappingFacilitatorSettlesEachPaymentOnce(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, longTimeout)
+	down := reply{Status: http.StatusServiceUnavailable, Body: "down"}
+	const count = 6
+	var verify, settle []reply
+	for range count {
+		verify = append(verify, down, reply{})
+		settle = append(settle, down, reply{Reason: "settlement_pending", Idle: true}, reply{})
+	}
+	s.facilitator.Script(payoffertest.CallVerify, append(verify, reply{})...)
+	s.facilitator.Script(payoffertest.CallSettle, append(settle, reply{})...)
+	var payments []payment
+	for range count {
+		payments = append(payments, s.payment(s.chain.NewBuyer(t)))
+	}
+	paid := 0
+	for range 20 {
+		paid = 0
+		for _, p := range payments {
+			switch outcome := s.pay(p); outcome.Status {
+			case x402.Settled:
+				paid++
+			case x402.Open, x402.Unavailable:
+			default:
+				require.Fail(t, "not an answer that lets the buyer come back", "%+v", outcome)
+			}
+		}
+		if paid == count {
+			break
+		}
+		s.resolve(soon / 2)
+	}
+	require.Equal(t, count, paid)
+	s.requireAgreement(count, 0)
+}

@@ -88,3 +88,29 @@ func TestAnOpenPaymentOnOneChainHoldsThePayersOtherChain(t *testing.T) {
 	require.Empty(t, celo.chain.TransfersTo(t, celo.payee))
 	celo.book.requireUnknown(t, onCelo)
 }
+
+func TestTheSameNonceOnAnotherChainIsAnotherPayment(t *testing.T) {
+	t.Parallel()
+	sepolia, celo, onSepolia, onCelo := openTwo(t)
+	onCelo = celo.sign(onSepolia.Nonce, onCelo.buyer)
+	sepolia.paidFirst(onSepolia)
+	celo.paidFirst(onCelo)
+	sepolia.requireAgreement(1, 0)
+	celo.requireAgreement(1, 0)
+}
+
+func TestAnAuthorizationForOneChainPaysNothingOnAnother(t *testing.T) {
+	t.Parallel()
+	sepolia, celo, onSepolia, _ := openTwo(t)
+	moved := onSepolia
+	moved.Network = chain.Celo // but signed for the other
+	moved.encode(t)
+	outcome := celo.pay(moved)
+	require.Equal(t, x402.Refused, outcome.Status, "%+v", outcome)
+	require.Equal(t, "invalid_exact_evm_signature", outcome.Reason)
+	celo.book.requireUnknown(t, moved)
+	for _, s := range []*shop{sepolia, celo} {
+		require.Empty(t, s.facilitator.Calls(payoffertest.CallVerify))
+		s.requireAgreement(0, 0)
+	}
+}
