@@ -28,7 +28,7 @@ var sizes = map[string]int{
 	"failpoint":                 119,
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
-	"ledger":                    5221,
+	"ledger":                    5223,
 	"ledger/accounting":         1159,
 	"mpp":                       520,
 	"observe":                   406,
