@@ -106,8 +106,8 @@ func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
 		folder := t.TempDir()
 		one, two := loaded(t, keysIn(t, folder)), loaded(t, keysIn(t, folder))
 		receipt := one.Sign("of the first key")
-		publications := 0
-		two.Listen(func() { publications++ })
+		var publications atomic.Int32
+		two.Listen(func() { publications.Add(1) })
 		defer begin(t, two)()
 
 		next, err := one.Rotate(t.Context(), false, anyKeys)
@@ -115,13 +115,13 @@ func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
 		require.Equal(t, time.Now().Add(keyLead).Unix(), next.From.Unix())
 		time.Sleep(keysEvery + time.Second)
 		require.Len(t, two.Published(), 2)
-		require.Equal(t, 1, publications)
+		require.EqualValues(t, 1, publications.Load())
 		for range 10 {
 			requireSigned(t, two, one.Sign("during the rotation"))
 			requireSigned(t, one, two.Sign("during the rotation"))
 			time.Sleep(keyLead / 8)
 		}
-		require.Equal(t, 2, publications, "the new key signs")
+		require.EqualValues(t, 2, publications.Load(), "the new key signs")
 		signed := two.Sign("of the second key")
 		jws, err := ParseJWS(signed)
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
 		requireSigned(t, two, receipt)
 
 		time.Sleep(time.Until(time.Now().Truncate(renewEvery).Add(renewEvery + keysEvery + time.Second)))
-		require.Equal(t, 3, publications, "a day began, so offers are signed again")
+		require.EqualValues(t, 3, publications.Load(), "a day began, so offers are signed again")
 	})
 }
 

@@ -41,6 +41,7 @@ func TestTwoChainsAreSettledAndReceiptedApart(t *testing.T) {
 
 	sepolia.paidFirst(onSepolia)
 	celo.requireAgreement(0, 0)
+	onCelo = celo.payment(onCelo.buyer) // signed after the first charge: a second purchase
 	transaction := celo.paidFirst(onCelo)
 	sepolia.requireAgreement(1, 0)
 	celo.requireAgreement(1, 0)
@@ -92,9 +93,8 @@ func TestAnOpenPaymentOnOneChainHoldsThePayersOtherChain(t *testing.T) {
 func TestTheSameNonceOnAnotherChainIsAnotherPayment(t *testing.T) {
 	t.Parallel()
 	sepolia, celo, onSepolia, onCelo := openTwo(t)
-	onCelo = celo.sign(onSepolia.Nonce, onCelo.buyer)
 	sepolia.paidFirst(onSepolia)
-	celo.paidFirst(onCelo)
+	celo.paidFirst(celo.sign(onSepolia.Nonce, onCelo.buyer))
 	sepolia.requireAgreement(1, 0)
 	celo.requireAgreement(1, 0)
 }
