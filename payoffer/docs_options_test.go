@@ -82,7 +82,7 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 	for _, c := range chapters() {
 		c.write(t, &page, docs, forms)
 	}
-	const file = "docs/options.md"
+	const file = "docs/reference/caddyfile.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(page.String()), 0o644))
 	}

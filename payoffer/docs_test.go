@@ -161,7 +161,7 @@ func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
 // TestTheWholeExampleHasEveryOption looks for options that the JSON has and the
 // example does not set.
 func TestTheWholeExampleHasEveryOption(t *testing.T) {
-	blocks := page(t, "example").Blocks
+	blocks := page(t, "reference/example").Blocks
 	require.Len(t, blocks, 1)
 	config, _, err := adaptAny(payoffertest.FillIn(blocks[0].Text))
 	require.NoError(t, err)
@@ -237,26 +237,26 @@ func requireSet(t *testing.T, name string, values ...reflect.Value) {
 func TestPagesNameEverythingThatThereIs(t *testing.T) {
 	all := map[string][]string{}
 	for _, c := range payOfferCommand(t).Commands() {
-		all["commands"] = append(all["commands"], "caddy pay-offer "+c.Name())
+		all["reference/cli"] = append(all["reference/cli"], "caddy pay-offer "+c.Name())
 		for _, below := range c.Commands() {
-			all["commands"] = append(all["commands"], below.Name())
+			all["reference/cli"] = append(all["reference/cli"], below.Name())
 		}
 	}
 	for name := range metricLabels() {
-		all["monitoring"] = append(all["monitoring"], strings.TrimPrefix(name, "caddy_pay_offer_"))
+		all["reference/metrics"] = append(all["reference/metrics"], strings.TrimPrefix(name, "caddy_pay_offer_"))
 	}
 	for _, verdict := range verdicts {
-		all["monitoring"] = append(all["monitoring"], string(verdict))
+		all["reference/metrics"] = append(all["reference/metrics"], string(verdict))
 	}
 	for _, written := range []struct{ page, file, form string }{
-		{"endpoints", "offer/paths.go", `(?m)^\tPath\w+ += "([^"]+)"`},
-		{"endpoints", "web/problem.go", `newKind\(http\.Status\w+, "([a-z-]+)"\)`},
-		{"environment", "../Caddyfile", `\{(?:\$|env\.)([A-Z_]+)`},
-		{"troubleshooting", "observe/observe.go", `(?m)^\tErr\w+ += "([a-z_]+)"`},
-		{"troubleshooting", "observe/source/error.go", `(?m)^\t[A-Z]\w+ += "([a-z_]+)"`},
-		{"commands", "admin.go", `[A-Z]+ (/pay_offer/\w+)`},
-		{"monitoring", "x402/outcome.go", `(?m)^\t[A-Z]\w+ Status = "([a-z]+)"`},
-		{"x402", "offer/network.go", `(?m)^\t\{\d+, "([a-z-]+)"`},
+		{"reference/http-api", "offer/paths.go", `(?m)^\tPath\w+ += "([^"]+)"`},
+		{"reference/http-api", "web/problem.go", `newKind\(http\.Status\w+, "([a-z-]+)"\)`},
+		{"guides/environment", "../Caddyfile", `\{(?:\$|env\.)([A-Z_]+)`},
+		{"reference/troubleshooting", "observe/observe.go", `(?m)^\tErr\w+ += "([a-z_]+)"`},
+		{"reference/troubleshooting", "observe/source/error.go", `(?m)^\t[A-Z]\w+ += "([a-z_]+)"`},
+		{"reference/cli", "admin.go", `[A-Z]+ (/pay_offer/\w+)`},
+		{"reference/metrics", "x402/outcome.go", `(?m)^\t[A-Z]\w+ Status = "([a-z]+)"`},
+		{"guides/x402-and-usdc", "offer/network.go", `(?m)^\t\{\d+, "([a-z-]+)"`},
 	} {
 		found := regexp.MustCompile(written.form).FindAllStringSubmatch(readSource(t, written.file), -1)
 		require.Greater(t, len(found), 3, written.file)
@@ -270,9 +270,9 @@ func TestPagesNameEverythingThatThereIs(t *testing.T) {
 			assert.Regexp(t, `[^A-Za-z0-9_/-]`+regexp.QuoteMeta(name)+`[^A-Za-z0-9_-]`, text, "%s has no %s", at, name)
 		}
 	}
-	for _, found := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "environment").Text, -1) {
+	for _, found := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "guides/environment").Text, -1) {
 		for _, name := range regexp.MustCompile("[A-Z_]+").FindAllString(found[1], -1) {
-			assert.Contains(t, all["environment"], name, "the shipped Caddyfile does not read it")
+			assert.Contains(t, all["guides/environment"], name, "the shipped Caddyfile does not read it")
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
 		statuses[kind[2]] = kind[1]
 	}
 	told := 0
-	for _, row := range regexp.MustCompile("(?m)^\\| (4..|5..) \\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "endpoints").Text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (4..|5..) \\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "reference/http-api").Text, -1) {
 		code, err := strconv.Atoi(row[1])
 		require.NoError(t, err)
 		for _, name := range regexp.MustCompile("[a-z-]+").FindAllString(row[2], -1) {
@@ -306,7 +306,7 @@ func TestTroubleshootingQuotesWhatIsSaid(t *testing.T) {
 		return err
 	}))
 	said := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "troubleshooting").Text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "reference/troubleshooting").Text, -1) {
 		for _, text := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(others, text[1]) && strings.Contains(text[1], " ") {
 				assert.True(t, strings.Contains(said, text[1]), text[1])
@@ -365,7 +365,7 @@ func TestAlertRulesAreAboutMetricsThatThereAre(t *testing.T) {
 			} `yaml:"rules"`
 		} `yaml:"groups"`
 	}
-	blocks := slices.DeleteFunc(page(t, "monitoring").Blocks, func(b handbook.Block) bool { return b.Language != "yaml" })
+	blocks := slices.DeleteFunc(page(t, "reference/metrics").Blocks, func(b handbook.Block) bool { return b.Language != "yaml" })
 	require.Len(t, blocks, 1)
 	require.NoError(t, yaml.Unmarshal([]byte(blocks[0].Text), &file))
 	require.Len(t, file.Groups, 1)

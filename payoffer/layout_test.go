@@ -186,7 +186,7 @@ func TestBlackBoxTestsUseOfThePluginWhatIsListed(t *testing.T) {
 }
 
 func TestEveryRoomHasItsPlaceAndSaysWhatItIsFor(t *testing.T) {
-	layout, err := os.ReadFile("docs/architecture.md")
+	layout, err := os.ReadFile("docs/developing/architecture.md")
 	require.NoError(t, err)
 	for name, r := range house(t) {
 		if name == "caddy" || strings.HasPrefix(name, "caddy/") {

@@ -284,7 +284,7 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) { return nil
 
 // The page explains each code in the words of Codes, in their order.
 func TestThePageExplainsTheCodes(t *testing.T) {
-	text, err := os.ReadFile("../docs/findings.md")
+	text, err := os.ReadFile("../docs/reference/diagnostics.md")
 	require.NoError(t, err)
 	var told, known []string
 	for _, section := range strings.Split(string(text), "\n### `")[1:] {

@@ -107,7 +107,7 @@ func body(t *testing.T, id, kind string, d told) (event []byte, header string) {
 // TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary gives a payment, and then each event that the documentation asks the
 // operator to send, with every member that the library knows, before and after the payment.
 func TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary(t *testing.T) {
-	page, err := os.ReadFile("../../../payoffer/docs/going-live.md")
+	page, err := os.ReadFile("../../../payoffer/docs/guides/stripe.md")
 	require.NoError(t, err)
 	named := map[string]bool{}
 	for _, kind := range regexp.MustCompile("`((?:checkout|refund|charge)\\.[a-z_.]+)`").FindAllSubmatch(page, -1) {

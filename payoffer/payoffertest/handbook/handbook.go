@@ -6,6 +6,7 @@ package handbook
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,10 +16,11 @@ import (
 	"unicode"
 )
 
-const (
-	readme = "README.md"
-	folder = "payoffer/docs"
-)
+// index is the first page of the documentation, in its folder.
+const index = "payoffer/docs/README.md"
+
+// outside are the pages that are found where a hosting site looks for them.
+var outside = []string{"README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "CHANGELOG.md"}
 
 // A Page is one page of Markdown.
 type Page struct {
@@ -40,35 +42,42 @@ type Block struct {
 // shows after it.
 type Command struct{ Text, Output string }
 
-// Read returns the README and the pages in the order in which it names them. A
-// page that it does not name is an error: nobody would find it.
+// Read returns the pages outside of the folder, the index of the documentation, and its
+// pages in the order in which the index names them. A page that it does not name is an
+// error: nobody would find it.
 func Read(root string) ([]Page, error) {
-	first, err := read(root, readme)
-	if err != nil {
-		return nil, err
-	}
-	pages := []Page{first}
-	for _, link := range first.Links() {
-		name, _, _ := strings.Cut(link, "#")
-		if path.Dir(name) != folder || path.Ext(name) != ".md" || slices.ContainsFunc(pages, func(p Page) bool { return p.Name == name }) {
-			continue
+	var pages []Page
+	add := func(name string) error {
+		if slices.ContainsFunc(pages, func(p Page) bool { return p.Name == name }) {
+			return nil
 		}
 		page, err := read(root, name)
-		if err != nil {
+		pages = append(pages, page)
+		return err
+	}
+	for _, name := range append(outside, index) {
+		if err := add(name); err != nil {
 			return nil, err
 		}
-		pages = append(pages, page)
 	}
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*.md"))
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		if name := folder + "/" + filepath.Base(file); !slices.ContainsFunc(pages, func(p Page) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("the README does not name %s", name)
+	for _, link := range pages[len(pages)-1].Links() {
+		name, _, _ := strings.Cut(link, "#")
+		if strings.HasPrefix(name, path.Dir(index)+"/") && path.Ext(name) == ".md" {
+			if err := add(name); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return pages, nil
+	return pages, filepath.WalkDir(filepath.Join(root, filepath.FromSlash(path.Dir(index))), func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".md" {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if name = filepath.ToSlash(name); err == nil && !slices.ContainsFunc(pages, func(p Page) bool { return p.Name == name }) {
+			err = fmt.Errorf("%s does not name %s", index, name)
+		}
+		return err
+	})
 }
 
 func read(root, name string) (Page, error) {
