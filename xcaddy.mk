@@ -37,7 +37,6 @@ test: ## Run the tests of the plugin, then those of the built binary.
 	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || echo 'skipped: what needs nginx'
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
-	@test -d ../shared/data || echo 'skipped: what needs the published schemas in ../shared/data'
 	go test $(TESTFLAGS) ./...
 	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 6 -parallel 4 ./arrive ./browser ./demo ./wallet ./histories ./buyer ./...
 

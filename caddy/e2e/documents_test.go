@@ -9,7 +9,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -43,13 +42,11 @@ func offers(t *testing.T) map[string]*offer.Offer {
 	return map[string]*offer.Offer{"card alone": small, "every rail": full}
 }
 
-// publishedSchema compiles a published schema that lies beside the repository and is not part of it.
+// publishedSchema compiles a schema of caddy/e2e/testdata/schemas.
 func publishedSchema(t *testing.T, file, definition string) *jsonschema.Schema {
 	t.Helper()
-	text, err := os.ReadFile(lab.Path(t, "../shared/data/"+file))
-	if err != nil {
-		lab.Skip(t, "the published schema is not beside the repository, in ../shared/data: "+file)
-	}
+	text, err := os.ReadFile("testdata/schemas/" + file)
+	require.NoError(t, err)
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	require.NoError(t, err)
 	compiler := jsonschema.NewCompiler()
