@@ -29,6 +29,7 @@ type desk struct {
 	folder, tools string
 	env           []string
 	ports, real   *strings.Replacer
+	root          string // of an installation, else empty
 }
 
 // newDesk starts the server of the shipped Caddyfile.
@@ -103,7 +104,11 @@ func (d *desk) run(t *testing.T, page string, commands []handbook.Command) (all 
 		script.WriteString("cd caddy-pay-offer\n")
 	}
 	for _, c := range commands {
-		script.WriteString(d.ports.Replace(c.Text) + "printf '\\n" + mark + "%s\\n' $?\n")
+		text := d.ports.Replace(c.Text)
+		if strings.HasPrefix(text, "sudo install ") {
+			text = installing.ReplaceAllString(c.Text, " "+d.root+"/installed$1/")
+		}
+		script.WriteString(text + "printf '\\n" + mark + "%s\\n' $?\n")
 	}
 	shell := exec.Command("bash", "-c", script.String())
 	shell.Dir, shell.Env = d.folder, d.env

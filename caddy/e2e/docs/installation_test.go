@@ -17,11 +17,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
 )
 
-// installed reports whether a page is about the server as guides/systemd installs it.
+// installed reports whether a page is about the server as guides/systemd installs it: root works there.
 func installed(page handbook.Page) bool {
-	return slices.ContainsFunc(page.Blocks, func(b handbook.Block) bool {
-		return b.Language == "console" && (strings.Contains(b.Text, "as-pay-offer") || strings.Contains(b.Text, "pay.example.org"))
-	})
+	return strings.Contains(page.Text, "as-pay-offer") || strings.Contains(page.Text, "\n$ sudo ")
 }
 
 // public is the address of the offer in these pages, and operators an operator's Caddyfile for it. The chain is out of reach.
@@ -55,7 +53,7 @@ func (d *desk) install(t *testing.T) *desk {
 	root, tools := t.TempDir(), t.TempDir()
 	port, admin := payoffertest.FreePort(t), "localhost:"+payoffertest.FreePort(t)
 	o := *d
-	o.tools = tools
+	o.tools, o.root = tools, root
 	var paths []string
 	for _, folder := range []string{"/etc/pay-offer", "/var/lib/pay-offer"} {
 		paths = append(paths, folder, root+folder)
@@ -71,13 +69,13 @@ func (d *desk) install(t *testing.T) *desk {
 	script, err := os.ReadFile(lab.Path(t, "caddy/package/as-pay-offer"))
 	require.NoError(t, err)
 	o.write(t, "as-pay-offer", here.Replace(string(script)))
-	o.write(t, "sudo", `exec "$@"`)
+	// Nothing of this machine is touched, whatever a page says.
+	o.write(t, "sudo", `[ "$1" = useradd ] && exit; for word; do case $word in /dev/*|`+root+`/*) ;; /*) echo "the test does not know $word" >&2; exit 1 ;; esac; done; exec "$@"`)
 	o.write(t, "runuser", `shift 3 && exec "$@"`)
-	o.write(t, "useradd", "")
 	pid := root + "/pid"
 	as := func(command string) string { return "as-pay-offer " + command + " >>" + root + "/log 2>&1 </dev/null" }
 	start := as(here.Replace("caddy start --config /etc/pay-offer/Caddyfile --adapter caddyfile --pidfile " + pid))
-	stop := "kill $(cat " + pid + ") && tail -s 0.05 --pid=$(cat " + pid + ") -f /dev/null; rm -f " + pid
+	stop := "p=$(cat " + pid + "); kill $p; tail -s 0.05 --pid=$p -f /dev/null"
 	o.write(t, "systemctl", `case $1 in
 start|enable) [ -e `+pid+` ] || `+start+` ;;
 stop) `+stop+` ;;
@@ -88,11 +86,8 @@ esac`)
 	o.env = append(slices.DeleteFunc(slices.Clone(d.env), func(v string) bool {
 		return strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "CADDY_ADMIN=")
 	}), "PATH="+tools+":"+d.tools+":"+os.Getenv("PATH"), "CADDY_ADMIN="+admin)
-	// What is installed is looked at below, and leaves the running server alone.
-	o.ports = strings.NewReplacer(append(append([]string{
-		public, "http://localhost:" + port, "localhost:2019", admin,
-		" /etc/pay-offer", " " + root + "/etc/pay-offer", " /usr/local", " " + root + "/usr/local", " /etc/systemd", " " + root + "/etc/systemd",
-	}, paths...), payoffertest.Placeholders...)...)
+	o.ports = strings.NewReplacer(slices.Concat(
+		[]string{public, "http://localhost:" + port, "localhost:2019", admin}, paths, payoffertest.Placeholders)...)
 	o.real = strings.NewReplacer(root, "", "http://localhost:"+port, public, admin, "localhost:2019",
 		d.folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer")
 	sh := func(command string) {
@@ -111,6 +106,21 @@ esac`)
 		sh("caddy pay-offer record --rail transfer --amount 42 --date 2026-11-20 --reference " + reference)
 	}
 	return &o
+}
+
+// installing are the folders that a page installs files into. They go elsewhere, because the server of the test runs already.
+var installing = regexp.MustCompile(` (/etc|/usr)/`)
+
+// requireInstalled looks for the files that the unit names among those that the page installs.
+func (d *desk) requireInstalled(t *testing.T) {
+	t.Helper()
+	unit, err := os.ReadFile(d.root + "/installed/etc/systemd/system/pay-offer.service")
+	require.NoError(t, err)
+	files := regexp.MustCompile(`(?:ExecStart=|EnvironmentFile=| --config )(/\S+)`).FindAllStringSubmatch(string(unit), -1)
+	require.Greater(t, len(files), 3)
+	for _, file := range files {
+		require.FileExists(t, d.root+"/installed"+file[1])
+	}
 }
 
 // TestTheBooksOfTheDocumentationBalance imports an export as guides/accounting says, with the programs themselves.
