@@ -126,7 +126,7 @@ func (d *desk) requireInstalled(t *testing.T) {
 // TestTheBooksOfTheDocumentationBalance imports an export as guides/accounting says, with the programs themselves.
 func TestTheBooksOfTheDocumentationBalance(t *testing.T) {
 	if os.Getenv("FULL") != "1" {
-		lab.Skip(t, "hledger and beancount run with FULL=1")
+		t.Skip("hledger and beancount run with FULL=1")
 	}
 	page := pageOf(t, "accounting")
 	folder := t.TempDir()
