@@ -28,8 +28,8 @@ type desk struct {
 	*server.Process
 	folder, tools string
 	env           []string
-	ports, real   *strings.Replacer
-	root          string // of an installation, else empty
+	there, back   []string // pairs: a text of the pages and what it is here, and the way back
+	root          string   // of an installation, else empty
 }
 
 // newDesk starts the server of the shipped Caddyfile.
@@ -52,7 +52,7 @@ func newDesk(t *testing.T, root string, env []string) *desk {
 	env = append([]string{"CADDY_ADMIN=localhost:" + free["2019"]}, env...)
 	d := &desk{
 		Process: server.Start(t, "http://localhost:"+free["8402"], caddyfile, env...), folder: t.TempDir(),
-		ports: strings.NewReplacer(there...),
+		there: there,
 	}
 	d.tools = filepath.Join(d.folder, "tools")
 	require.NoError(t, os.Mkdir(d.tools, 0o700))
@@ -71,8 +71,7 @@ func newDesk(t *testing.T, root string, env []string) *desk {
 	} {
 		d.write(t, name, script)
 	}
-	back = append(back, d.folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer", d.Home+"/data", "/home/you/.local/share")
-	d.real = strings.NewReplacer(back...)
+	d.back = append(back, d.folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer", d.Home+"/data", "/home/you/.local/share")
 	d.env = append([]string{
 		"PATH=" + d.tools + ":" + os.Getenv("PATH"), "HOME=" + d.Home, "XDG_CONFIG_HOME=" + d.Home + "/config",
 		"XDG_DATA_HOME=" + d.Home + "/data", "LANG=C.UTF-8", "TZ=UTC",
@@ -80,6 +79,9 @@ func newDesk(t *testing.T, root string, env []string) *desk {
 	}, env...)
 	return d
 }
+
+// real is a text of this desk as a page has it.
+func (d *desk) real(text string) string { return strings.NewReplacer(d.back...).Replace(text) }
 
 // write makes a program of the desk.
 func (d *desk) write(t *testing.T, name, script string) {
@@ -100,11 +102,12 @@ type printed struct {
 func (d *desk) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
 	t.Helper()
 	var script strings.Builder
+	here := strings.NewReplacer(d.there...)
 	if page != "README.md" { // which makes the clone
 		script.WriteString("cd caddy-pay-offer\n")
 	}
 	for _, c := range commands {
-		text := d.ports.Replace(c.Text)
+		text := here.Replace(c.Text)
 		if strings.HasPrefix(text, "sudo install ") {
 			text = installing.ReplaceAllString(c.Text, " "+d.root+"/installed$1/")
 		}
@@ -134,7 +137,7 @@ func (d *desk) withoutLog(output string) string {
 			kept.WriteString(shown)
 		}
 	}
-	return d.real.Replace(kept.String())
+	return d.real(kept.String())
 }
 
 // shown is a log as a terminal shows it, to which Caddy writes words where it writes JSON elsewhere.

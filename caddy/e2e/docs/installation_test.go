@@ -86,10 +86,9 @@ esac`)
 	o.env = append(slices.DeleteFunc(slices.Clone(d.env), func(v string) bool {
 		return strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "CADDY_ADMIN=")
 	}), "PATH="+tools+":"+d.tools+":"+os.Getenv("PATH"), "CADDY_ADMIN="+admin)
-	o.ports = strings.NewReplacer(slices.Concat(
-		[]string{public, "http://localhost:" + port, "localhost:2019", admin}, paths, payoffertest.Placeholders)...)
-	o.real = strings.NewReplacer(root, "", "http://localhost:"+port, public, admin, "localhost:2019",
-		d.folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer")
+	// The first one of two for the same text is used.
+	o.there = slices.Concat([]string{public, "http://localhost:" + port, "localhost:2019", admin}, paths, d.there)
+	o.back = slices.Concat([]string{root, "", "http://localhost:" + port, public, admin, "localhost:2019"}, d.back)
 	sh := func(command string) {
 		t.Helper()
 		c := exec.Command("sh", "-c", command)
