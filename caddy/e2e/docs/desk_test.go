@@ -59,13 +59,13 @@ func newDesk(t *testing.T, root string, env []string) *desk {
 	require.NoError(t, os.Symlink(server.Released(t), filepath.Join(d.tools, "caddy")))
 	git, err := exec.LookPath("git")
 	require.NoError(t, err)
-	make, err := exec.LookPath("make")
+	maker, err := exec.LookPath("make")
 	require.NoError(t, err)
 	for name, script := range map[string]string{
 		// What is built is what is tested.
 		"go":     `shift 2 && exec caddy "$@"`,
 		"xcaddy": `for output; do :; done; ln -s "$(command -v caddy)" "$output"`,
-		"make":   `[ "$3" = build ] || exec ` + make + ` "$@"; mkdir -p bin && cp -L "$(command -v caddy)" bin`,
+		"make":   `[ "$3" = build ] || exec ` + maker + ` "$@"; mkdir -p bin && cp -L "$(command -v caddy)" bin`,
 		// A slow machine prints its progress, too.
 		"git": git + ` "$@" 2>&1 | sed '/^Updating files/d' >&2; cp ` + d.Home + `/Caddyfile caddy-pay-offer/Caddyfile`,
 	} {

@@ -40,7 +40,6 @@ var elsewhere = map[string]string{
 	"python3 beans.py":          "TestTheBooksOfTheDocumentationBalance runs it, under FULL=1",
 
 	"sudo as-pay-offer caddy pay-offer check --live": "no public address leads here; caddy/e2e/live has some",
-	"caddy pay-offer check --live":                   "no public address leads here; caddy/e2e/live has some",
 	"go run ./caddy pay-offer pay ":                  "caddy/e2e/demo plays it; what is released has no demo",
 	"go run ./caddy pay-offer received":              "caddy/e2e/demo plays it; what is released has no demo",
 }
