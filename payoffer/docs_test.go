@@ -34,16 +34,17 @@ var checks = map[string]string{
 	"yaml":      "TestAlertRulesAreAboutMetricsThatThereAre",
 	"json":      "TestMessagesOfTheDocumentationAreJSON",
 	"nginx":     "caddy/e2e/docs has nginx read it",
+	"mjs":       "caddy/e2e/docs runs the receivers of guides/notifications",
+	"python":    "caddy/e2e/docs runs the receivers of guides/notifications and the books of guides/accounting",
+	"go":        "caddy/e2e/docs runs the receivers of guides/notifications",
+	"hledger":   "caddy/e2e/docs runs the books of guides/accounting",
 	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
 }
 
 // unchecked are the blocks that nothing can run, by their first lines, and why.
 var unchecked = map[string]string{
-	"pay.example.org: 42 USD received by transfer":              "payoffer/announce compares messages of ntfy",
-	"Auto-Submitted: auto-generated":                            "payoffer/announce and caddy/e2e/announce compare mails",
-	"OFFER            RECEIVER              BEHIND  LAST ERROR": "a server that has such receivers; caddy/e2e/announce runs one",
-	"the server is down, waiting: no server answers at the admin API localhost:2019: start it, or name that of another with --address (connect: connection refused)": "payoffer/command restarts a server under the command",
-	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes":                                                           "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+	"pay.example.org: 42 USD received by transfer":                                                         "payoffer/announce compares messages of ntfy",
+	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
 }
 
 func documentation(t *testing.T) []handbook.Page {

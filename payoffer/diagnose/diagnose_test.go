@@ -282,18 +282,13 @@ type failing func(context.Context) error
 
 func (f failing) RoundTrip(r *http.Request) (*http.Response, error) { return nil, f(r.Context()) }
 
-// The page explains each code in the words of Codes, in their order.
+// The page explains each code in the words of Codes, in their order. The command itself prints the fix.
 func TestThePageExplainsTheCodes(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/diagnostics.md")
 	require.NoError(t, err)
-	var told, known []string
-	for _, section := range strings.Split(string(text), "\n### `")[1:] {
-		name, rest, _ := strings.Cut(section, "`\n\n")
-		means, rest, _ := strings.Cut(rest, "\n\nFix: ")
-		told = append(told, name+"|"+means+"|"+strings.TrimSpace(rest))
-	}
+	var rows strings.Builder
 	for _, c := range Codes {
-		known = append(known, c.Name+"|"+c.Means+"|"+c.Fix)
+		rows.WriteString("| `" + c.Name + "` | " + c.Means + " |\n")
 	}
-	require.Equal(t, known, told)
+	require.Contains(t, string(text), rows.String())
 }

@@ -22,68 +22,71 @@ import (
 // repository is where the pages say that this is cloned from.
 const repository = "https://github.com/payoffer/caddy-pay-offer"
 
-// A desk is where somebody follows the documentation: a shell with the server's home and programs, in a folder with a fresh
-// clone. The pages name the ports of the shipped Caddyfile, and the server has others.
+// A desk is where somebody follows the documentation: a shell with a folder that has a fresh clone. The pages name the
+// ports of the shipped Caddyfile and of Caddy's admin API, and the server has others.
 type desk struct {
-	folder      string
-	env         []string
-	ports, real *strings.Replacer
+	*server.Process
+	folder, tools string
+	env           []string
+	there, back   []string // pairs: a text of the pages and what it is here, and the way back
+	root          string   // of an installation, else empty
 }
 
-func newDesk(t *testing.T, root string, shipped server.Shipped, env []string) *desk {
+// newDesk starts the server of the shipped Caddyfile.
+func newDesk(t *testing.T, root string, env []string) *desk {
 	t.Helper()
-	folder := t.TempDir()
-	tools := filepath.Join(folder, "tools")
-	require.NoError(t, os.Mkdir(tools, 0o700))
-	require.NoError(t, os.Symlink(server.Released(t), filepath.Join(tools, "caddy")))
+	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
+	require.NoError(t, err)
+	caddyfile := string(text)
+	there, back := slices.Clone(payoffertest.Placeholders), []string{}
+	for i := 0; i < len(there); i += 2 {
+		back = append(back, there[i+1], there[i])
+	}
+	free := map[string]string{}
+	for _, port := range []string{"8402", "8403", "2019"} {
+		free[port] = payoffertest.FreePort(t)
+		caddyfile = strings.ReplaceAll(caddyfile, ":"+port, ":"+free[port])
+		there, back = append(there, "localhost:"+port, "localhost:"+free[port]),
+			append(back, "localhost:"+free[port], "localhost:"+port, "localhost%3A"+free[port], "localhost%3A"+port)
+	}
+	env = append([]string{"CADDY_ADMIN=localhost:" + free["2019"]}, env...)
+	d := &desk{
+		Process: server.Start(t, "http://localhost:"+free["8402"], caddyfile, env...), folder: t.TempDir(),
+		there: there,
+	}
+	d.tools = filepath.Join(d.folder, "tools")
+	require.NoError(t, os.Mkdir(d.tools, 0o700))
+	require.NoError(t, os.Symlink(server.Released(t), filepath.Join(d.tools, "caddy")))
 	git, err := exec.LookPath("git")
 	require.NoError(t, err)
-	config := filepath.Join(shipped.Home, "Caddyfile")
+	maker, err := exec.LookPath("make")
+	require.NoError(t, err)
 	for name, script := range map[string]string{
 		// What is built is what is tested.
 		"go":     `shift 2 && exec caddy "$@"`,
 		"xcaddy": `for output; do :; done; ln -s "$(command -v caddy)" "$output"`,
+		"make":   `[ "$3" = build ] || exec ` + maker + ` "$@"; mkdir -p bin && cp -L "$(command -v caddy)" bin`,
 		// A slow machine prints its progress, too.
-		"git": git + ` "$@" 2>&1 | sed '/^Updating files/d' >&2; cp ` + config + ` caddy-pay-offer/Caddyfile`,
+		"git": git + ` "$@" 2>&1 | sed '/^Updating files/d' >&2; cp ` + d.Home + `/Caddyfile caddy-pay-offer/Caddyfile`,
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+		d.write(t, name, script)
 	}
-	ports := shippedPorts(t, config)
-	var back []string
-	there := slices.Clone(payoffertest.Placeholders)
-	for i := 0; i < len(there); i += 2 {
-		back = append(back, there[i+1], there[i])
-	}
-	for page, port := range ports {
-		there, back = append(there, "localhost:"+page, "localhost:"+port),
-			append(back, "localhost:"+port, "localhost:"+page, "localhost%3A"+port, "localhost%3A"+page)
-	}
-	back = append(back, folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer", shipped.Home+"/data", "/home/you/.local/share")
-	return &desk{
-		folder: folder,
-		env: append([]string{
-			"PATH=" + tools + ":" + os.Getenv("PATH"), "HOME=" + shipped.Home, "XDG_CONFIG_HOME=" + shipped.Home + "/config",
-			"XDG_DATA_HOME=" + shipped.Home + "/data", "LANG=C.UTF-8", "TZ=UTC",
-			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + root + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository,
-		}, env...),
-		ports: strings.NewReplacer(there...), real: strings.NewReplacer(back...),
-	}
+	d.back = append(back, d.folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer", d.Home+"/data", "/home/you/.local/share")
+	d.env = append([]string{
+		"PATH=" + d.tools + ":" + os.Getenv("PATH"), "HOME=" + d.Home, "XDG_CONFIG_HOME=" + d.Home + "/config",
+		"XDG_DATA_HOME=" + d.Home + "/data", "LANG=C.UTF-8", "TZ=UTC",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + root + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository,
+	}, env...)
+	return d
 }
 
-// shippedPorts are the ports of the server, by those of the shipped Caddyfile.
-func shippedPorts(t *testing.T, config string) map[string]string {
+// real is a text of this desk as a page has it.
+func (d *desk) real(text string) string { return strings.NewReplacer(d.back...).Replace(text) }
+
+// write makes a program of the desk.
+func (d *desk) write(t *testing.T, name, script string) {
 	t.Helper()
-	port := regexp.MustCompile(`localhost:(\d+)`)
-	read := func(name string) [][]string {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		return port.FindAllStringSubmatch(string(text), -1)
-	}
-	ports, real := map[string]string{}, read(config)
-	for i, written := range read(lab.Path(t, "Caddyfile")) {
-		ports[written[1]] = real[i][1]
-	}
-	return ports
+	require.NoError(t, os.WriteFile(filepath.Join(d.tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 }
 
 // mark stands in the output after each command, before its status.
@@ -99,11 +102,16 @@ type printed struct {
 func (d *desk) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
 	t.Helper()
 	var script strings.Builder
-	if page != "README.md" {
+	here := strings.NewReplacer(d.there...)
+	if page != "README.md" { // which makes the clone
 		script.WriteString("cd caddy-pay-offer\n")
 	}
 	for _, c := range commands {
-		script.WriteString(d.ports.Replace(c.Text) + "printf '\\n" + mark + "%s\\n' $?\n")
+		text := here.Replace(c.Text)
+		if strings.HasPrefix(text, "sudo install ") {
+			text = installing.ReplaceAllString(c.Text, " "+d.root+"/installed$1/")
+		}
+		script.WriteString(text + "printf '\\n" + mark + "%s\\n' $?\n")
 	}
 	shell := exec.Command("bash", "-c", script.String())
 	shell.Dir, shell.Env = d.folder, d.env
@@ -129,7 +137,7 @@ func (d *desk) withoutLog(output string) string {
 			kept.WriteString(shown)
 		}
 	}
-	return d.real.Replace(kept.String())
+	return d.real(kept.String())
 }
 
 // shown is a log as a terminal shows it, to which Caddy writes words where it writes JSON elsewhere.
