@@ -41,18 +41,17 @@ type Stage struct {
 	Checkout, WebhookSecret, Facilitator string
 }
 
-// demoValue is a placeholder value of the shipped Caddyfile, with its option and the
-// environment variable that replaces it.
-type demoValue struct{ value, option, variable string }
+// demoValue is a placeholder value of the shipped Caddyfile, with its option.
+type demoValue struct{ value, option string }
 
 var demoValues = []demoValue{
-	{"http://localhost:8403", "site_url", "SITE_URL"},
-	{"https://checkout.example/pay-42", "card", "CARD_URL"},
-	{"0x000000000000000000000000000000000000dEaD", "usdc", "USDC_ADDRESS"},
-	{"tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr", "bitcoin", "BTC_ADDRESS"},
-	{"invoices@example.com", "bank_transfer", "TRANSFER_INBOX"},
-	{"https://tip-jar.example/42", "storefront tip-jar", "TIP_JAR_URL"},
-	{"https://pack.example/42", "storefront pack", "PACK_URL"},
+	{"http://localhost:8403", "site_url"},
+	{"https://checkout.example/pay-42", "card"},
+	{"0x000000000000000000000000000000000000dEaD", "usdc"},
+	{"tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr", "bitcoin"},
+	{"invoices@example.com", "bank_transfer"},
+	{"https://tip-jar.example/42", "storefront tip-jar"},
+	{"https://pack.example/42", "storefront pack"},
 }
 
 // testKeyAddresses are the first addresses of well-known test keys, with which anyone could
@@ -111,23 +110,23 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		}
 	}
 	wrong := demoOptions(o)
-	if !publicHost(o.SiteURL) && !slices.Contains(wrong, "site_url (SITE_URL)") {
-		wrong = append(wrong, "site_url is "+o.SiteURL+", which only this machine reaches (SITE_URL)")
+	if !publicHost(o.SiteURL) && !slices.Contains(wrong, "site_url") {
+		wrong = append(wrong, "site_url "+o.SiteURL+" is reachable only on this machine")
 	}
 	for _, rail := range o.Rails {
 		switch {
 		case !rail.Test() || testnet || rail == offer.Rail(o.Card) && testMode:
 		case rail == offer.Rail(o.Card):
-			wrong = append(wrong, "card is a test checkout, which takes no real payments (CARD_URL); add the option 'test_mode' to it (CARD_TEST_MODE=on) if you mean it")
+			wrong = append(wrong, "card is a test checkout, which takes no real payments; to allow it, add the option 'test_mode' to its block")
 		default:
-			wrong = append(wrong, rail.Name()+" is on a test network; add the option 'testnet' (TESTNET=on) if you mean it")
+			wrong = append(wrong, rail.Name()+" is on a test network; to allow it, add the option 'testnet' to pay_offer")
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is public, but these options still have demo or test values; set them to your own "+
-		"(in parentheses: the environment variable of the shipped Caddyfile; an empty address leaves its rail out):\n  - %s",
+	return fmt.Errorf("%s is public, but these options of pay_offer have demo or test values; set each to your own value, "+
+		"or remove its line:\n  - %s",
 		o.BaseURL, strings.Join(wrong, "\n  - "))
 }
 
@@ -136,7 +135,7 @@ func demoOptions(o *offer.Offer) (options []string) {
 	found := append(addresses(o), o.SiteURL)
 	for _, d := range demoValues {
 		if slices.Contains(found, d.value) {
-			options = append(options, d.option+" ("+d.variable+")")
+			options = append(options, d.option)
 		}
 	}
 	return options
@@ -153,7 +152,7 @@ func stageDemo(r *resolver, o *offer.Offer) (*Stage, error) {
 		return nil, nil
 	}
 	if publicHost(o.BaseURL) || publicHost(o.SiteURL) {
-		return nil, errors.New("base_url and site_url of a demo must be addresses of this machine; replace all demo values, or remove BASE_URL and SITE_URL")
+		return nil, errors.New("base_url and site_url of a demo must be addresses of this machine, such as http://localhost:8402; replace all lines marked DEMO to go public")
 	}
 	stage, err := info.New().(Demo).Stage(o)
 	if err != nil {
@@ -229,7 +228,7 @@ func (app *App) checkDemoIsLocal() error {
 	for _, listen := range app.listening {
 		address, err := caddy.ParseNetworkAddress(listen)
 		if err != nil || !offer.IsLoopback(address.Host) {
-			return fmt.Errorf("this is a demo, which only this machine may reach, and it would listen on %q; remove BIND, or replace all demo values", listen)
+			return fmt.Errorf("a demo may be reachable only from this machine, but it would listen on %q; add 'bind 127.0.0.1' to its site blocks, or replace all lines marked DEMO", listen)
 		}
 	}
 	return nil
