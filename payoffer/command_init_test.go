@@ -171,6 +171,8 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{6, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
 		{6, initUSDC + " bas", "unknown network"},
 		{7, initBitcoin + "x", "checksum"},
+		{6, "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", "published test key"},
+		{7, "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "published test key"},
 		{7, initZpub, "write after the key the first receiving address"},
 		{7, initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "is not a receiving address of this key"},
 		{8, "treasurer", "not an e-mail address"},
