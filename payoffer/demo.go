@@ -99,7 +99,7 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is public, but these options of pay_offer have demo or test values; set each to your own value, "+
+	return fmt.Errorf("%s is public, but these options still have demo or test values; set each to your own value, "+
 		"or remove its line:\n  - %s",
 		o.BaseURL, strings.Join(wrong, "\n  - "))
 }
