@@ -8,11 +8,11 @@ var (
 	NotRunning = Code{"not-running", "No running server answers at the admin API, so its ledger, its webhooks and its settings are not checked.",
 		"Start the server, or name its admin API with --address. If the configuration says 'admin off', write 'admin localhost:2019' instead."}
 	Demo = Code{"demo", "The running server runs a demo of this offer: its checkout, its facilitator and its money are fake. Nothing else is checked.",
-		"For a demo there is nothing to do. To receive real payments, replace the lines of the Caddyfile that are marked HOST and DEMO, and reload it."}
+		"For a demo there is nothing to do. To take money, set your own addresses in the environment of the server, CARD_URL first, and restart it."}
 	SettingsDiffer = Code{"settings-differ", "The running server does not have this offer, or publishes it with other settings than this configuration gives in this environment.",
 		"Load the configuration with 'caddy reload'. If a variable has changed, restart the server, because a reload does not read the environment again. Run this command with the environment of the server."}
 	Unreachable = Code{"unreachable", "The server does not answer at the public address, or a proxy there does not reach it.",
-		"Check the DNS record, the firewall, the address that the server listens at, and the upstream of the proxy in front. Some routers do not let a machine reach its own public address: check again from another network."}
+		"Check the DNS record, the firewall, the address that the server listens at (BIND), and the upstream of the proxy in front. Some routers do not let a machine reach its own public address: check again from another network."}
 	CertificateInvalid = Code{"certificate-invalid", "Clients do not trust the certificate of the host, or it has expired.",
 		"Let Caddy get a certificate (ports 80 and 443 must reach it; its log says 'obtain' and 'renew'), or install one for this name with its whole chain at the proxy in front."}
 	OtherServer = Code{"other-server", "A server answers at the public address, and it is not this one or does not serve this offer.",
