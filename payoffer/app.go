@@ -19,6 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
 
 // outliving contains what configurations share over a reload.
@@ -77,6 +78,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision sets up the app. It makes no network call and opens no database.
 func (app *App) Provision(ctx caddy.Context) error {
 	app.ctx, app.logger = ctx, ctx.Logger()
+	ctx.FileSystems().Register(pageFileSystem, site.FS) // of this configuration only
 	app.offers, app.accounts = make(map[string]*service.Service), make(map[string]ledger.Account)
 	var err error
 	if app.database, err = app.Ledger.database(); err != nil {

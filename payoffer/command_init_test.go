@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -172,6 +171,8 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{6, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
 		{6, initUSDC + " bas", "unknown network"},
 		{7, initBitcoin + "x", "checksum"},
+		{6, "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", "published test key"},
+		{7, "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "published test key"},
 		{7, initZpub, "write after the key the first receiving address"},
 		{7, initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "is not a receiving address of this key"},
 		{8, "treasurer", "not an e-mail address"},
@@ -200,14 +201,16 @@ func TestInitOverwritesNoFile(t *testing.T) {
 	require.Contains(t, out, "caddy run --config pay-offer.caddyfile --adapter caddyfile\n")
 }
 
-// init writes the log filter of the shipped Caddyfile.
-func TestInitRedactsLogsAsTheShippedCaddyfileDoes(t *testing.T) {
-	shipped, err := os.ReadFile("../Caddyfile")
+// init writes the same shape as the shipped Caddyfile: no snippet, and a global option only for an e-mail address.
+func TestInitWritesTwoPlainSiteBlocks(t *testing.T) {
+	file, _, err := initialize(t, map[int]string{2: "example.org"})
 	require.NoError(t, err)
-	file, _, err := initialize(t, nil)
+	require.NotRegexp(t, `(?m)^[{(]`, file)
+	require.Equal(t, 1, strings.Count(file, "pay_offer_page\n"))
+	require.Contains(t, file, "\nhttps://example.org {\n")
+	file, _, err = initialize(t, map[int]string{4: "pay@example.org"})
 	require.NoError(t, err)
-	snippet := regexp.MustCompile(`(?s)# What no log may hold.*?\n}\n`)
-	require.NotEmpty(t, snippet.FindString(file))
-	require.Equal(t, snippet.FindString(string(shipped)), snippet.FindString(file))
-	require.Equal(t, 2, strings.Count(file, "import discreet"), "the default log, and that of the site")
+	require.Regexp(t, `(?m)^{\n\t#.*\n\temail pay@example.org\n}$`, file)
+	require.Equal(t, 1, strings.Count(file, "pay_offer_page\n"))
+	require.Equal(t, 1, strings.Count(file, "https://pay.example.org {\n"))
 }

@@ -41,44 +41,17 @@ type Stage struct {
 	Checkout, WebhookSecret, Facilitator string
 }
 
-// demoValue is a placeholder value of the shipped Caddyfile, with its option and the
-// environment variable that replaces it.
-type demoValue struct{ value, option, variable string }
+// demoValue is a placeholder value of the shipped Caddyfile, with its option.
+type demoValue struct{ value, option string }
 
 var demoValues = []demoValue{
-	{"http://localhost:8403", "site_url", "SITE_URL"},
-	{"https://checkout.example/pay-42", "card", "CARD_URL"},
-	{"0x000000000000000000000000000000000000dEaD", "usdc", "USDC_ADDRESS"},
-	{"tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr", "bitcoin", "BTC_ADDRESS"},
-	{"invoices@example.com", "bank_transfer", "TRANSFER_INBOX"},
-	{"https://tip-jar.example/42", "storefront tip-jar", "TIP_JAR_URL"},
-	{"https://pack.example/42", "storefront pack", "PACK_URL"},
-}
-
-// testKeyAddresses are the first addresses of well-known test keys, with which anyone could
-// take the money. The first address of an extended key is compared, in any spelling.
-var testKeyAddresses = []string{
-	// The mnemonic "abandon … about": BIP-84, 86, 49 and 44; the account keys of the last
-	// three at the P2WPKH addresses that would be published; BIP-44 of Ethereum.
-	"bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu",
-	"bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr",
-	"37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf",
-	"1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA",
-	"bc1qalwlmdxd2ggue4290ekzxl9tetg56neexr6amw",
-	"bc1qlxgx0xk2lcjuyas4xua5p0ezg3kjfl6yd3h8y6",
-	"bc1qmxrw6qdh5g3ztfcwm0et5l8mvws4eva24kmp8m",
-	"0x9858EfFD232B4033E47d90003D41EC34EcaEda94",
-	// Accounts 0 to 4 of Hardhat and Anvil.
-	"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-	"0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
-	"0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
-	"0x90F79bf6EB2c4f870365E785982E1f101E93b906",
-	"0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
-	// The examples of EIP-55.
-	"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-	"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
-	"0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB",
-	"0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
+	{"http://localhost:8403", "site_url"},
+	{"https://checkout.example/pay-42", "card"},
+	{"0x000000000000000000000000000000000000dEaD", "usdc"},
+	{"tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr", "bitcoin"},
+	{"invoices@example.com", "bank_transfer"},
+	{"https://tip-jar.example/42", "storefront tip-jar"},
+	{"https://pack.example/42", "storefront pack"},
 }
 
 // addresses returns the addresses that receive the money of an offer.
@@ -106,28 +79,28 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		return nil
 	}
 	for _, address := range addresses(o) {
-		if slices.Contains(testKeyAddresses, address) {
-			return fmt.Errorf("%s belongs to a published test key, so anyone could take the money; write an address of your own wallet", address)
+		if err := offer.CheckNoTestKey(address); err != nil {
+			return err
 		}
 	}
 	wrong := demoOptions(o)
-	if !publicHost(o.SiteURL) && !slices.Contains(wrong, "site_url (SITE_URL)") {
-		wrong = append(wrong, "site_url is "+o.SiteURL+", which only this machine reaches (SITE_URL)")
+	if !publicHost(o.SiteURL) && !slices.Contains(wrong, "site_url") {
+		wrong = append(wrong, "site_url "+o.SiteURL+" is reachable only on this machine")
 	}
 	for _, rail := range o.Rails {
 		switch {
 		case !rail.Test() || testnet || rail == offer.Rail(o.Card) && testMode:
 		case rail == offer.Rail(o.Card):
-			wrong = append(wrong, "card is a test checkout, which takes no real payments (CARD_URL); add the option 'test_mode' to it (CARD_TEST_MODE=on) if you mean it")
+			wrong = append(wrong, "card is a test checkout, which takes no real payments; to allow it, add the option 'test_mode' to its block")
 		default:
-			wrong = append(wrong, rail.Name()+" is on a test network; add the option 'testnet' (TESTNET=on) if you mean it")
+			wrong = append(wrong, rail.Name()+" is on a test network; to allow it, add the option 'testnet' to pay_offer")
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is public, but these options still have demo or test values; set them to your own "+
-		"(in parentheses: the environment variable of the shipped Caddyfile; an empty address leaves its rail out):\n  - %s",
+	return fmt.Errorf("%s is public, but these options still have demo or test values; set each to your own value, "+
+		"or remove its line:\n  - %s",
 		o.BaseURL, strings.Join(wrong, "\n  - "))
 }
 
@@ -136,7 +109,7 @@ func demoOptions(o *offer.Offer) (options []string) {
 	found := append(addresses(o), o.SiteURL)
 	for _, d := range demoValues {
 		if slices.Contains(found, d.value) {
-			options = append(options, d.option+" ("+d.variable+")")
+			options = append(options, d.option)
 		}
 	}
 	return options
@@ -153,7 +126,7 @@ func stageDemo(r *resolver, o *offer.Offer) (*Stage, error) {
 		return nil, nil
 	}
 	if publicHost(o.BaseURL) || publicHost(o.SiteURL) {
-		return nil, errors.New("base_url and site_url of a demo must be addresses of this machine; replace all demo values, or remove BASE_URL and SITE_URL")
+		return nil, errors.New("base_url and site_url of a demo must be addresses of this machine, such as http://localhost:8402; replace all lines marked DEMO to go public")
 	}
 	stage, err := info.New().(Demo).Stage(o)
 	if err != nil {
@@ -229,7 +202,7 @@ func (app *App) checkDemoIsLocal() error {
 	for _, listen := range app.listening {
 		address, err := caddy.ParseNetworkAddress(listen)
 		if err != nil || !offer.IsLoopback(address.Host) {
-			return fmt.Errorf("this is a demo, which only this machine may reach, and it would listen on %q; remove BIND, or replace all demo values", listen)
+			return fmt.Errorf("a demo may be reachable only from this machine, but it would listen on %q; add 'bind 127.0.0.1' to its site blocks, or replace all lines marked DEMO", listen)
 		}
 	}
 	return nil

@@ -64,7 +64,6 @@ func (i *instance) caddyfile(sites string) string {
 	persist_config off
 	default_bind 127.0.0.1
 	grace_period 5s
-	filesystem pay_offer pay_offer
 	storage file_system ` + filepath.Join(i.folder, "storage") + `
 	log {
 		output file ` + i.logPath() + `

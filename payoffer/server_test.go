@@ -144,14 +144,8 @@ func TestOfferInsideARouteAndBehindAMatcher(t *testing.T) {
 func TestSiteHostServesThePage(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(strings.Replace(smallest, "card", "site_url OTHER\n\t\tname \"A <b> name\"\n\t\tcard", 1)+`OTHER {
-	templates {
-		extensions {
-			pay_offer
-		}
-	}
-	file_server {
-		fs pay_offer
-	}
+	pay_offer_page
+	respond 404
 }
 `))
 

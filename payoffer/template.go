@@ -1,14 +1,20 @@
 package payoffer
 
 import (
+	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"strings"
 	"text/template"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/templates"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -16,31 +22,50 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(FileSystem{})
 	caddy.RegisterModule(TemplateFunctions{})
+	httpcaddyfile.RegisterDirective("pay_offer_page", parsePage)
+	httpcaddyfile.RegisterDirectiveOrder("pay_offer_page", httpcaddyfile.Before, "method")
 }
 
-// FileSystem contains the page of the site, offer/index.html, so that file_server and
-// templates serve it without a file on disk.
-type FileSystem struct{}
+// pageFileSystem is the name under which the app registers the embedded site.
+const pageFileSystem = "pay_offer"
 
-// CaddyModule returns the Caddy module information.
-func (FileSystem) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "caddy.fs.pay_offer",
-		New: func() caddy.Module { return new(FileSystem) },
+// parsePage expands pay_offer_page to the routes that serve the embedded page at /offer/.
+// Syntax:
+//
+//	pay_offer_page
+//
+// The result of a template has no byte ranges and no validators, so these request headers
+// are removed, and a HEAD request is rendered as GET.
+func parsePage(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // the directive's name
+	if h.NextArg() || h.NextBlock(0) {
+		return nil, h.Err("pay_offer_page takes no arguments and no block; it serves /offer/ of this site")
 	}
+	return h.NewRoute(caddy.ModuleMap{"path": h.JSON(caddyhttp.MatchPath{"/offer", "/offer/*"})}, &caddyhttp.Subroute{
+		Routes: caddyhttp.RouteList{
+			{
+				MatcherSetsRaw: caddyhttp.RawMatcherSets{{"method": h.JSON(caddyhttp.MatchMethod{http.MethodHead})}},
+				HandlersRaw: []json.RawMessage{
+					caddyconfig.JSONModuleObject(rewrite.Rewrite{Method: http.MethodGet}, "handler", "rewrite", nil),
+				},
+			},
+			{HandlersRaw: []json.RawMessage{
+				caddyconfig.JSONModuleObject(headers.Handler{
+					Request: &headers.HeaderOps{Delete: []string{"Range", "If-*"}},
+				}, "handler", "headers", nil),
+				caddyconfig.JSONModuleObject(templates.Templates{
+					ExtensionsRaw: caddy.ModuleMap{"pay_offer": h.JSON(TemplateFunctions{})},
+				}, "handler", "templates", nil),
+				caddyconfig.JSONModuleObject(fileserver.FileServer{FileSystem: pageFileSystem, Root: "."}, "handler", "file_server", nil),
+			}},
+		},
+	}), nil
 }
-
-// Open opens a file of the site.
-func (*FileSystem) Open(name string) (fs.File, error) { return site.FS.Open(name) }
-
-// UnmarshalCaddyfile reads 'pay_offer'.
-func (*FileSystem) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return unmarshalName(d) }
 
 // TemplateFunctions adds the function `payOffer` to the templates handler, which returns
 // the data of the page. `{{$offer := payOffer .Req}}` finds the offer whose site_url has
-// the request's host.
+// the request's host, or the only one.
 type TemplateFunctions struct {
 	app *App
 }
@@ -73,8 +98,9 @@ func (f *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
 
 // payOffer returns the data of the offer whose site received the request.
 func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
-	for _, o := range f.app.Offers() {
-		if strings.EqualFold(offer.Host(o.SiteURL), request.Host) {
+	offers := f.app.Offers()
+	for _, o := range offers {
+		if len(offers) == 1 || strings.EqualFold(offer.Host(o.SiteURL), request.Host) {
 			return site.NewData(o, request.URL.Query().Get("lang"), request.Header["Accept-Language"]), nil
 		}
 	}
@@ -84,16 +110,11 @@ func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
 // unmarshalName reads the name of a module without options.
 func unmarshalName(d *caddyfile.Dispenser) error {
 	d.Next()
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	return nil
+	return arguments(d, d.Val())
 }
 
 // Interface guards
 var (
-	_ fs.FS                     = (*FileSystem)(nil)
-	_ caddyfile.Unmarshaler     = (*FileSystem)(nil)
 	_ caddy.Provisioner         = (*TemplateFunctions)(nil)
 	_ caddyfile.Unmarshaler     = (*TemplateFunctions)(nil)
 	_ templates.CustomFunctions = (*TemplateFunctions)(nil)

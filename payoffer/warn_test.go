@@ -1,7 +1,9 @@
 package payoffer
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,54 +17,53 @@ import (
 
 var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// shipped is the Caddyfile at the root of the repository, as JSON.
-func shipped(t *testing.T) string {
+// shipped is the Caddyfile at the root of the repository, with other lines, as JSON.
+func shipped(t *testing.T, lines ...string) string {
 	t.Helper()
 	content, err := os.ReadFile("../Caddyfile")
 	require.NoError(t, err)
 	require.Equal(t, string(caddyfile.Format(content)), string(content), "run 'caddy fmt'")
-	config, err := adapt(t, string(content))
+	edited := payoffertest.EditCaddyfile(string(content), lines...)
+	config, err := adapt(t, string(caddyfile.Format([]byte(edited))))
 	require.NoError(t, err)
 	return config
 }
 
-// production are the variables that make the shipped Caddyfile a public one.
+// validateShipped is 'caddy validate' of the shipped Caddyfile with other lines.
+func validateShipped(t *testing.T, lines ...string) error {
+	t.Helper()
+	return caddy.Validate(decode(t, shipped(t, lines...)))
+}
+
+// production are the lines of a public offer, by the option that demoValues names.
 var production = map[string]string{
-	"BASE_URL": "https://pay.example.org", "SITE_URL": "https://www.example.org",
-	"CARD_URL": "https://checkout.example.org/42", "USDC_NETWORK": "base",
-	"USDC_ADDRESS": "0x52908400098527886E0F7030069857D2E4169EE7", "USDC_FACILITATOR": "https://facilitator.example.org",
-	"BTC_ADDRESS": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "TRANSFER_INBOX": "bank@example.org",
-	"TIP_JAR_URL": "", "PACK_URL": "",
+	"base_url": "base_url https://pay.example.org", "site_url": "site_url https://www.example.org",
+	"card":               "card https://checkout.example.org/42",
+	"usdc":               "usdc base 0x52908400098527886E0F7030069857D2E4169EE7 {\n facilitator https://facilitator.example.org\n}",
+	"bitcoin":            "bitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+	"bank_transfer":      "bank_transfer bank@example.org",
+	"storefront tip-jar": "storefront tip-jar https://shop.example.org/tip",
+	"storefront pack":    `storefront pack ""`,
 }
 
-func TestShippedCaddyfileIsMadePublicByVariablesAlone(t *testing.T) {
-	for name, value := range production {
-		t.Setenv(name, value)
-	}
-	require.NoError(t, caddy.Validate(decode(t, shipped(t))))
+// without returns the lines of a public offer but one.
+func without(option string) []string {
+	lines := maps.Clone(production)
+	delete(lines, option)
+	return slices.Collect(maps.Values(lines))
 }
 
-// BASE_URL alone must not open an offer whose money goes to nobody: what is
-// missing is listed by its variable, completely.
+// A public base_url alone must not publish an offer whose money nobody receives. The error
+// names each option that has a demo value.
 func TestPublicOfferWithDemoValuesIsRefused(t *testing.T) {
-	t.Setenv("BASE_URL", production["BASE_URL"])
-	err := caddy.Validate(decode(t, shipped(t)))
+	require.NoError(t, validateShipped(t, without("")...))
+	err := validateShipped(t, production["base_url"])
 	require.Error(t, err)
 	for _, d := range demoValues {
-		require.Contains(t, err.Error(), d.option+" ("+d.variable+")")
+		require.Contains(t, err.Error(), "\n  - "+d.option+"\n")
+		require.ErrorContains(t, validateShipped(t, without(d.option)...), "\n  - "+d.option, "one forgotten line is enough")
 	}
 	require.Contains(t, err.Error(), "usdc is on a test network")
-
-	// Each one that is forgotten is enough.
-	for _, d := range demoValues {
-		t.Run(d.variable, func(t *testing.T) {
-			for name, value := range production {
-				t.Setenv(name, value)
-			}
-			require.NoError(t, os.Unsetenv(d.variable))
-			require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), d.variable)
-		})
-	}
 }
 
 func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
@@ -114,17 +115,10 @@ func TestPublishedTestKeysAreRefusedOnAPublicHost(t *testing.T) {
 
 // A test checkout shows its payers a success, and nobody has paid.
 func TestATestCheckoutOnAPublicHostIsMeant(t *testing.T) {
-	for name, value := range production {
-		t.Setenv(name, value)
-	}
-	t.Setenv("CARD_URL", "https://buy.stripe.com/test_1")
-	require.ErrorContains(t, caddy.Validate(decode(t, shipped(t))), "card is a test checkout, which takes no real payments (CARD_URL)")
-	for _, meant := range []string{"CARD_TEST_MODE", "TESTNET"} {
-		t.Run(meant, func(t *testing.T) {
-			t.Setenv(meant, "on")
-			require.NoError(t, caddy.Validate(decode(t, shipped(t))))
-		})
-	}
+	const card = "card https://buy.stripe.com/test_1"
+	require.ErrorContains(t, validateShipped(t, append(without("card"), card)...), "card is a test checkout, which takes no real payments")
+	require.NoError(t, validateShipped(t, append(without("card"), card+" {\n test_mode\n}")...))
+	require.NoError(t, validateShipped(t, append(without("card"), card, "testnet")...))
 }
 
 // warned is what stands in the log of an instance after sites were loaded:

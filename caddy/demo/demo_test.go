@@ -26,7 +26,7 @@ func TestADemoAsksNobodyBeyondThisMachine(t *testing.T) {
 	require.NoError(t, caddy.Stop())
 	require.Equal(t, before, lookups.Load())
 
-	h.set("CARD_URL=https://buy.stripe.com/1")
+	h.set("card https://buy.stripe.com/1")
 	require.NoError(t, h.load())
 	// The same file with an address of one's own asks for prices, and others.
 	require.Eventually(t, func() bool { return lookups.Load() > before }, time.Minute, 10*time.Millisecond)
@@ -128,13 +128,13 @@ func TestEveryPageOfADemoSaysThatItIsOneAndNoOther(t *testing.T) {
 	require.Contains(t, h.page(h.site+offer.PathSite, "en"), "location.assign", "by itself, as a real one")
 
 	pages = pages[:7]
-	h.set("CARD_URL=https://buy.stripe.com/1")
+	h.set("card https://buy.stripe.com/1")
 	require.NoError(t, h.load())
 	say(false)
 }
 
 func TestADemoSendsNobodyToAnAddressOfNobody(t *testing.T) {
-	h := open(t, "RECOMMEND=btc")
+	h := open(t, "recommend btc")
 	require.NoError(t, h.load())
 	for _, url := range []string{h.service + offer.PathMethods, h.service + "/v1/invoice", h.service + "/v1/quote", h.site + offer.PathSite} {
 		for _, accept := range []string{"text/html", "application/json"} {
@@ -148,26 +148,30 @@ func TestADemoSendsNobodyToAnAddressOfNobody(t *testing.T) {
 
 // Whoever sets an address of their own takes money, or tells of it.
 func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
-	for _, variable := range []string{
-		"", "OFFER_NAME=Ours", "AMOUNT=", "USDC_ADDRESS=", "BTC_ADDRESS=", "TRANSFER_INBOX=", "TIP_JAR_URL=", "ANNOUNCE_URL=http://127.0.0.1:9/", "BIND=::1",
-		"ANNOUNCE_NTFY=http://localhost:9/money", "ANNOUNCE_EMAIL=pay@example.org ANNOUNCE_SMTP=127.0.0.1:25", "ANNOUNCE_EMAIL=pay@example.org ANNOUNCE_SMTP=[::1]:25",
+	for _, line := range []string{
+		"name Pay", "name Ours", `usdc base-sepolia ""`, `bitcoin ""`, `bank_transfer ""`, `storefront tip-jar ""`, "bind ::1",
+		"announce http://127.0.0.1:9/", "announce ntfy http://localhost:9/money",
+		"announce email pay@example.org {\n smtp 127.0.0.1:25\n}", "announce email pay@example.org {\n smtp [::1]:25\n}",
 	} {
-		t.Run("a demo "+variable, func(t *testing.T) {
-			offers := open(t, strings.Fields(variable)...).offers()
+		t.Run("a demo "+line, func(t *testing.T) {
+			offers := open(t, line).offers()
 			require.Len(t, offers, 1)
 			require.True(t, offers[0].Demo)
 		})
 	}
-	for _, variables := range []string{
-		"CARD_URL=https://buy.stripe.com/1", "CARD_PAYMENT_LINK=plink_1", "CARD_PAYMENT_LINK=plink_1 CARD_WEBHOOK_SECRET=whsec_0123456789abcdef",
-		"USDC_ADDRESS=0x52908400098527886E0F7030069857D2E4169EE7", "USDC_NETWORK=base USDC_FACILITATOR=https://facilitator.example.org",
-		"USDC_FACILITATOR=http://127.0.0.1:9", "USDC_RPC=off", "BTC_ADDRESS=bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "BTC_ESPLORA=off",
-		"TRANSFER_INBOX=pay@example.org", "TIP_JAR_URL=https://shop.example.org/42", "PACK_PRODUCT=42", "ANNOUNCE_URL=https://news.example.org/",
-		"TRANSFER_ACCOUNT_HOLDER=Pat TRANSFER_IBAN=DE75512108001245126199", "ANNOUNCE_NTFY=https://ntfy.example.org/money",
-		"ANNOUNCE_EMAIL=pay@example.org ANNOUNCE_SMTP=mail.example.org:587",
+	const usdc = "usdc base-sepolia 0x000000000000000000000000000000000000dEaD"
+	for _, line := range []string{
+		"card https://buy.stripe.com/1", "card https://checkout.example/pay-42 {\n payment_link plink_1\n}",
+		"usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7", usdc + " {\n facilitator http://127.0.0.1:9\n}", usdc + " {\n rpc off\n}",
+		"usdc base 0x000000000000000000000000000000000000dEaD {\n facilitator https://facilitator.example.org\n}",
+		"bitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "bitcoin tb1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq0l98cr {\n esplora off\n}",
+		"bank_transfer pay@example.org", "bank_transfer invoices@example.com {\n account_holder Pat\n iban DE75512108001245126199\n}",
+		"storefront tip-jar https://shop.example.org/42", "storefront pack https://pack.example/42 {\n product 42\n}",
+		"announce https://news.example.org/", "announce ntfy https://ntfy.example.org/money",
+		"announce email pay@example.org {\n smtp mail.example.org:587\n}",
 	} {
-		t.Run("no demo "+variables, func(t *testing.T) {
-			offers := open(t, strings.Fields(variables)...).offers()
+		t.Run("no demo "+line, func(t *testing.T) {
+			offers := open(t, line).offers()
 			require.Len(t, offers, 1)
 			require.False(t, offers[0].Demo)
 			require.NotContains(t, offers[0].Card.URL, "127.0.0.1")
@@ -178,23 +182,23 @@ func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
 func TestADemoIsReachedFromThisMachineAlone(t *testing.T) {
 	real := "\nhttp://localhost:{PORT} {\n\tpay_offer {\n\t\tbase_url http://localhost:{PORT}\n\t\tcard https://buy.stripe.com/1\n\t}\n}\n"
 	for name, c := range map[string]struct {
-		env, more, want string
+		line, more, want string
 	}{
-		"a public service":        {"BASE_URL=https://pay.example.org", "", "base_url and site_url of a demo"},
-		"a public site":           {"SITE_URL=https://example.org", "", "base_url and site_url of a demo"},
-		"every address":           {"BIND=0.0.0.0", "", "which only this machine may reach"},
-		"every address of IPv6":   {"BIND=::", "", "which only this machine may reach"},
-		"an address of a network": {"BIND=192.0.2.1", "", "which only this machine may reach"},
-		"a socket":                {"BIND=unix//tmp/demo.sock", "", "which only this machine may reach"},
-		"beside an offer":         {"OFFER_NAME=Ours", real, "a demo must be the only offer"},
+		"a public service":        {"base_url https://pay.example.org", "", "base_url and site_url of a demo"},
+		"a public site":           {"site_url https://example.org", "", "base_url and site_url of a demo"},
+		"every address":           {"bind 0.0.0.0", "", "add 'bind 127.0.0.1' to its site blocks"},
+		"every address of IPv6":   {"bind ::", "", "add 'bind 127.0.0.1' to its site blocks"},
+		"an address of a network": {"bind 192.0.2.1", "", "add 'bind 127.0.0.1' to its site blocks"},
+		"a socket":                {"bind unix//tmp/demo.sock", "", "add 'bind 127.0.0.1' to its site blocks"},
+		"a second offer":          {"name Ours", real, "a demo must be the only offer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, c.env)
+			h := open(t, c.line)
 			err := caddy.Load(h.config(strings.ReplaceAll(c.more, "{PORT}", "1")), true)
 			require.ErrorContains(t, err, c.want)
 			_, err = h.client.Get(h.service)
 			require.Error(t, err, "nothing listens")
-			h.set("BIND=127.0.0.1", "BASE_URL="+h.service, "SITE_URL="+h.site)
+			h.lines = nil
 			require.NoError(t, h.load())
 		})
 	}
@@ -210,7 +214,7 @@ func TestAReloadKeepsTheDemoAndARealOfferHasNothingOfIt(t *testing.T) {
 	require.Equal(t, "confirmed", h.arrival(back).State)
 	require.Equal(t, "confirmed", h.arrival(h.sell()).State)
 
-	h.set("CARD_URL=https://buy.stripe.com/1", "CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET=whsec_0123456789abcdef")
+	h.set("card https://buy.stripe.com/1 {\n payment_link plink_1\n webhook_secret whsec_0123456789abcdef\n}")
 	require.NoError(t, h.load())
 	require.Equal(t, "https://buy.stripe.com/1", h.checkout())
 	require.Nil(t, h.arrival(back).Payment)
@@ -219,7 +223,7 @@ func TestAReloadKeepsTheDemoAndARealOfferHasNothingOfIt(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, answer.StatusCode, "what the demo's checkout says is not the real offer's")
 	require.Empty(t, h.received())
 
-	h.set("CARD_URL=https://checkout.example/pay-42", "CARD_PAYMENT_LINK=", "CARD_WEBHOOK_SECRET=")
+	h.set("card https://checkout.example/pay-42")
 	require.NoError(t, h.load())
 	require.Equal(t, "confirmed", h.arrival(back).State)
 }
@@ -233,9 +237,10 @@ func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
 	require.Len(t, ledgers, 1)
 	require.NoError(t, caddy.Stop())
 
-	h.set("CARD_URL=https://buy.stripe.com/1", "LEDGER="+ledgers[0])
+	h.set("card https://buy.stripe.com/1")
+	h.ledger = ledgers[0]
 	require.ErrorContains(t, h.load(), "the ledger contains the simulated payments of a demo")
-	h.set("LEDGER=" + filepath.Join(h.storage, "real.db"))
+	h.ledger = filepath.Join(h.storage, "real.db")
 	require.NoError(t, h.load())
 }
 

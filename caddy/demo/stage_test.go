@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/stretchr/testify/require"
 
@@ -56,11 +57,13 @@ type house struct {
 	service, site string
 	storage       string
 	client        *http.Client
+	ledger        string
+	lines         []string // of the shipped Caddyfile, as an operator edits them
 	loads         int
 }
 
-// open is a house whose variables are set so, and nothing runs in it yet.
-func open(t *testing.T, env ...string) *house {
+// open is a house with other lines in its Caddyfile, and nothing runs in it yet.
+func open(t *testing.T, lines ...string) *house {
 	t.Helper()
 	// Not a folder of the test's: what Caddy stops closes its files in the background, and TestMain removes them.
 	storage, err := os.MkdirTemp("", "house_")
@@ -69,7 +72,8 @@ func open(t *testing.T, env ...string) *house {
 		T: t, service: "http://localhost:" + payoffertest.FreePort(t), site: "http://localhost:" + payoffertest.FreePort(t), storage: storage,
 		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
-	h.set(append([]string{"BASE_URL=" + h.service, "SITE_URL=" + h.site, "LEDGER=" + filepath.Join(h.storage, "real.db")}, env...)...)
+	h.ledger = filepath.Join(h.storage, "real.db")
+	h.set(lines...)
 	t.Cleanup(func() {
 		h.client.CloseIdleConnections()
 		require.NoError(t, caddy.Stop())
@@ -77,34 +81,30 @@ func open(t *testing.T, env ...string) *house {
 	return h
 }
 
-func (h *house) set(env ...string) {
-	for _, variable := range env {
-		name, value, _ := strings.Cut(variable, "=")
-		h.Setenv(name, value)
-	}
-}
+func (h *house) set(lines ...string) { h.lines = append(h.lines, lines...) }
 
-// config is the shipped configuration with these variables. Caddy does not clean its
-// storage beside, which goes when the test ends.
+// config is the shipped configuration with these lines. Caddy does not clean its
+// storage, which goes when the test ends.
 func (h *house) config(more string) []byte {
 	h.Helper()
 	text, err := os.ReadFile("../../Caddyfile")
 	require.NoError(h, err)
-	caddyfile := strings.Replace(string(text), "import set admin {$ADMIN} localhost:8401", "admin off\n\tstorage_clean_interval off\n\tstorage file_system "+h.storage, 1)
-	require.Contains(h, caddyfile, "admin off")
-	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile+more), map[string]any{"filename": "Caddyfile"})
+	global := "{\n\tadmin off\n\tpersist_config off\n\tstorage_clean_interval off\n\tstorage file_system " + h.storage + "\n\tpay_offer {\n\t\tledger sqlite " + h.ledger + "\n\t}\n}\n\n"
+	sites := payoffertest.EditCaddyfile(string(text), h.lines...)
+	sites = strings.NewReplacer("http://localhost:8402", h.service, "http://localhost:8403", h.site).Replace(sites)
+	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt(caddyfile.Format([]byte(global+sites+more)), map[string]any{"filename": "Caddyfile"})
 	require.NoError(h, err)
 	require.Empty(h, warnings)
 	return config
 }
 
-// load has the house run with its variables, and returns when no configuration
+// load has the house run with its lines, and returns when no configuration
 // before answers any more: Caddy closes its listeners after Load has returned.
 func (h *house) load() error {
 	h.Helper()
 	h.loads++
 	description := fmt.Sprintf("Configuration %d.", h.loads)
-	h.set("DESCRIPTION=" + description)
+	h.set(`description "` + description + `"`)
 	if err := caddy.Load(h.config(""), true); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 	facilitator := payoffertest.NewFacilitator(t)
 	payee := chain.NewAddress(t)
-	shipped := server.StartShipped(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off")
+	shipped := server.StartEdited(t, []string{"usdc base-sepolia " + payee.Hex() + " {\n facilitator " + facilitator.URL() + "\n rpc off\n}"})
 
 	var secrets []string
 	// pay sends a new payment and keeps what must not be logged of it.

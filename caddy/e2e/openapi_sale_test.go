@@ -33,8 +33,11 @@ func startSale(t *testing.T) *sale {
 	s := &sale{chain: chain.Start(t), payee: chain.NewAddress(t)}
 	facilitator := httptest.NewServer(s)
 	t.Cleanup(facilitator.Close)
-	s.service = server.StartShipped(t, "USDC_ADDRESS="+s.payee.Hex(), "USDC_FACILITATOR="+facilitator.URL, "USDC_RPC="+s.chain.URL,
-		"CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET="+cardSecret, "TIP_JAR_PRODUCT=product-1", "TIP_JAR_HOOK_SECRET="+shopSecret).Service
+	s.service = server.StartEdited(t, []string{
+		"card https://checkout.example/pay-42 {\n payment_link plink_1\n webhook_secret " + cardSecret + "\n}",
+		"usdc base-sepolia " + s.payee.Hex() + " {\n facilitator " + facilitator.URL + "\n rpc " + s.chain.URL + "\n}",
+		"storefront tip-jar https://tip-jar.example/42 {\n product product-1\n hook_secret " + shopSecret + "\n}",
+	}).Service
 	require.Eventually(t, func() bool { // the ledger and the QR key follow the first answer
 		report, _, err := fetch(s.service + "/v1/received")
 		image, _, imageErr := fetch(s.service + "/v1/pay/card.png")

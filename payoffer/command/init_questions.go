@@ -119,7 +119,10 @@ func parseUSDC(text string) (u usdcAnswer, err error) {
 		return u, err
 	}
 	u.Test = network.Test
-	_, err = offer.NewUSDC("usdc", network, u.Address, 0)
+	rail, err := offer.NewUSDC("usdc", network, u.Address, 0)
+	if err == nil {
+		err = offer.CheckNoTestKey(rail.PayTo)
+	}
 	return u, err
 }
 
@@ -135,7 +138,7 @@ func parseBitcoin(text string) (b bitcoinAnswer, err error) {
 	if b.Extended && b.FirstAddress == "" {
 		return b, errors.New("write after the key the first receiving address that the wallet shows: xpub… bc1q…")
 	}
-	return b, offer.ConfirmBitcoinAccount(b.Account, "", b.FirstAddress)
+	return b, errors.Join(offer.ConfirmBitcoinAccount(b.Account, "", b.FirstAddress), offer.CheckNoTestKey(cmp.Or(b.FirstAddress, b.Account)))
 }
 
 func parseStorefront(text string) (s storefrontAnswer, err error) {

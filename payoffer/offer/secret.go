@@ -2,7 +2,9 @@ package offer
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 )
 
 var (
@@ -28,3 +30,37 @@ func CheckNoSecret(text string) error {
 
 var errWalletKey = errors.New("this looks like a private key, which no option accepts, because everyone who reads it can take the money; " +
 	"move that money to a new wallet now, and remove the key here and from the shell's history")
+
+// testKeyAddresses are the first addresses of well-known test keys, with which anyone could
+// take the money. The first address of an extended key is compared, in any spelling.
+var testKeyAddresses = []string{
+	// The mnemonic "abandon … about": BIP-84, 86, 49 and 44; the account keys of the last
+	// three at the P2WPKH addresses that would be published; BIP-44 of Ethereum.
+	"bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu",
+	"bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr",
+	"37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf",
+	"1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA",
+	"bc1qalwlmdxd2ggue4290ekzxl9tetg56neexr6amw",
+	"bc1qlxgx0xk2lcjuyas4xua5p0ezg3kjfl6yd3h8y6",
+	"bc1qmxrw6qdh5g3ztfcwm0et5l8mvws4eva24kmp8m",
+	"0x9858EfFD232B4033E47d90003D41EC34EcaEda94",
+	// Accounts 0 to 4 of Hardhat and Anvil.
+	"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+	"0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+	"0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
+	"0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+	"0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
+	// The examples of EIP-55.
+	"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+	"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+	"0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB",
+	"0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
+}
+
+// CheckNoTestKey refuses an address, as rails return it, whose key is published.
+func CheckNoTestKey(address string) error {
+	if slices.Contains(testKeyAddresses, address) {
+		return fmt.Errorf("%s belongs to a published test key, so anyone could take the money; write an address of your own wallet", address)
+	}
+	return nil
+}

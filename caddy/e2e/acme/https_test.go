@@ -37,7 +37,7 @@ const (
 	webhookSecret = "whsec_0123456789abcdef0123456789abcdef"
 )
 
-// public is a server with the shipped Caddyfile as the world sees it: its hosts have names, and the standard ports.
+// public is a server with the Caddyfile of the image as the world sees it: its hosts have names, and the standard ports.
 type public struct {
 	*server.Process
 	authority
@@ -48,16 +48,14 @@ func start(t *testing.T, env ...string) public {
 	t.Helper()
 	p := public{httpPort: payoffertest.FreePort(t), httpsPort: freePort(t)}
 	p.authority = startAuthority(t, p.httpPort, p.httpsPort)
-	shipped, err := os.ReadFile(lab.Path(t, "Caddyfile"))
+	caddyfile, err := os.ReadFile(lab.Path(t, "caddy/package/Caddyfile"))
 	require.NoError(t, err)
-	// Caddy looks every ten minutes for what is to be renewed, which is no matter of the addresses.
-	const option = "	acme_ca "
-	require.Equal(t, 1, strings.Count(string(shipped), option))
-	caddyfile := strings.Replace(string(shipped), option, "	renew_interval 1s\n"+option, 1)
-	p.Process = server.Start(t, "http://127.0.0.1:"+p.httpPort, caddyfile, append(env,
-		"BASE_URL="+service, "SITE_URL="+site, "HTTP_PORT="+p.httpPort, "HTTPS_PORT="+p.httpsPort, "ADMIN=localhost:"+payoffertest.FreePort(t),
-		"ACME_CA="+p.directory, "ACME_EMAIL=operator@example.org", "SSL_CERT_FILE="+p.web, "TESTNET=on", "GRACE_PERIOD=1s",
-		"CARD_URL=https://checkout.example.org/42", "BTC_ADDRESS=", "TRANSFER_INBOX=", "TIP_JAR_URL=", "PACK_URL=")...)
+	// By default, Caddy looks every ten minutes for certificates to renew.
+	p.Process = server.Start(t, "http://127.0.0.1:"+p.httpPort, string(caddyfile), append(env,
+		"BASE_URL="+service, "SITE_URL="+site, "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t), "SSL_CERT_FILE="+p.web,
+		"CADDY_GLOBAL_OPTIONS=default_bind 127.0.0.1\nhttp_port "+p.httpPort+"\nhttps_port "+p.httpsPort+"\nacme_ca "+p.directory+
+			"\nemail operator@example.org\nrenew_interval 1s\ngrace_period 1s",
+		"CARD_URL=https://checkout.example.org/42")...)
 	return p
 }
 
@@ -149,11 +147,11 @@ func ask(t *testing.T, client *http.Client, method, url string, header http.Head
 	return answer, string(text)
 }
 
-// The addresses alone make the shipped Caddyfile a public server with certificates, and money comes in over every version.
-func TestTheShippedCaddyfileServesHTTPSByItself(t *testing.T) {
+// The variables alone make the Caddyfile of the image a public server with certificates, and money comes in over every version.
+func TestThePackagedCaddyfileServesHTTPSByItself(t *testing.T) {
 	facilitator := payoffertest.NewFacilitator(t)
 	payee := chain.NewAddress(t)
-	p := start(t, "USDC_ADDRESS="+payee.Hex(), "USDC_FACILITATOR="+facilitator.URL(), "USDC_RPC=off",
+	p := start(t, "PAY_OFFER_OPTIONS=testnet\nusdc base-sepolia "+payee.Hex()+" {\nfacilitator "+facilitator.URL()+"\nrpc off\n}",
 		"CARD_PAYMENT_LINK="+paymentLink, "CARD_WEBHOOK_SECRET="+webhookSecret)
 	first := p.certified(t, nil)
 

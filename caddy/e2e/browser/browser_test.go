@@ -33,7 +33,7 @@ func TestInTheBrowser(t *testing.T) {
 	v.showcase, pages = serve(t, func(address string) *offer.Offer { return showcase.Offer(t, address) })
 	v.receipts = showcase.Receipts(t, pages)
 	shipped := server.StartShipped(t)
-	v.service, v.site, v.open = shipped.Service, shipped.Site, server.StartShipped(t, "CARD_URL="+checkout).Site
+	v.service, v.site, v.open = shipped.Service, shipped.Site, server.StartEdited(t, []string{"card " + checkout}).Site
 	t.Run("every page is what every page must be", v.everyPage)
 	t.Run("hostile texts do nothing", v.hostile)
 	t.Run("the terms stand beside each code", v.terms)

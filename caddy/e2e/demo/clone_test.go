@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -41,8 +42,8 @@ func start(t *testing.T, proxy string) *clone {
 		temporary: t.TempDir(), read: make(chan struct{}),
 	}
 	c.env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + c.temporary, "BASE_URL=" + c.service, "SITE_URL=" + c.site,
-		"ADMIN=localhost:" + payoffertest.FreePort(t), "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + c.temporary,
+		"CADDY_ADMIN=localhost:" + payoffertest.FreePort(t), "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy,
 		"CGO_ENABLED=0", "GOTMPDIR=" + t.TempDir(), "GOPROXY=off", "GOFLAGS=-buildvcs=false",
 	}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE"} {
@@ -50,7 +51,7 @@ func start(t *testing.T, proxy string) *clone {
 		require.NoError(t, err)
 		c.env = append(c.env, name+"="+strings.TrimSpace(string(value)))
 	}
-	c.command = c.run("run")
+	c.command = c.serve()
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := c.command.StderrPipe()
 	require.NoError(t, err)
@@ -76,6 +77,17 @@ func start(t *testing.T, proxy string) *clone {
 	}()
 	require.True(t, <-opened, "the demo ended before its offer was open")
 	return c
+}
+
+// serve is the command that runs the shipped Caddyfile at the ports of the clone, with other lines.
+func (c *clone) serve(lines ...string) *exec.Cmd {
+	c.Helper()
+	text, err := os.ReadFile(lab.Path(c, "Caddyfile"))
+	require.NoError(c, err)
+	edited := strings.NewReplacer("http://localhost:8402", c.service, "http://localhost:8403", c.site).Replace(payoffertest.EditCaddyfile(string(text), lines...))
+	file := filepath.Join(c.TempDir(), "Caddyfile")
+	require.NoError(c, os.WriteFile(file, []byte(edited), 0o600))
+	return c.run("run", "--config", file)
 }
 
 // run is a command of the clone.

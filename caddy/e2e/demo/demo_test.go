@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -74,10 +75,9 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
 	proxy, _ := listen(t)
 	demo := start(t, proxy)
-	refused := func(variable string) {
+	refused := func(second *exec.Cmd) {
 		t.Helper()
-		second := demo.run("run")
-		second.Env = append(second.Env, variable, "ADMIN=localhost:"+payoffertest.FreePort(t))
+		second.Env = append(second.Env, "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t))
 		out, err := second.CombinedOutput()
 		require.Error(t, err, "%s", out)
 	}
@@ -92,14 +92,15 @@ func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	refused("BASE_URL=http://localhost:" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port))
+	second := &clone{T: t, service: "http://localhost:" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port), site: demo.site, env: demo.env}
+	refused(second.serve())
 	require.Equal(t, living, kept())
 
 	require.NoError(t, syscall.Kill(-demo.command.Process.Pid, syscall.SIGKILL))
 	<-demo.read
 	_ = demo.command.Wait()
 	require.Equal(t, living, kept(), "nobody could remove it")
-	refused("BIND=0.0.0.0")
+	refused(demo.serve("bind 0.0.0.0"))
 	require.Empty(t, kept())
 }
 

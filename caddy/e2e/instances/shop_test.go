@@ -43,23 +43,13 @@ const caddyfile = `{
 	admin 127.0.0.1:{ADMIN}
 	persist_config off
 	default_bind 127.0.0.1
-	filesystem pay_offer pay_offer
 	storage file_system {STORAGE}
 	pay_offer {
 		ledger postgres {env.LEDGER_DSN}
 	}
 }
 http://:{PORT} {
-	handle /offer/* {
-		templates {
-			extensions {
-				pay_offer
-			}
-		}
-		file_server {
-			fs pay_offer
-		}
-	}
+	pay_offer_page
 	handle {
 		pay_offer {
 			base_url {BASE}

@@ -50,19 +50,8 @@ const (
 		trusted_proxies static 127.0.0.1/8
 		trusted_proxies_strict
 	}
-	filesystem pay_offer pay_offer
 	pay_offer {
 		ledger sqlite DIR/ledger.db
-	}
-}
-(page) {
-	templates {
-		extensions {
-			pay_offer
-		}
-	}
-	file_server {
-		fs pay_offer
 	}
 }
 `
@@ -87,7 +76,7 @@ const (
 	mainSite = `http://pay.example.org:TRUSTING {
 ` + mainDirective + `}
 http://example.org:TRUSTING {
-	import page
+	pay_offer_page
 }
 `
 	hookedSite = `http://hooked.example.org:TRUSTING {
@@ -99,7 +88,7 @@ http://example.org:TRUSTING {
 			webhook_secret {env.CARD_WEBHOOK_SECRET}
 		}
 	}
-	import page
+	pay_offer_page
 }
 `
 	offSite = `http://off.example.org:TRUSTING {
@@ -111,7 +100,7 @@ http://example.org:TRUSTING {
 			webhook_secret {env.NO_SUCH_SECRET}
 		}
 	}
-	import page
+	pay_offer_page
 }
 `
 )

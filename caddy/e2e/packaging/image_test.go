@@ -115,11 +115,9 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 	require.NoError(t, err, "a number, for there is no list of users")
 	require.NotZero(t, id)
 
-	service, site := payoffertest.FreePort(t), payoffertest.FreePort(t)
-	address := "http://localhost:" + service
-	require.Contains(t, env, "BIND=", "a container has addresses of its own")
-	env = append(env, "BIND=127.0.0.1", "BASE_URL="+address, "SITE_URL=http://localhost:"+site, "ADMIN=localhost:"+payoffertest.FreePort(t),
-		"USDC_ADDRESS=", "BTC_ADDRESS=", "TIP_JAR_URL=", "PACK_URL=")
+	address := "http://localhost:" + payoffertest.FreePort(t)
+	env = append(env, "BASE_URL="+address, "SITE_URL=http://localhost:"+payoffertest.FreePort(t), "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t),
+		"CARD_URL=https://checkout.example.org/42")
 	inside := func(arguments []string) *exec.Cmd {
 		return &exec.Cmd{Path: arguments[0], Args: arguments, Env: env, Dir: folder, SysProcAttr: &syscall.SysProcAttr{
 			Chroot: root, Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)},
@@ -143,7 +141,7 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 	})
 	said, err := inside(health).CombinedOutput()
 	require.NoError(t, err, "%s", said)
-	require.FileExists(t, filepath.Join(root, "data/caddy/pay_offer_shipped.db"), "the ledger is in the volume")
+	require.FileExists(t, filepath.Join(root, "data/caddy/pay_offer.db"), "the ledger is in the volume")
 
 	require.NoError(t, running.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, running.Wait())

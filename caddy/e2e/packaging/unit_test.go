@@ -68,7 +68,7 @@ func TestTheCompositionIsComplete(t *testing.T) {
 	folder := filepath.Join(lab.Path(t, "caddy/package"), offer.Build.Context)
 	require.Equal(t, lab.Path(t, ""), folder)
 	require.FileExists(t, filepath.Join(folder, offer.Build.Dockerfile))
-	shipped, err := os.ReadFile(lab.Path(t, "Caddyfile"))
+	shipped, err := os.ReadFile(lab.Path(t, "caddy/package/Caddyfile"))
 	require.NoError(t, err)
 	for variable := range offer.Environment {
 		require.Regexp(t, `\{\$`+regexp.QuoteMeta(variable)+`[:}]`, string(shipped))

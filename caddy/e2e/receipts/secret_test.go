@@ -16,7 +16,10 @@ import (
 
 // The address of a storefront's webhook ends in its secret; the shipped Caddyfile keeps it out of the log.
 func TestTheSecretOfAWebhookIsInNoLogOfTheShippedCaddyfile(t *testing.T) {
-	shipped := server.StartShipped(t, "TIP_JAR_PRODUCT="+product, "TIP_JAR_HOOK_SECRET="+storeSecret)
+	shipped := server.StartEdited(t, []string{
+		"storefront tip-jar https://shop.example/tip {\n product " + product + "\n hook_secret {env.TIP_JAR_HOOK_SECRET}\n}",
+		"storefront pack https://shop.example/pack {\n product " + product + "-2\n hook_secret {env.PACK_HOOK_SECRET}\n}",
+	}, "TIP_JAR_HOOK_SECRET="+storeSecret)
 	s := &shop{Process: shipped.Process, t: t, url: shipped.Service}
 	s.awaitStart()
 	require.Equal(t, http.StatusOK, s.sell(storeSecret))

@@ -17,19 +17,25 @@ type Shipped struct {
 	Service, Site string
 }
 
-// StartShipped is Start for the shipped Caddyfile, which is taken as it is but for the ports, since others may hold
-// those; env are variables that it reads.
+// StartShipped is Start for the shipped Caddyfile. Only its ports are changed, because other servers may use those.
 func StartShipped(t testing.TB, env ...string) Shipped {
+	t.Helper()
+	return StartEdited(t, nil, env...)
+}
+
+// StartEdited is StartShipped with other lines, as payoffertest.EditCaddyfile writes them.
+func StartEdited(t testing.TB, lines []string, env ...string) Shipped {
 	t.Helper()
 	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
 	require.NoError(t, err)
-	caddyfile := string(text)
+	caddyfile := payoffertest.EditCaddyfile(string(text), lines...)
 	free := map[string]string{}
-	for _, port := range []string{"8401", "8402", "8403"} {
+	for _, port := range []string{"8402", "8403"} {
 		require.Contains(t, caddyfile, ":"+port)
 		free[port] = payoffertest.FreePort(t)
 		caddyfile = strings.ReplaceAll(caddyfile, ":"+port, ":"+free[port])
 	}
 	service := "http://localhost:" + free["8402"]
+	env = append(env, "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t))
 	return Shipped{Start(t, service, caddyfile, env...), service, "http://localhost:" + free["8403"]}
 }

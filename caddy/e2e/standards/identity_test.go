@@ -37,7 +37,7 @@ func TestADIDResolverFindsTheRails(t *testing.T) {
 
 // TestAWebFingerClientFindsTheCheckout asks the shipped server, which speaks plain HTTP as this client does to localhost.
 func TestAWebFingerClientFindsTheCheckout(t *testing.T) {
-	host := strings.TrimPrefix(server.StartShipped(t, "CARD_URL="+card).Service, "http://")
+	host := strings.TrimPrefix(server.StartEdited(t, []string{"card " + card}).Service, "http://")
 	for account, found := range map[string]bool{"pay@" + host: true, "nobody@" + host: false} {
 		var answer struct {
 			Links []struct{ Rel, Href string }

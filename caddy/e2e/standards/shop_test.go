@@ -46,7 +46,6 @@ const caddyfile = `{
 	admin off
 	persist_config off
 	default_bind 127.0.0.1
-	filesystem pay_offer pay_offer
 	pay_offer {
 		ledger sqlite standards.db
 	}
@@ -70,14 +69,7 @@ http://localhost:$SERVICE {
 	}
 }
 http://localhost:$SITE {
-	templates {
-		extensions {
-			pay_offer
-		}
-	}
-	file_server {
-		fs pay_offer
-	}
+	pay_offer_page
 }
 `
 
