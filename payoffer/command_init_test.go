@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -198,16 +197,4 @@ func TestInitOverwritesNoFile(t *testing.T) {
 	_, out, err := initialize(t, nil, "--output", "pay-offer.caddyfile")
 	require.NoError(t, err)
 	require.Contains(t, out, "caddy run --config pay-offer.caddyfile --adapter caddyfile\n")
-}
-
-// init writes the log filter of the shipped Caddyfile.
-func TestInitRedactsLogsAsTheShippedCaddyfileDoes(t *testing.T) {
-	shipped, err := os.ReadFile("../Caddyfile")
-	require.NoError(t, err)
-	file, _, err := initialize(t, nil)
-	require.NoError(t, err)
-	snippet := regexp.MustCompile(`(?s)# What no log may hold.*?\n}\n`)
-	require.NotEmpty(t, snippet.FindString(file))
-	require.Equal(t, snippet.FindString(string(shipped)), snippet.FindString(file))
-	require.Equal(t, 2, strings.Count(file, "import discreet"), "the default log, and that of the site")
 }
