@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -43,6 +45,9 @@ func receivedCommand() *cobra.Command {
 
 func printReceived(fl caddycmd.Flags, out io.Writer) error {
 	if !fl.Bool("receipts") {
+		if fl.String("offer") != "" || fl.String("before") != "0" {
+			return errors.New("--offer and --before need --receipts, such as: caddy pay-offer received --receipts --before 42")
+		}
 		return show(fl, out, operator.PathReceived, printOffers)
 	}
 	query := url.Values{"limit": {strconv.Itoa(operator.MaxPage)}}
@@ -112,12 +117,10 @@ func printFacilitators(out io.Writer, all []operator.Facilitator) error {
 	return table.Flush()
 }
 
-// sum is a sum of a rail for people: the value in US dollars and the number of payments; nil is unknown.
+// sum is a sum of a rail for people: the value in US dollars and the number of payments.
 func sum(t *report.Tally) string {
 	switch {
-	case t == nil:
-		return "unknown"
-	case t.AmountAtomic == "0" && t.Count == 0:
+	case t == nil || t.AmountAtomic == "0" && t.Count == 0:
 		return "-"
 	case t.AmountUSDDecimal == nil:
 		return fmt.Sprintf("? (%d)", t.Count)
@@ -131,48 +134,70 @@ func sum(t *report.Tally) string {
 }
 
 // payments is a number of payments for people.
-func payments(n int64) string {
+func payments(n int64, kind string) string {
 	if n == 1 {
-		return "1 payment"
+		return "1 " + kind + "payment"
 	}
-	return fmt.Sprintf("%d payments", n)
+	return fmt.Sprintf("%d %spayments", n, kind)
 }
 
-// goal says how far the goal is reached.
-func goal(s report.Summary) string {
-	switch {
-	case s.GoalMet == nil:
-		return fmt.Sprintf("; at most %s are missing to the goal of %s", printable(s.RemainingDecimal), printable(s.GoalUSDDecimal))
-	case !*s.GoalMet:
-		return fmt.Sprintf("; the goal of %s is not reached yet", printable(s.GoalUSDDecimal))
-	default:
-		return fmt.Sprintf("; the goal of %s is reached", printable(s.GoalUSDDecimal))
-	}
+// monitoring is a state of report.Rail for people.
+var monitoring = map[string]string{
+	report.StatusObserved: "automatic", report.StatusPartial: "in part", report.StateManual: "by hand", report.StateUnknown: "none", report.StateRemoved: "removed",
 }
 
 func printSummary(out io.Writer, id string, s report.Summary) error {
-	least := ""
-	if s.AtLeast() {
-		least = "at least "
+	fmt.Fprintf(out, "%s: %s USD received in %s", printable(id), printable(s.ReceivedDecimal), payments(s.Payments, ""))
+	if s.ExternalUSD != s.ReceivedUSD {
+		fmt.Fprintf(out, ", %s USD of it from customers", printable(s.ExternalDecimal))
 	}
-	fmt.Fprintf(out, "%s: %s%s USD received in %s, %s of it from others%s; %s\n",
-		printable(id), least, printable(s.ReceivedDecimal), payments(s.Payments), printable(s.ExternalDecimal), goal(s), printable(s.Status))
+	fmt.Fprintln(out)
+	if s.Test.Count > 0 {
+		fmt.Fprintf(out, "%s, %s USD (test money, not counted)\n", payments(s.Test.Count, "test "), printable(s.Test.AmountUSDDecimal))
+	}
+	switch {
+	case !s.GoalSet:
+	case s.GoalMet != nil && *s.GoalMet:
+		fmt.Fprintf(out, "The goal of %s USD is reached.\n", printable(s.GoalUSDDecimal))
+	default:
+		fmt.Fprintf(out, "%s USD remain to the goal of %s USD.\n", printable(s.RemainingDecimal), printable(s.GoalUSDDecimal))
+	}
 	printClock(out, s.ClockOffsetSeconds)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tREVERSED\tLAG\tERROR")
-	for _, rail := range s.Rails {
+	if err := printRails(out, s.Rails); err != nil {
+		return err
+	}
+	if names := s.Unmonitored(); len(names) > 0 {
+		fmt.Fprintf(out, "\nSome payment methods are not monitored automatically: %s\n", printable(strings.Join(names, ", ")))
+	}
+	return nil
+}
+
+// printRails prints the sums of each rail. It leaves out columns in which no rail has a value.
+func printRails(out io.Writer, rails []report.Rail) error {
+	rows := [][]string{{"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED", "LAST CHECK", "ERROR"}}
+	for _, rail := range rails {
 		name, lag, failed := printable(rail.Rail), "-", "-"
 		if rail.Testnet {
 			name += " (test)"
 		}
 		if rail.LagSeconds != nil {
-			lag = strconv.FormatInt(*rail.LagSeconds, 10) + "s"
+			lag = strconv.FormatInt(*rail.LagSeconds, 10) + "s ago"
 		}
 		if rail.LastError != nil {
 			failed = printable(*rail.LastError)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State), sum(rail.Confirmed), sum(rail.Seen),
-			sum(rail.Claimed), sum(rail.Settling), sum(rail.Refunded), sum(rail.Reversed), lag, failed)
+		rows = append(rows, []string{name, cmp.Or(monitoring[rail.State], "none"), sum(rail.Confirmed), sum(rail.Seen),
+			sum(rail.Claimed), sum(rail.Settling), sum(rail.Refunded), sum(rail.Reversed), lag, failed})
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		var cells []string
+		for column, cell := range row {
+			if column < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[column] != "-" }) {
+				cells = append(cells, cell)
+			}
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
 }
