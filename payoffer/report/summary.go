@@ -159,10 +159,10 @@ func Summarize(o *offer.Offer, totals []ledger.Total, health []Health, now time.
 	return s
 }
 
-// Unmonitored are the names of the rails whose payments this service does not see, or only in part.
+// Unmonitored are the names of the rails whose payments this service does not see by itself.
 func (s Summary) Unmonitored() (names []string) {
 	for _, r := range s.Rails {
-		if r.State != StatusObserved && r.State != StateRemoved {
+		if r.State == StateManual || r.State == StateUnknown {
 			names = append(names, r.Rail)
 		}
 	}

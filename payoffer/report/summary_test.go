@@ -307,6 +307,6 @@ func TestASummaryNamesWhatIsNotMonitored(t *testing.T) {
 	w := newWorld(t)
 	w.health[1].Partial, w.health[2].Blind = true, true
 	s := Summarize(w.offer, []ledger.Total{confirmed("gone", ledger.LevelSigned, 1)}, w.health, at)
-	require.Equal(t, []string{"usdc", "btc", "transfer"}, s.Unmonitored())
+	require.Equal(t, []string{"btc", "transfer"}, s.Unmonitored())
 	require.False(t, s.GoalSet)
 }
