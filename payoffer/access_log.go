@@ -123,10 +123,7 @@ func (h *Handler) serveSecret(w http.ResponseWriter, r *http.Request, next caddy
 		if line == nil || !wanted && (err == nil || level == zapcore.InfoLevel) {
 			return
 		}
-		var userID string
-		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-			userID, _ = repl.GetString("http.auth.user.id")
-		}
+		userID, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 		fields := []zap.Field{
 			zap.Object("request", caddyhttp.LoggableHTTPRequest{Request: logged}), zap.Int("bytes_read", body.read), zap.String("user_id", userID),
 			zap.Duration("duration", time.Since(start)), zap.Int("size", recorder.Size()), zap.Int("status", recorder.Status()),
@@ -140,7 +137,7 @@ func (h *Handler) serveSecret(w http.ResponseWriter, r *http.Request, next caddy
 	if h.service.Server.Serve(recorder, r) {
 		return nil
 	}
-	if err = next.ServeHTTP(recorder, r); err != nil && recorder.Status() == 0 {
+	if err = next.ServeHTTP(recorder, r); err != nil && recorder.Status() < http.StatusOK {
 		status := http.StatusInternalServerError
 		if failure, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
 			status = cmp.Or(failure.StatusCode, status)

@@ -243,6 +243,7 @@ func TestOtherRequestsAreLoggedAndFailAsBefore(t *testing.T) {
 func requestContext(r *http.Request) context.Context {
 	ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, make(map[string]any))
 	ctx = context.WithValue(ctx, caddyhttp.ServerCtxKey, &caddyhttp.Server{Logs: new(caddyhttp.ServerLogConfig)})
+	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 	return context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, http.Request{Method: r.Method, RequestURI: r.RequestURI})
 }
 

@@ -23,9 +23,9 @@ import (
 
 func receivedCommand() *cobra.Command {
 	cmd := new(cobra.Command)
-	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
+	cmd.Use = "received [--receipts | --csv | --check]"
 	cmd.Short = "Prints what a running server has received"
-	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
+	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --check\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
@@ -33,13 +33,19 @@ func receivedCommand() *cobra.Command {
 		if fl.String("from")+fl.String("to") != "" {
 			return errors.New("--from and --to belong to --csv")
 		}
+		if fl.Bool("check") {
+			return checkReceived(fl)
+		}
 		return printReceived(fl, out)
 	})
+	cmd.Flags().Bool("check", false, "Print only problems, and exit with status 1 if there are any")
 	cmd.Flags().Bool("receipts", false, "List the receipts, newest first")
 	cmd.Flags().String("offer", "", "With --receipts and --csv: the id of the offer, if there are several")
 	cmd.Flags().Int64("before", 0, "With --receipts: list receipts below this number")
 	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	exportFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("receipts", "csv", "check")
+	cmd.MarkFlagsMutuallyExclusive("json", "check")
 	return cmd
 }
 
@@ -101,6 +107,26 @@ func printOffers(out io.Writer, answer allReceived) error {
 		}
 	}
 	return nil
+}
+
+// checkReceived fails if no payments can be made, or payments may be missed.
+func checkReceived(fl caddycmd.Flags) error {
+	answer, err := ask[allReceived](fl, http.MethodGet, operator.PathReceived, nil)
+	if err == nil && len(answer.Offers) == 0 {
+		err = errors.New("no offer is running")
+	}
+	for _, o := range answer.Offers {
+		if o.Report == nil {
+			err = errors.Join(err, fmt.Errorf("%s takes no payments: %s", printable(o.ID), printable(o.Trouble)))
+			continue
+		}
+		for _, rail := range o.Report.Rails {
+			if rail.LastError != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %s: %s", printable(o.ID), printable(rail.Rail), printable(*rail.LastError)))
+			}
+		}
+	}
+	return err
 }
 
 // printFacilitators prints the facilitators, and whether they list the offer.

@@ -66,3 +66,23 @@ func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, out, "FACILITATOR", "a card alone is settled by nobody")
 }
+
+func TestCommandReceivedChecksForMonitoring(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"offers":[{"id":"one","report":{"rails":[{"rail":"card"}]}}]}`: "",
+		`{"offers":[]}`: "no offer is running",
+		`{"offers":[{"id":"one","trouble":"the ledger is locked"},{"id":"two","report":{"rails":[{"rail":"card"},{"rail":"usdc","lastError":"unreachable"}]}}]}`: "one takes no payments: the ledger is locked\ntwo: usdc: unreachable",
+	} {
+		api := newAdminAPI(t)
+		api.answers = []string{answer}
+		out, err := api.run(receivedCommand(), "--check")
+		require.Empty(t, out)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, want)
+		}
+	}
+	_, err := newAdminAPI(t).run(receivedCommand(), "--check", "--json")
+	require.Error(t, err)
+}
