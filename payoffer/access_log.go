@@ -47,7 +47,8 @@ func hasSecret(r *http.Request) bool {
 }
 
 func isSecret(address string) bool {
-	return slices.ContainsFunc(prefixParts, func(part string) bool { return strings.Contains(address, part) }) && redactAddress(address) != address
+	contains := func(part string) bool { return strings.Contains(address, part) }
+	return slices.ContainsFunc(prefixParts, contains) && redactAddress(address) != address
 }
 
 // redactAddress removes everything after the first prefix of a secret. The server also accepts percent-encoded prefixes.

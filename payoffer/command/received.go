@@ -169,7 +169,8 @@ func payments(n int64, kind string) string {
 
 // monitoring is a state of report.Rail for people.
 var monitoring = map[string]string{
-	report.StatusObserved: "automatic", report.StatusPartial: "in part", report.StateManual: "by hand", report.StateUnknown: "none", report.StateRemoved: "removed",
+	report.StatusObserved: "automatic", report.StatusPartial: "in part", report.StateManual: "by hand",
+	report.StateUnknown: "none", report.StateRemoved: "removed",
 }
 
 func printSummary(out io.Writer, id string, s report.Summary) error {
@@ -200,7 +201,9 @@ func printSummary(out io.Writer, id string, s report.Summary) error {
 
 // printRails prints the sums of each rail. It leaves out columns in which no rail has a value.
 func printRails(out io.Writer, rails []report.Rail) error {
-	rows := [][]string{{"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED", "LAST CHECK", "ERROR"}}
+	rows := [][]string{{
+		"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED", "LAST CHECK", "ERROR",
+	}}
 	for _, rail := range rails {
 		name, lag, failed := printable(rail.Rail), "-", "-"
 		if rail.Testnet {
@@ -231,7 +234,7 @@ func printRails(out io.Writer, rails []report.Rail) error {
 // printReceipts prints a page of receipts for people.
 func printReceipts(out io.Writer, page operator.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
+	fmt.Fprintln(table, "NUMBER\tDATE\tMETHOD\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), printable(r.Value()),
 			orDash(r.Refunded()), printable(r.Status), printable(r.Evidence), printable(r.ID), lastReason(r))
@@ -240,7 +243,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 		return err
 	}
 	if page.Next != nil {
-		fmt.Fprintf(out, "older ones: --before %d\n", *page.Next)
+		fmt.Fprintf(out, "Older receipts: caddy pay-offer received --receipts --before %d\n", *page.Next)
 	}
 	printPages(out, page.Receipts)
 	return nil
@@ -248,7 +251,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 
 // printPages prints the addresses of the receipts' pages.
 func printPages(out io.Writer, receipts []operator.Receipt) {
-	title := "\nreceipt pages; send each one only to its payer:\n"
+	title := "\nReceipt pages (send each one only to its payer):\n"
 	for _, r := range receipts {
 		if r.Page != "" {
 			fmt.Fprintf(out, "%s%d: %s\n", title, r.Number, printable(r.Page))
