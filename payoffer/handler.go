@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -132,6 +133,7 @@ type Handler struct {
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
 	service *service.Service
+	logger  *zap.Logger
 	demo    *Stage // nil unless the offer is a demo
 }
 
@@ -288,6 +290,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	h.logger = ctx.Logger()
 	app, r := value.(*App), newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
@@ -301,6 +304,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 // ServeHTTP answers the offer's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if hasSecret(r) {
+		return h.serveSecret(w, r, next)
+	}
 	if h.service.Server.Serve(w, r) {
 		return nil
 	}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,24 +15,65 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// Whoever reads a signed payment can send it until it is spent, and read the answer that is its buyer's; the address of a
-// receipt's page and the session of a checkout are their payer's alone, too.
-func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
-	facilitator := payoffertest.NewFacilitator(t)
-	payee := chain.NewAddress(t)
-	shipped := server.StartEdited(t, []string{"usdc base-sepolia " + payee.Hex() + " {\n facilitator " + facilitator.URL() + "\n rpc off\n}"})
+// loggingCaddyfile has a plain log beside an offer, and a handler that fails.
+const loggingCaddyfile = `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	pay_offer {
+		ledger sqlite {DIR}/ledger.db
+	}
+}
+http://localhost:{PORT} {
+	log
+	pay_offer {
+		base_url http://localhost:{PORT}
+		card https://checkout.example/pay {
+			payment_link plink_1
+			webhook_secret {env.CARD_SECRET}
+		}
+		usdc base-sepolia {PAYEE} {
+			facilitator {FACILITATOR}
+			rpc off
+		}
+		storefront tip-jar https://shop.example/tip {
+			product product-1
+			hook_secret {env.STORE_SECRET}
+		}
+	}
+	error /fails "{uri} {header.Payment-Signature}" 500
+}
+`
 
-	var secrets []string
-	// pay sends a new payment and keeps what must not be logged of it.
-	pay := func(header string, payload func(chain.Authorization, []byte) object) server.Answer {
+// A signed payment can be sent by everyone who reads it. Addresses of receipts, checkout sessions and webhooks are secrets.
+func TestAPlainLogContainsNoSecret(t *testing.T) {
+	facilitator, payee, port := payoffertest.NewFacilitator(t), chain.NewAddress(t), payoffertest.FreePort(t)
+	const cardSecret, storeSecret = "whsec_c2VjcmV0IG9mIHRoZSBjYXJk", "c2VjcmV0IG9mIHRoZSBzdG9yZWZyb250"
+	base := "http://localhost:" + port
+	process := server.Start(t, base+"/v1/offer", strings.NewReplacer("{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee.Hex(), "{FACILITATOR}", facilitator.URL()).
+		Replace(loggingCaddyfile), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret)
+	server.Eventually(t, "the service has started", func() bool {
+		return server.Ask(server.Client, http.MethodGet, base+"/v1/received", "", nil).Status == http.StatusOK &&
+			server.Ask(server.Client, http.MethodGet, base+"/v1/pay/card.png", "", nil).Status == http.StatusFound
+	})
+
+	secrets := []string{cardSecret, storeSecret, "cs_sessionsecret", "cs_live_secret"}
+	requests := 0 // with a secret
+	ask := func(want int, method, path, body string, header http.Header) server.Answer {
+		t.Helper()
+		answer := server.Ask(server.Client, method, base+path, body, header)
+		require.Equal(t, want, answer.Status, "%s %s: %s", method, path, answer.Body)
+		requests++
+		return answer
+	}
+	// pay sends a new payment and records its secrets.
+	pay := func(want int, header string, payload func(chain.Authorization, []byte) object) server.Answer {
 		t.Helper()
 		key := chain.NewKey(t)
 		a := chain.NewAuthorization(t, chain.Address(key), payee, price)
 		var challenge mpp.Challenge
 		if payload == nil { // by the Payment scheme
-			unpaid, err := http.Post(shipped.Service+"/v1/sponsor", "", nil)
-			require.NoError(t, err)
-			require.NoError(t, unpaid.Body.Close())
+			unpaid := server.Ask(server.Client, http.MethodPost, base+"/v1/sponsor", "", nil)
 			challenge = mpp.Challenged(t, unpaid.Header, a.Network)
 			a.Nonce = challenge.Nonce()
 		}
@@ -45,67 +85,52 @@ func TestTheShippedCaddyfileLogsNoPayments(t *testing.T) {
 			payment = chain.Payment(t, payload(a, signature)).Get("Payment-Signature")
 		}
 		secrets = append(secrets, strings.TrimPrefix(payment, "Payment "), hexutil.Encode(signature))
-
-		return server.Ask(server.Client, http.MethodPost, shipped.Service+"/v1/sponsor", "", http.Header{header: {payment}})
+		return ask(want, http.MethodPost, "/v1/sponsor", "", http.Header{header: {payment}})
 	}
 	for _, reason := range []string{"", "insufficient_funds"} {
 		facilitator.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: reason})
-		for _, answer := range []server.Answer{pay("PAYMENT-SIGNATURE", chain.Authorization.Payload), pay("X-PAYMENT", payloadV1), pay("Authorization", nil)} {
+		want := map[bool]int{true: http.StatusOK, false: http.StatusPaymentRequired}[reason == ""]
+		for _, answer := range []server.Answer{
+			pay(want, "PAYMENT-SIGNATURE", chain.Authorization.Payload), pay(want, "X-PAYMENT", payloadV1), pay(want, "Authorization", nil),
+		} {
 			if reason != "" {
-				require.Equal(t, http.StatusPaymentRequired, answer.Status)
 				continue
 			}
-			require.Equal(t, http.StatusOK, answer.Status)
 			response := answer.Header.Get("PAYMENT-RESPONSE") + answer.Header.Get("X-PAYMENT-RESPONSE") + answer.Header.Get("Payment-Receipt")
 			require.NotEmpty(t, response)
 			secrets = append(secrets, response, readReceipt(t, answer))
+			requests += 4
 		}
 	}
-	for _, path := range []string{"/v1/receipt/cmVjZWlwdA.bWFj", "/v1/receipt/cmVjZWlwdA.bWFj?lang=de", "/v1/thanks?session_id=cs_live_secret", "/v1/thanks?lang=de&session_id=cs_live_secret&a=b"} {
-		get(t, shipped.Service+path)
-	}
-	alien, err := http.NewRequestWithContext(t.Context(), http.MethodPost, shipped.Service+"/v1/receipt/YWxpZW4.bWFj", nil)
-	require.NoError(t, err)
-	alien.Host = "alien.example" // which no site is for
-	alien.Header.Set("PAYMENT-SIGNATURE", "c2lnbmVkIGZvciBhbm90aGVyIGhvc3Q=")
-	alien.Header.Set("Referer", shipped.Service+"/v1/receipt/YWxpZW4.bWFj")
-	alien.Header.Set("Payment-Authorization", "Payment Y3JlZGVudGlhbA")
-	answer, err := http.DefaultClient.Do(alien)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	secrets = append(secrets, "YWxpZW4", "c2lnbmVkIGZvciBhbm90aGVyIGhvc3Q=", "Y3JlZGVudGlhbA", "cmVjZWlwdA", "bWFj", "cs_live_secret")
-	shipped.Terminate()
-	shipped.Await(t)
+	event, header := server.CardPaid("sessionsecret", 4200, cardSecret)
+	ask(http.StatusOK, http.MethodPost, "/v1/hook/card", event, header)
+	ask(http.StatusOK, http.MethodGet, "/v1/thanks?lang=de&session_id=cs_sessionsecret&a=b", "", nil)
+	sale, header := server.StorefrontSale("sale-1", 4200)
+	ask(http.StatusOK, http.MethodPost, "/v1/hook/tip-jar/"+storeSecret, sale, header)
+	ask(http.StatusMethodNotAllowed, http.MethodGet, "/v1/hook/tip-jar/"+storeSecret, "", nil)
+	ask(http.StatusNotFound, http.MethodPost, "/v1/hook/none/"+storeSecret, sale, header)
+	ask(http.StatusNotFound, http.MethodPost, "/v1//hook/tip-jar/"+storeSecret, sale, header)
+	ask(http.StatusInternalServerError, http.MethodGet, "/fails?session_id=cs_live_secret", "", http.Header{"Payment-Authorization": {"Payment " + storeSecret}})
+	ask(http.StatusPaymentRequired, http.MethodGet, "/v1/quote", "", http.Header{"Referer": {base + "/v1/hook/tip-jar/" + storeSecret}})
+	process.Terminate()
+	process.Await(t)
 
-	log := shipped.Log()
-	var logged []int
-	var read []string
-	for line := range strings.Lines(log) {
-		var entry struct {
-			Logger  string
-			Status  int
-			Request struct {
-				Method  string
-				URI     string
-				Headers http.Header
-			}
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
-		if strings.HasPrefix(entry.Logger, "http.log.access") && entry.Request.Method == http.MethodPost {
-			require.Contains(t, entry.Request.Headers, "User-Agent", "other headers are logged")
-			logged = append(logged, entry.Status)
-		}
-		if strings.HasPrefix(entry.Logger, "http.log.access") && strings.HasPrefix(entry.Request.URI, "/v1/receipt/") || strings.HasPrefix(entry.Request.URI, "/v1/thanks") {
-			read = append(read, entry.Request.URI)
-		}
-	}
-	require.Contains(t, log, `/v1/receipt/REDACTED`)
-	require.ElementsMatch(t, []int{200, 200, 402, 200, 402, 402, 402, 402, 0}, logged) // each is logged after its client has the answer
-	// Two addresses, four of each of three receipts, and the alien one.
-	want := slices.Repeat([]string{"/v1/receipt/REDACTED"}, 2+3*4+1)
-	require.ElementsMatch(t, append(want, "/v1/thanks?session_id=REDACTED", "/v1/thanks?lang=de&session_id=REDACTED"), read)
+	log := process.Log()
 	for _, secret := range secrets {
 		require.NotContains(t, log, secret)
+	}
+	byLogger := map[string]int{}
+	for line := range strings.Lines(log) {
+		var entry struct{ Logger, Msg string }
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
+		if entry.Msg == "handled request" {
+			byLogger[entry.Logger]++
+		}
+	}
+	require.Equal(t, requests, byLogger["http.handlers.pay_offer"], "each of them is logged once: %v", byLogger)
+	require.NotZero(t, byLogger["http.log.access"], "Caddy logs the others")
+	for _, line := range []string{`"uri":"/v1/receipt/REDACTED"`, `"uri":"/v1/hook/REDACTED"`, `"uri":"/v1/thanks?lang=de&session_id=REDACTED"`} {
+		require.Contains(t, log, line)
 	}
 }
 
@@ -117,8 +142,7 @@ func payloadV1(a chain.Authorization, signature []byte) object {
 	}
 }
 
-// readReceipt opens the page that the answer to a payment names, and what is signed of it. It returns what in its address is
-// secret.
+// readReceipt requests the receipt of a payment at four addresses, and returns the secret in them.
 func readReceipt(t *testing.T, answer server.Answer) string {
 	t.Helper()
 	var paid struct{ ReceiptURL string }

@@ -91,23 +91,25 @@ func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 }
 
 func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
-	const summary = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsdDecimal":"42.50","payments":3,"externalUsdDecimal":"42.00","rails":[
-		{"rail":"usdc","state":"blind","testnet":true,"settling":{"count":1,"amountAtomic":"42000000","amountUsdDecimal":"42.00"},"lagSeconds":7,"lastError":"unreachable\u001b"},
+	const summary = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsd":42.50,"receivedUsdDecimal":"42.50","payments":3,"externalUsd":42,"externalUsdDecimal":"42.00","rails":[
+		{"rail":"usdc","state":"unknown","testnet":true,"settling":{"count":1,"amountAtomic":"42000000","amountUsdDecimal":"42.00"},"lagSeconds":7,"lastError":"unreachable\u001b"},
 		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
 		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
 	api := newAdminAPI(t)
-	api.answers = []string{`{"offers":[{"id":"one","report":` + summary + `},{"id":"two","report":{"goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
+	api.answers = []string{`{"offers":[{"id":"one","report":` + summary + `},{"id":"two","report":{"receivedUsdDecimal":"0.00","goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
 	out, err := api.run(receivedCommand())
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
-	require.Equal(t, `one: at least 42.50 USD received in 3 payments, 42.00 of it from others; the goal of 42.00 is reached; partial
-RAIL         STATE     CONFIRMED  SEEN     CLAIMED  SETTLING   REFUNDED  REVERSED  LAG  ERROR
-usdc (test)  blind     unknown    unknown  unknown  42.00 (1)  unknown   unknown   7s   unreachable
-btc          observed  ? (2)      -        unknown  unknown    1.00      unknown   -    -
+	require.Equal(t, `one: 42.50 USD received in 3 payments, 42.00 USD of it from customers
+METHOD       MONITORED  CONFIRMED  OUTCOME UNKNOWN  REFUNDED  LAST CHECK  ERROR
+usdc (test)  none       -          42.00 (1)        -         7s ago      unreachable
+btc          automatic  ? (2)      -                1.00      -           -
 
-two:  USD received in 0 payments,  of it from others; the goal of 42.00 is not reached yet; `+`
+Some payment methods are not monitored automatically: usdc
+
+two: 0.00 USD received in 0 payments
 the clock of this machine is off by -3600 s: payments cannot be judged by their time; set it and keep it right by NTP
-RAIL  STATE  CONFIRMED  SEEN  CLAIMED  SETTLING  REFUNDED  REVERSED  LAG  ERROR
+METHOD  MONITORED  CONFIRMED
 `, out)
 
 	raw, err := api.run(receivedCommand(), "--json")
@@ -127,12 +129,12 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
-	require.Equal(t, `NUMBER  DATE        RAIL      AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
+	require.Equal(t, `NUMBER  DATE        METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
 3       2026-11-21  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
 2       2026-11-20  transfer  42 USD   -         confirmed  manual    INV-8                fee
-older ones: --before 2
+Older receipts: caddy pay-offer received --receipts --before 2
 
-receipt pages; send each one only to its payer:
+Receipt pages (send each one only to its payer):
 2: https://pay.example/v1/receipt/x
 `, out)
 	raw, err := api.run(receivedCommand(), "--receipts", "--json")

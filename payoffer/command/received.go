@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,9 +23,9 @@ import (
 
 func receivedCommand() *cobra.Command {
 	cmd := new(cobra.Command)
-	cmd.Use = "received [--receipts [--before <number>] | --csv [--from <day>] [--to <day>]] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
+	cmd.Use = "received [--receipts | --csv | --check]"
 	cmd.Short = "Prints what a running server has received"
-	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
+	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --check\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
@@ -31,18 +33,27 @@ func receivedCommand() *cobra.Command {
 		if fl.String("from")+fl.String("to") != "" {
 			return errors.New("--from and --to belong to --csv")
 		}
+		if fl.Bool("check") {
+			return checkReceived(fl)
+		}
 		return printReceived(fl, out)
 	})
+	cmd.Flags().Bool("check", false, "Print only problems, and exit with status 1 if there are any")
 	cmd.Flags().Bool("receipts", false, "List the receipts, newest first")
 	cmd.Flags().String("offer", "", "With --receipts and --csv: the id of the offer, if there are several")
 	cmd.Flags().Int64("before", 0, "With --receipts: list receipts below this number")
 	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	exportFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("receipts", "csv", "check")
+	cmd.MarkFlagsMutuallyExclusive("json", "check")
 	return cmd
 }
 
 func printReceived(fl caddycmd.Flags, out io.Writer) error {
 	if !fl.Bool("receipts") {
+		if fl.String("offer") != "" || fl.String("before") != "0" {
+			return errors.New("--offer and --before need --receipts, such as: caddy pay-offer received --receipts --before 42")
+		}
 		return show(fl, out, operator.PathReceived, printOffers)
 	}
 	query := url.Values{"limit": {strconv.Itoa(operator.MaxPage)}}
@@ -98,6 +109,26 @@ func printOffers(out io.Writer, answer allReceived) error {
 	return nil
 }
 
+// checkReceived fails if no payments can be made, or payments may be missed.
+func checkReceived(fl caddycmd.Flags) error {
+	answer, err := ask[allReceived](fl, http.MethodGet, operator.PathReceived, nil)
+	if err == nil && len(answer.Offers) == 0 {
+		err = errors.New("no offer is running")
+	}
+	for _, o := range answer.Offers {
+		if o.Report == nil {
+			err = errors.Join(err, fmt.Errorf("%s takes no payments: %s", printable(o.ID), printable(o.Trouble)))
+			continue
+		}
+		for _, rail := range o.Report.Rails {
+			if rail.LastError != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %s: %s", printable(o.ID), printable(rail.Rail), printable(*rail.LastError)))
+			}
+		}
+	}
+	return err
+}
+
 // printFacilitators prints the facilitators, and whether they list the offer.
 func printFacilitators(out io.Writer, all []operator.Facilitator) error {
 	if len(all) == 0 {
@@ -112,12 +143,10 @@ func printFacilitators(out io.Writer, all []operator.Facilitator) error {
 	return table.Flush()
 }
 
-// sum is a sum of a rail for people: the value in US dollars and the number of payments; nil is unknown.
+// sum is a sum of a rail for people: the value in US dollars and the number of payments.
 func sum(t *report.Tally) string {
 	switch {
-	case t == nil:
-		return "unknown"
-	case t.AmountAtomic == "0" && t.Count == 0:
+	case t == nil || t.AmountAtomic == "0" && t.Count == 0:
 		return "-"
 	case t.AmountUSDDecimal == nil:
 		return fmt.Sprintf("? (%d)", t.Count)
@@ -131,48 +160,73 @@ func sum(t *report.Tally) string {
 }
 
 // payments is a number of payments for people.
-func payments(n int64) string {
+func payments(n int64, kind string) string {
 	if n == 1 {
-		return "1 payment"
+		return "1 " + kind + "payment"
 	}
-	return fmt.Sprintf("%d payments", n)
+	return fmt.Sprintf("%d %spayments", n, kind)
 }
 
-// goal says how far the goal is reached.
-func goal(s report.Summary) string {
-	switch {
-	case s.GoalMet == nil:
-		return fmt.Sprintf("; at most %s are missing to the goal of %s", printable(s.RemainingDecimal), printable(s.GoalUSDDecimal))
-	case !*s.GoalMet:
-		return fmt.Sprintf("; the goal of %s is not reached yet", printable(s.GoalUSDDecimal))
-	default:
-		return fmt.Sprintf("; the goal of %s is reached", printable(s.GoalUSDDecimal))
-	}
+// monitoring is a state of report.Rail for people.
+var monitoring = map[string]string{
+	report.StatusObserved: "automatic", report.StatusPartial: "in part", report.StateManual: "by hand",
+	report.StateUnknown: "none", report.StateRemoved: "removed",
 }
 
 func printSummary(out io.Writer, id string, s report.Summary) error {
-	least := ""
-	if s.AtLeast() {
-		least = "at least "
+	fmt.Fprintf(out, "%s: %s USD received in %s", printable(id), printable(s.ReceivedDecimal), payments(s.Payments, ""))
+	if s.ExternalUSD != s.ReceivedUSD {
+		fmt.Fprintf(out, ", %s USD of it from customers", printable(s.ExternalDecimal))
 	}
-	fmt.Fprintf(out, "%s: %s%s USD received in %s, %s of it from others%s; %s\n",
-		printable(id), least, printable(s.ReceivedDecimal), payments(s.Payments), printable(s.ExternalDecimal), goal(s), printable(s.Status))
+	fmt.Fprintln(out)
+	if s.Test.Count > 0 {
+		fmt.Fprintf(out, "%s, %s USD (test money, not counted)\n", payments(s.Test.Count, "test "), printable(s.Test.AmountUSDDecimal))
+	}
+	switch {
+	case !s.GoalSet:
+	case s.GoalMet != nil && *s.GoalMet:
+		fmt.Fprintf(out, "The goal of %s USD is reached.\n", printable(s.GoalUSDDecimal))
+	default:
+		fmt.Fprintf(out, "%s USD remain to the goal of %s USD.\n", printable(s.RemainingDecimal), printable(s.GoalUSDDecimal))
+	}
 	printClock(out, s.ClockOffsetSeconds)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RAIL\tSTATE\tCONFIRMED\tSEEN\tCLAIMED\tSETTLING\tREFUNDED\tREVERSED\tLAG\tERROR")
-	for _, rail := range s.Rails {
+	if err := printRails(out, s.Rails); err != nil {
+		return err
+	}
+	if names := s.Unmonitored(); len(names) > 0 {
+		fmt.Fprintf(out, "\nSome payment methods are not monitored automatically: %s\n", printable(strings.Join(names, ", ")))
+	}
+	return nil
+}
+
+// printRails prints the sums of each rail. It leaves out columns in which no rail has a value.
+func printRails(out io.Writer, rails []report.Rail) error {
+	rows := [][]string{{
+		"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED", "LAST CHECK", "ERROR",
+	}}
+	for _, rail := range rails {
 		name, lag, failed := printable(rail.Rail), "-", "-"
 		if rail.Testnet {
 			name += " (test)"
 		}
 		if rail.LagSeconds != nil {
-			lag = strconv.FormatInt(*rail.LagSeconds, 10) + "s"
+			lag = strconv.FormatInt(*rail.LagSeconds, 10) + "s ago"
 		}
 		if rail.LastError != nil {
 			failed = printable(*rail.LastError)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable(rail.State), sum(rail.Confirmed), sum(rail.Seen),
-			sum(rail.Claimed), sum(rail.Settling), sum(rail.Refunded), sum(rail.Reversed), lag, failed)
+		rows = append(rows, []string{name, cmp.Or(monitoring[rail.State], "none"), sum(rail.Confirmed), sum(rail.Seen),
+			sum(rail.Claimed), sum(rail.Settling), sum(rail.Refunded), sum(rail.Reversed), lag, failed})
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		var cells []string
+		for column, cell := range row {
+			if column < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[column] != "-" }) {
+				cells = append(cells, cell)
+			}
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
 }
@@ -180,7 +234,7 @@ func printSummary(out io.Writer, id string, s report.Summary) error {
 // printReceipts prints a page of receipts for people.
 func printReceipts(out io.Writer, page operator.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NUMBER\tDATE\tRAIL\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
+	fmt.Fprintln(table, "NUMBER\tDATE\tMETHOD\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), printable(r.Value()),
 			orDash(r.Refunded()), printable(r.Status), printable(r.Evidence), printable(r.ID), lastReason(r))
@@ -189,7 +243,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 		return err
 	}
 	if page.Next != nil {
-		fmt.Fprintf(out, "older ones: --before %d\n", *page.Next)
+		fmt.Fprintf(out, "Older receipts: caddy pay-offer received --receipts --before %d\n", *page.Next)
 	}
 	printPages(out, page.Receipts)
 	return nil
@@ -197,7 +251,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 
 // printPages prints the addresses of the receipts' pages.
 func printPages(out io.Writer, receipts []operator.Receipt) {
-	title := "\nreceipt pages; send each one only to its payer:\n"
+	title := "\nReceipt pages (send each one only to its payer):\n"
 	for _, r := range receipts {
 		if r.Page != "" {
 			fmt.Fprintf(out, "%s%d: %s\n", title, r.Number, printable(r.Page))

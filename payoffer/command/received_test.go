@@ -11,15 +11,24 @@ import (
 
 func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
 	for members, want := range map[string]string{
-		`"goalMet":null,"status":"partial","remainingUsdDecimal":"2.00","externalUsdDecimal":"40.00","receivedUsdDecimal":"40.00","payments":1`: "one: at least 40.00 USD received in 1 payment, 40.00 of it from others; at most 2.00 are missing to the goal of 42.00; partial\n",
-		`"goalMet":true,"status":"observed","externalUsdDecimal":"42.00","receivedUsdDecimal":"42.00","payments":1`:                             "one: 42.00 USD received in 1 payment, 42.00 of it from others; the goal of 42.00 is reached; observed\n",
-		`"goalMet":true,"status":"observed","externalUsdDecimal":"210.00","receivedUsdDecimal":"252.00","payments":6`:                           "one: 252.00 USD received in 6 payments, 210.00 of it from others; the goal of 42.00 is reached; observed\n",
+		`"goalSet":true,"goalMet":null,"remainingUsdDecimal":"2.00","externalUsd":40,"externalUsdDecimal":"40.00","receivedUsd":40,"receivedUsdDecimal":"40.00","payments":1`:                                                            "one: 40.00 USD received in 1 payment\n2.00 USD remain to the goal of 42.00 USD.\n",
+		`"goalSet":true,"goalMet":true,"externalUsd":210,"externalUsdDecimal":"210.00","receivedUsd":252,"receivedUsdDecimal":"252.00","payments":6`:                                                                                     "one: 252.00 USD received in 6 payments, 210.00 USD of it from customers\nThe goal of 42.00 USD is reached.\n",
+		`"goalMet":true,"externalUsd":42,"receivedUsd":42,"receivedUsdDecimal":"42.00","payments":1`:                                                                                                                                     "one: 42.00 USD received in 1 payment\nMETHOD",
+		`"receivedUsdDecimal":"0.00","test":{"count":2,"amountUsd":84,"amountUsdDecimal":"84.00"}`:                                                                                                                                       "one: 0.00 USD received in 0 payments\n2 test payments, 84.00 USD (test money, not counted)\nMETHOD",
+		`"receivedUsdDecimal":"0.00","test":{"count":1,"amountUsdDecimal":"42.00"},"rails":[{"rail":"card","state":"observed"},{"rail":"transfer","state":"manual"},{"rail":"card","state":"partial"},{"rail":"btc","state":"unknown"}]`: "\nSome payment methods are not monitored automatically: transfer, btc\n",
 	} {
 		api := newAdminAPI(t)
 		api.answers = []string{`{"offers":[{"id":"one","report":{"goalUsdDecimal":"42.00",` + members + `}}]}`}
 		out, err := api.run(receivedCommand())
 		require.NoError(t, err)
 		require.Contains(t, out, want)
+	}
+}
+
+func TestCommandReceivedRefusesOptionsThatItWouldIgnore(t *testing.T) {
+	for _, option := range []string{"--offer=one", "--before=7"} {
+		_, err := newAdminAPI(t).run(receivedCommand(), option)
+		require.ErrorContains(t, err, "need --receipts")
 	}
 }
 
@@ -33,7 +42,7 @@ func TestCommandReceivedMarksWhatIsOfUnknownValue(t *testing.T) {
 	} {
 		require.Equal(t, want, sum(&report.Tally{Money: *money}))
 	}
-	require.Equal(t, "unknown", sum(nil))
+	require.Equal(t, "-", sum(nil))
 }
 
 func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
@@ -56,4 +65,24 @@ func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
 	out, err = api.run(receivedCommand())
 	require.NoError(t, err)
 	require.NotContains(t, out, "FACILITATOR", "a card alone is settled by nobody")
+}
+
+func TestCommandReceivedChecksForMonitoring(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"offers":[{"id":"one","report":{"rails":[{"rail":"card"}]}}]}`: "",
+		`{"offers":[]}`: "no offer is running",
+		`{"offers":[{"id":"one","trouble":"the ledger is locked"},{"id":"two","report":{"rails":[{"rail":"card"},{"rail":"usdc","lastError":"unreachable"}]}}]}`: "one takes no payments: the ledger is locked\ntwo: usdc: unreachable",
+	} {
+		api := newAdminAPI(t)
+		api.answers = []string{answer}
+		out, err := api.run(receivedCommand(), "--check")
+		require.Empty(t, out)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, want)
+		}
+	}
+	_, err := newAdminAPI(t).run(receivedCommand(), "--check", "--json")
+	require.Error(t, err)
 }

@@ -42,7 +42,7 @@ const definition = "received = confirmed money with evidence signed, provider, c
 	"confirmed, seen, refunded and reversed exclude each other and include the operator's own payments; seen = pending; " +
 	"claimed = reported by a facilitator and not verified, settling = outcome unknown; " +
 	"only confirmed is received; dropped never became money, moved was moved within the account; " +
-	"partial, atLeast = some money may be unseen or of unknown value; manual = only what the operator entered; null = unknown, not zero"
+	"test = payments with test money that are not counted; partial, atLeast = some money may be unseen or of unknown value; manual = only what the operator entered; null = unknown, not zero"
 
 // Summary is the totals of an offer. A member that ends in Usd is a number of dollars, one that ends in UsdDecimal
 // the same as a string with two decimals.
@@ -54,6 +54,7 @@ type Summary struct {
 	Definition         string    `json:"definition" jsonschema:"What the words of the report mean."`
 	GoalUSD            offer.USD `json:"goalUsd" jsonschema:"US dollars. The goal of all payments; the price by default."`
 	GoalUSDDecimal     string    `json:"goalUsdDecimal"`
+	GoalSet            bool      `json:"goalSet" jsonschema:"Whether the seller set the goal."`
 	GoalMet            *bool     `json:"goalMet" jsonschema:"Whether externalUsd has reached goalUsd; null if it has not and a rail or a value is unknown."`
 	ReceivedUSD        offer.USD `json:"receivedUsd" jsonschema:"US dollars. Confirmed money, less refunds: the sum of the rails."`
 	ReceivedDecimal    string    `json:"receivedUsdDecimal"`
@@ -65,8 +66,17 @@ type Summary struct {
 	RemainingDecimal   string    `json:"remainingUsdDecimal"`
 	TestnetUSD         offer.USD `json:"testnetUsd" jsonschema:"US dollars. Money of test networks that does not count."`
 	TestnetUSDDecimal  string    `json:"testnetUsdDecimal"`
+	Test               Test      `json:"test"`
 	TestnetMoneyCounts bool      `json:"testnetMoneyCounts" jsonschema:"Whether test money counts: the offer has no other chain and no real money was received."`
 	Rails              []Rail    `json:"rails"`
+}
+
+// Test is the payments with test money that are not counted. In a demo these include the claims of its facilitator, because a
+// demo has no chain that could prove them.
+type Test struct {
+	Count            int64     `json:"count"`
+	AmountUSD        offer.USD `json:"amountUsd" jsonschema:"US dollars. Their value, less refunds."`
+	AmountUSDDecimal string    `json:"amountUsdDecimal"`
 }
 
 // Rail is the part of a summary on one rail. A sum of which nothing is known is null; claims and open settlements
@@ -117,11 +127,18 @@ func Summarize(o *offer.Offer, totals []ledger.Total, health []Health, now time.
 	testCounts := accounting.TestCounts(totals, o.Test())
 	counted := accounting.Count(totals, testCounts)
 	s := Summary{
-		Offer: o.ID, Status: StatusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition, GoalUSD: cmp.Or(o.Goal, o.Amount),
+		Offer: o.ID, Status: StatusObserved, ObservedAt: now.UTC().Format(time.RFC3339), Definition: definition, GoalUSD: cmp.Or(o.Goal, o.Amount), GoalSet: o.Goal > 0,
 		ReceivedUSD: offer.USD(counted.Received), Payments: counted.Payments,
 		ExternalUSD: offer.USD(counted.External), ExternalPayments: counted.ExternalPayments,
 		TestnetUSD: offer.USD(counted.Test), TestnetMoneyCounts: testCounts, Rails: []Rail{},
 	}
+	var test accounting.Money
+	for _, t := range totals {
+		if t.Held() && !t.Counts(testCounts) || o.Demo && t.Status == ledger.StatusClaimed {
+			test = test.Plus(t.Net())
+		}
+	}
+	s.Test = Test{test.Count, offer.USD(test.USDCents), offer.USD(test.USDCents).Decimal()}
 	met := s.ExternalUSD >= s.GoalUSD
 	if s.GoalMet = &met; !met && counted.Partial {
 		s.GoalMet = nil // money of unknown value may reach it
@@ -142,8 +159,15 @@ func Summarize(o *offer.Offer, totals []ledger.Total, health []Health, now time.
 	return s
 }
 
-// AtLeast reports whether the sums are the least that arrived.
-func (s Summary) AtLeast() bool { return s.Status == StatusPartial }
+// Unmonitored are the names of the rails whose payments this service does not see by itself.
+func (s Summary) Unmonitored() (names []string) {
+	for _, r := range s.Rails {
+		if r.State == StateManual || r.State == StateUnknown {
+			names = append(names, r.Rail)
+		}
+	}
+	return names
+}
 
 // Percent is how much of the goal is reached, 0 to 100.
 func (s Summary) Percent() int { return int(min(100, max(0, s.ExternalUSD)*100/s.GoalUSD)) }

@@ -276,3 +276,37 @@ func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
 	require.Equal(t, StatusObserved, s.Status, "what is not sure yet may be of unknown value")
 	require.Equal(t, "130.00", *s.Rails[0].Confirmed.AmountUSDDecimal)
 }
+
+// A claim of a facilitator is never a payment received. Only a demo, which has no chain, counts it as a test.
+func TestTestPaymentsAreApartFromWhatIsReceived(t *testing.T) {
+	o := testOffer(t)
+	card := with(confirmed("card", ledger.LevelSigned, 42_00), func(t *ledger.Total) { t.Testnet = true })
+	claim := with(confirmed("usdc", ledger.EvidenceFacilitator, 42_00), func(t *ledger.Total) { t.Testnet, t.Status = true, ledger.StatusClaimed })
+	chain := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
+	real := confirmed("card", ledger.LevelSigned, 42_00)
+	for name, tc := range map[string]struct {
+		demo     bool
+		totals   []ledger.Total
+		count    int64
+		sum      offer.USD
+		received offer.USD
+	}{
+		"a claim":               {totals: []ledger.Total{card, claim}, count: 1, sum: 42_00},
+		"a claim in a demo":     {demo: true, totals: []ledger.Total{card, claim}, count: 2, sum: 84_00},
+		"a test network counts": {totals: []ledger.Total{chain}, received: 42_00},
+		"beside real money":     {totals: []ledger.Total{chain, card, real}, count: 2, sum: 84_00, received: 42_00},
+	} {
+		o.Demo = tc.demo
+		s := Summarize(o, tc.totals, nil, at)
+		require.Equal(t, Test{tc.count, tc.sum, tc.sum.Decimal()}, s.Test, name)
+		require.Equal(t, tc.received, s.ReceivedUSD, name)
+	}
+}
+
+func TestASummaryNamesWhatIsNotMonitored(t *testing.T) {
+	w := newWorld(t)
+	w.health[1].Partial, w.health[2].Blind = true, true
+	s := Summarize(w.offer, []ledger.Total{confirmed("gone", ledger.LevelSigned, 1)}, w.health, at)
+	require.Equal(t, []string{"btc", "transfer"}, s.Unmonitored())
+	require.False(t, s.GoalSet)
+}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -17,7 +18,7 @@ func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) pag
 	content := struct {
 		Report receivedReport
 		Heading, Sum,
-		ReadAt string
+		ReadAt, Tests, Unmonitored string // empty if there are none
 		Goal    string // what is missing to the goal; empty without a goal
 		Percent int
 		Rails   []railRow
@@ -25,10 +26,21 @@ func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) pag
 		Later   bool // there are newer receipts than these
 		Live    bool // the page updates itself
 	}{
-		Report: rep, Heading: say.heading(rep), Sum: say.sum(rep.Summary), ReadAt: say.moment(rep.ObservedAt), Later: at.before > 0, Live: at == newest,
+		Report: rep, Heading: say.heading(rep), ReadAt: say.moment(rep.ObservedAt), Tests: say.tests(rep.Summary),
+		Later: at.before > 0, Live: at == newest,
 	}
-	if s.Offer.Goal > 0 {
+	if content.Heading != content.Tests {
+		content.Sum = say.Text("fact.dollars", "amount", say.Number(rep.ExternalDecimal))
+	}
+	if rep.GoalSet {
 		content.Goal, content.Percent = say.goal(rep.Summary), rep.Percent()
+	}
+	var unmonitored []string
+	for _, rail := range rep.Unmonitored() {
+		unmonitored = append(unmonitored, say.way(rail))
+	}
+	if len(unmonitored) > 0 {
+		content.Unmonitored = say.Text("received.unmonitored", "methods", strings.Join(unmonitored, ", "))
 	}
 	for _, rail := range rep.Rails {
 		content.Rails = append(content.Rails, say.rail(rail))
@@ -75,40 +87,31 @@ func (w formatter) word(group, word string) string {
 	return word
 }
 
-// heading says how many payments count. If only receipts are listed that do not count, such as tests, it says that.
+// heading says how many payments count, or that only tests do not.
 func (w formatter) heading(rep receivedReport) string {
-	at := ""
-	if rep.AtLeast() {
-		at = "AtLeast"
-	}
 	switch {
 	case rep.ExternalPayments > 0:
-		return w.Text("received.count"+at, "n", rep.ExternalPayments)
+		return w.Text("received.count", "n", rep.ExternalPayments)
+	case rep.Test.Count > 0:
+		return w.tests(rep.Summary)
 	case len(rep.Receipts) > 0:
 		return w.Text("received.noneCounts")
 	}
-	return w.Text("received.none" + at)
+	return w.Text("received.none")
 }
 
-// sum is what was received; empty if nothing is known.
-func (w formatter) sum(s report.Summary) string {
-	key := "fact.dollars"
-	if s.AtLeast() {
-		key = "received.atLeast"
-		if s.ExternalUSD == 0 {
-			return ""
-		}
+// tests says what the payments with test money are; empty without one.
+func (w formatter) tests(s report.Summary) string {
+	if s.Test.Count == 0 {
+		return ""
 	}
-	return w.Text(key, "amount", w.Number(s.ExternalDecimal))
+	return w.Text("received.tests", "n", s.Test.Count, "amount", w.Number(s.Test.AmountUSDDecimal))
 }
 
 // goal says what is missing to the goal.
 func (w formatter) goal(s report.Summary) string {
-	switch {
-	case s.GoalMet != nil && *s.GoalMet:
+	if s.GoalMet != nil && *s.GoalMet {
 		return w.Text("received.goalMet", "goal", s.GoalUSD)
-	case s.AtLeast():
-		return w.Text("received.goalAtMost", "goal", s.GoalUSD, "amount", w.Number(s.RemainingDecimal))
 	}
 	return w.Text("received.goal", "goal", s.GoalUSD, "amount", w.Number(s.RemainingDecimal))
 }
@@ -123,9 +126,6 @@ func (w formatter) way(rail string) string {
 
 func (w formatter) rail(r report.Rail) railRow {
 	row := railRow{Name: w.way(r.Rail), Test: r.Testnet, Observed: w.observed(r), Confirmed: w.tally(r.Confirmed)}
-	if r.AtLeast && r.Confirmed != nil && r.Confirmed.Count > 0 {
-		row.Confirmed.Main = w.Text("received.tally.atLeast", "sum", row.Confirmed.Main)
-	}
 	for _, part := range []struct {
 		key string
 		sum *report.Tally
@@ -173,7 +173,7 @@ func (w formatter) ago(seconds int64) string {
 func (w formatter) tally(t *report.Tally) (row sumRow) {
 	switch {
 	case t == nil:
-		return sumRow{Main: w.Text("received.tally.unknown")}
+		return sumRow{Main: "–"}
 	case t.Count > 0:
 		row.Main, row.Value = w.Number(strconv.FormatInt(t.Count, 10)), w.value(t.Dollars)
 	case t.AmountAtomic != "0":
