@@ -37,7 +37,7 @@ func ParseSigned(compact string) (Signed, error) {
 	}
 	resource, err := offer.ParseURL(statement.ResourceURL())
 	if err != nil {
-		return Signed{}, fmt.Errorf("%w: its resourceUrl names no domain: %w", ErrNotValid, err)
+		return Signed{}, fmt.Errorf("%w: its resourceUrl is not a URL: %w", ErrNotValid, err)
 	}
 	return Signed{statement, offer.Origin(resource), jws.KeyID, jws}, nil
 }
@@ -50,7 +50,7 @@ func (s Signed) Verify(ctx context.Context, keys *signature.Resolver) error {
 		return fmt.Errorf("%w: %w", ErrNotVerified, err)
 	}
 	if !s.jws.VerifiedBy(key) {
-		return fmt.Errorf("%w: the signature is not that of the key which %s publishes; the text was changed, or another key signed it",
+		return fmt.Errorf("%w: the key that %s publishes did not make this signature; the text was changed, or another key signed it",
 			ErrNotValid, offer.Host(s.Origin))
 	}
 	return nil
