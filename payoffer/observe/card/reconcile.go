@@ -220,7 +220,7 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	}
 	o.warnForeign(ctx, observations...)
 	if unreadable += len(refused); unreadable > 0 {
-		o.config.Logger.Warn("some card payments cannot be read", "items", unreadable, "hint", "look for missing payments in Stripe's dashboard")
+		o.config.Logger.Warn("some card payments cannot be read", "items", unreadable, "hint", "compare the report with Stripe's dashboard")
 	}
 	return observations, nil
 }
