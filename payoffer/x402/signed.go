@@ -37,7 +37,7 @@ func ParseSigned(compact string) (Signed, error) {
 	}
 	resource, err := offer.ParseURL(statement.ResourceURL())
 	if err != nil {
-		return Signed{}, fmt.Errorf("%w: its resourceUrl is not a URL: %w", ErrNotValid, err)
+		return Signed{}, fmt.Errorf("%w: its resourceUrl names no domain: %w", ErrNotValid, err)
 	}
 	return Signed{statement, offer.Origin(resource), jws.KeyID, jws}, nil
 }

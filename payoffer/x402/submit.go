@@ -102,7 +102,7 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 	case found && !s.paysPrice(intent, transfer):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
-		s.Logger.Error("chain does not show a reported settlement", "facilitator", f.Host(),
+		s.Logger.Error("the chain does not show a reported settlement", "facilitator", f.Host(),
 			"network", intent.Network, "transaction", intent.Transaction, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}

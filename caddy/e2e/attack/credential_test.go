@@ -123,7 +123,7 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 	both := s.callTool(t.Context(), object{"org.paymentauth/credential": mpp.Native(s, p.credential()), "x402/payment": p.payload(2)})
 	require.NoError(t, both.err)
 	require.Equal(t, http.StatusPaymentRequired, both.status, both.text)
-	require.Contains(t, both.text, "of which none was taken")
+	require.Contains(t, both.text, "so none was sent")
 	quoted, body, err := s.post(t.Context(), "/v1/quote", nil, http.Header{"Authorization": {right}})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusPaymentRequired, quoted.StatusCode)

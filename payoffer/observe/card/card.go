@@ -77,7 +77,7 @@ func New(c Config) (*Observer, error) {
 	case c.Secret == "" && c.APIKey == "":
 		return nil, errors.New("card payments cannot be monitored without webhook_secret or api_key; set one of them")
 	case c.Secret != "" && !isSecret(c.Secret):
-		return nil, errors.New("webhook_secret is not a signing secret (whsec_ and at least 16 characters); copy it from the webhook endpoint at Stripe, without quotation marks")
+		return nil, errors.New("webhook_secret is not a signing secret, which is whsec_ and at least 16 characters; copy it from the webhook endpoint at Stripe, without quotation marks")
 	case strings.HasPrefix(c.APIKey, "pk_"):
 		return nil, errors.New("api_key is a publishable key (pk_), which cannot read payments; create a restricted key (rk_) at Stripe")
 	case strings.ContainsAny(c.APIKey, "\"' \t"):

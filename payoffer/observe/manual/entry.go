@@ -102,7 +102,7 @@ var mailAddress = regexp.MustCompile(`[^\s@<>]+@[^\s@<>]+\.[^\s@<>]`)
 // CheckPublishable refuses a reference that contains an e-mail address, because references are published.
 func CheckPublishable(reference string) error {
 	if mailAddress.MatchString(reference) {
-		return errors.New("the reference contains an e-mail address and would be published; use an invoice number, such as INV-7")
+		return errors.New("the reference looks like an e-mail address and would be published; use an invoice number, such as INV-7")
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func ParseDate(s string, zone *time.Location) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%.40q is not a date; use 2026-11-20 or 2026-11-20T15:04:05Z", s)
+	return time.Time{}, fmt.Errorf("%.40q is not a date; write for example 2026-11-20 or 2026-11-20T15:04:05Z", s)
 }
 
 // Day is the day of an entry without a time of day, such as "2026-11-20"; else empty.

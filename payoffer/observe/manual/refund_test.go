@@ -46,7 +46,7 @@ func TestATransactionIsNamedAsItsChainWritesIt(t *testing.T) {
 	for _, c := range []struct{ asset, text, want string }{
 		{"USDC", digits, "0x and 64"}, {"USDC", "0x" + digits[1:], "0x and 64"}, {"USDC", "0x" + strings.Repeat("0", 64), "0x and 64"},
 		{"BTC", "0x" + digits, "64 hexadecimal"}, {"BTC", "0x" + digits[2:], "64 hexadecimal"}, {"BTC", strings.Repeat("g", 64), "64 hexadecimal"},
-		{"USD", "0x" + digits, "was not made on a chain"}, {"EUR", "re_1", "was not made on a chain"},
+		{"USD", "0x" + digits, "only a payment on a chain"}, {"EUR", "re_1", "only a payment on a chain"},
 	} {
 		_, err := ParseTransaction(c.asset, c.text)
 		require.ErrorContains(t, err, c.want, "%s of %s", c.text, c.asset)
