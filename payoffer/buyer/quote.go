@@ -173,7 +173,7 @@ func (b *Buyer) checkTerms(accepted json.RawMessage) (*Quote, error) {
 	case !strings.EqualFold(in.Asset, known.USDC):
 		return nil, fmt.Errorf("the token %s on %s is not USDC (%s); do not pay this seller", quoted(in.Asset), known.Title, known.USDC)
 	case extra.Name != known.TokenName || extra.Version != known.TokenVersion:
-		return nil, fmt.Errorf("the quote names the token %s version %s, but USDC on %s is %q version %q; ask the seller to correct it",
+		return nil, fmt.Errorf("the quote names the token %s version %s, but USDC on %s is %q version %q; a signature for another name moves no money",
 			quoted(extra.Name), quoted(extra.Version), known.Title, known.TokenName, known.TokenVersion)
 	case extra.TransferMethod != "" && extra.TransferMethod != "eip3009":
 		return nil, fmt.Errorf("the transfer method %s is not supported; this command pays only by eip3009", quoted(extra.TransferMethod))

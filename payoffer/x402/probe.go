@@ -73,7 +73,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
 	for _, name := range f.health.learn(kinds) {
-		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure one that does")
+		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure a facilitator that supports it")
 	}
 	down = make(map[string]string)
 	var failures []string

@@ -128,7 +128,7 @@ func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusPaymentRequired, quoted.StatusCode)
 	require.Empty(t, quoted.Header.Values("WWW-Authenticate"))
-	require.Contains(t, body, "nothing was charged here")
+	require.Contains(t, body, "so the payment was not sent")
 
 	require.Empty(t, facilitator.Calls(payoffertest.CallSettle), "somebody was asked to settle")
 	require.Empty(t, s.charges(s.payee, p.buyer))

@@ -175,7 +175,7 @@ func (o *Observer) warnForeign(ctx context.Context, recorded ...ledger.Observati
 			if _, logged := o.warned.LoadOrStore(r.ID, true); !logged {
 				o.config.Logger.Warn("refund in another currency is not counted", "reference", paid.ExternalID,
 					"paid", offer.UnitOf(paid.Asset).Format(paid.Amount), "refund", r.ID, "refunded", offer.UnitOf(r.Currency).Format(r.Amount),
-					"hint", "enter it with 'caddy pay-offer record --refund'")
+					"hint", "the report counts the whole payment; compare it with Stripe's dashboard")
 			}
 		}
 	}
