@@ -50,21 +50,21 @@ type sponsorship struct {
 
 // quote is the terms at one moment, as JSON and as text for people.
 type quote struct {
-	live     offer.Live
-	standing *x402.Quote
-	required *x402.PaymentRequired // nil without a USDC rail
-	data     json.RawMessage
-	text     string
+	live      offer.Live
+	x402Quote *x402.Quote
+	required  *x402.PaymentRequired // nil without a USDC rail
+	data      json.RawMessage
+	text      string
 }
 
 // quote returns the current terms. It renders them only if the rate or the x402 quote has changed.
 func (e *Endpoint) quote() *quote {
-	live, standing := e.Live(), e.Payments.Quote()
-	if q := e.quoted.Load(); q != nil && q.live == live && q.standing == standing {
+	live, x402Quote := e.Live(), e.Payments.Quote()
+	if q := e.quoted.Load(); q != nil && q.live == live && q.x402Quote == x402Quote {
 		return q
 	}
 	q := e.render(live, unpaid)
-	q.standing = standing
+	q.x402Quote = x402Quote
 	e.quoted.Store(q)
 	return q
 }

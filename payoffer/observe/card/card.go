@@ -62,9 +62,9 @@ type Observer struct {
 	deliveries observe.Deliveries
 
 	scope atomic.Pointer[scope] // nil until the origin is known
-	// heardAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
+	// deliveredAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
 	// through by Stripe's clock. All are Unix seconds.
-	heardAt, readAt, through atomic.Int64
+	deliveredAt, readAt, through atomic.Int64
 	// warned has the refunds in another currency that the log has, because the API is read repeatedly.
 	warned sync.Map
 }
@@ -134,7 +134,7 @@ func formatTime(unix int64) string { return time.Unix(unix, 0).UTC().Format(time
 // a key the rail is complete while the last poll succeeded; else it is partial with webhooks, and blind without.
 func (o *Observer) Health() observe.Health {
 	failure, current := o.loop.Last()
-	h := observe.Health{Rail: o.config.Rail, Source: "webhook", Partial: true, At: o.heardAt.Load(), LastError: failure}
+	h := observe.Health{Rail: o.config.Rail, Source: "webhook", Partial: true, At: o.deliveredAt.Load(), LastError: failure}
 	if o.provider != nil {
 		h.Source, h.At, h.Partial = "provider", o.readAt.Load(), !current
 		h.Blind = !current && o.config.Secret == ""

@@ -46,7 +46,7 @@ func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if o.provider == nil {
-		o.heardAt.Store(max(o.heardAt.Load(), cursor.OKAt))
+		o.deliveredAt.Store(max(o.deliveredAt.Load(), cursor.OKAt))
 		return interval, nil // the offset of the clock can change
 	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)

@@ -41,7 +41,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	verdict, detail := o.recordEvent(ctx, d.Body)
 	o.deliveries.Update(verdict, detail)
 	if verdict == observe.Recorded || verdict == observe.Ignored {
-		o.heardAt.Store(now.Unix())
+		o.deliveredAt.Store(now.Unix())
 	}
 	return verdict, detail
 }
