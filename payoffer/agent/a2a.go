@@ -10,24 +10,22 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// Faults of A2A (0.3.0 section 8.2, 1.0 section 5.4). The agent answers at once: it keeps
-// no tasks, streams nothing and sends no notifications, as its card says.
+// Faults of A2A (0.3.0 section 8.2, 1.0 section 5.4). The agent answers at once, as its card says.
 var (
-	taskNotFound = &fault{-32001, "there is no such task: this agent answers every message at once and keeps no tasks. A payment that " +
-		"was sent before may have been charged: send the same payment again to learn its outcome, and do not sign a new one. " +
-		"Without a payment, send a message without taskId"}
-	noPush         = &fault{-32003, "this agent sends no push notifications; ask /v1/received for payments"}
-	noStream       = &fault{-32004, "this agent does not stream; use message/send or SendMessage"}
-	noList         = &fault{-32004, "this agent keeps no tasks"}
-	noExtendedCard = &fault{-32007, "there is no extended agent card; the public one is complete"}
+	taskNotFound = &fault{-32001, "unknown task: this agent answers every message at once and stores no tasks. Send a message without taskId. " +
+		"If you have paid before, send the same payment again to learn its outcome; do not sign a new one"}
+	noPush         = &fault{-32003, "this agent sends no push notifications; read the payments from GET /v1/received"}
+	noStream       = &fault{-32004, "this agent does not stream; use message/send (A2A 0.3) or SendMessage (1.0)"}
+	noList         = &fault{-32004, "this agent stores no tasks; send a message with message/send or SendMessage"}
+	noExtendedCard = &fault{-32007, "there is no extended agent card; use the public one at " + offer.PathAgentCard}
 	// A2A 1.0 has another code for agents that do not announce such a card (section 3.1.11).
 	noExtendedCard10 = &fault{-32004, noExtendedCard.Message}
 )
 
-// a2aMethod is a method of A2A: it sends a message, or always fails.
 type a2aMethod struct {
 	problem *fault
 	version string
@@ -50,7 +48,6 @@ var a2aMethods = map[string]a2aMethod{
 	"agent/getAuthenticatedExtendedCard": {problem: noExtendedCard}, "GetExtendedAgentCard": {problem: noExtendedCard10},
 }
 
-// x402Extension names the A2A extension for payments, version 0.1.
 const x402Extension = document.A2APayments
 
 // Members of a message's metadata.
@@ -62,8 +59,7 @@ const (
 	metadataError    = "x402.payment.error"    // a code of section 9.1 of the extension
 )
 
-// serveA2A answers a request. Its answer names the activated extension in the header in
-// which the client asked for it.
+// serveA2A answers a request. Its answer names the activated extension in the header in which the client asked for it.
 func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, method a2aMethod) {
 	header := e.activated(r)
 	if header != "" {
@@ -75,7 +71,7 @@ func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, meth
 	}
 	var p sendParams
 	var answer *reply
-	problem := &fault{codeInvalidParams, "params must contain a message"}
+	problem := &fault{codeInvalidParams, "params.message is missing or has a member of the wrong type; send messageId, role and parts"}
 	if json.Unmarshal(c.Params, &p) == nil {
 		answer, problem = e.send(r, &p, method.version, header != "")
 	}
@@ -86,8 +82,7 @@ func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, meth
 	write(w, http.StatusOK, response{ID: c.ID, Result: answer.result(method.version)})
 }
 
-// activated returns the header in which a client asked for the payment extension. It is
-// empty without one, or without a USDC rail.
+// activated returns the header in which a client asked for the payment extension. It is empty without one, or without a USDC rail.
 func (e *Endpoint) activated(r *http.Request) string {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
 		uris := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
@@ -98,8 +93,7 @@ func (e *Endpoint) activated(r *http.Request) string {
 	return ""
 }
 
-// sendParams are the members of a sent message that are read. The content of its parts
-// does not matter, because the answer is always the offer.
+// sendParams are the members of a message that are read. The answer is always the offer, whatever the parts say.
 type sendParams struct {
 	Message struct {
 		MessageID string                       `json:"messageId"`
@@ -119,22 +113,23 @@ type sendParams struct {
 func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands bool) (*reply, *fault) {
 	m := &p.Message
 	role := map[string]string{"0.3": "user", "1.0": "ROLE_USER"}[version]
-	payload, pays := m.Metadata[metadataPayload]
+	payload := m.Metadata[metadataPayload]
+	pays := payload != nil && string(payload) != "null"
 	var status string
 	if raw := m.Metadata[metadataStatus]; raw != nil && json.Unmarshal(raw, &status) != nil {
-		return nil, &fault{codeInvalidParams, metadataStatus + " must be a string; this message was not taken for a payment"}
+		return nil, &fault{codeInvalidParams, metadataStatus + " must be a string, such as payment-submitted; no payment was sent"}
 	}
 	switch {
 	case len(m.Parts) == 0 || slices.ContainsFunc(m.Parts, func(part map[string]json.RawMessage) bool { return part == nil }):
-		return nil, &fault{codeInvalidParams, "message.parts must contain objects"}
+		return nil, &fault{codeInvalidParams, `message.parts must be a list of objects, such as [{"kind": "text", "text": "pay"}]`}
 	case m.MessageID == "" || m.Role != role:
-		return nil, &fault{codeInvalidParams, "message needs a messageId and the role " + role}
+		return nil, &fault{codeInvalidParams, "the message needs a messageId and the role " + role}
 	case p.Configuration.Push != nil || p.Configuration.Push10 != nil:
 		return nil, noPush
 	case pays && status != "" && status != "payment-submitted":
-		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " has the status payment-submitted; this message was not taken for a payment"}
+		return nil, &fault{codeInvalidParams, "a message with " + metadataPayload + " needs " + metadataStatus + " payment-submitted; no payment was sent"}
 	case !pays && status == "payment-submitted":
-		return nil, &fault{codeInvalidParams, metadataPayload + " is missing; send the payment that you signed"}
+		return nil, &fault{codeInvalidParams, metadataPayload + " is missing; put the PaymentPayload that you signed into message.metadata"}
 	}
 	// No task is stored: a payment and its repetitions derive the same one.
 	taskID := cmp.Or(m.TaskID, derive("task", m.MessageID))
@@ -144,7 +139,7 @@ func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands 
 	case pays:
 		e.settle(answer, e.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: e.ClientIP(r)}))
 	case status == "payment-rejected":
-		answer.state, answer.text, answer.data = "failed", "You declined to pay. A payment that you sent before stands.", q.data
+		answer.state, answer.text, answer.data = "failed", "You declined to pay. This does not undo a payment that you sent before.", q.data
 		answer.metadata = map[string]any{metadataStatus: status}
 	case m.TaskID != "":
 		return nil, taskNotFound
@@ -157,14 +152,12 @@ func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands 
 	return answer, nil
 }
 
-// derive returns the same ID for the same other ID.
 func derive(kind, id string) string {
 	sum := sha256.Sum256([]byte(kind + " for " + id))
 	return hex.EncodeToString(sum[:16])
 }
 
-// settle answers a payment by a task. The task ends only when the outcome is known:
-// until then the client must send the same payment again.
+// settle answers a payment by a task, which ends only when the outcome is known.
 func (e *Endpoint) settle(answer *reply, o x402.Outcome) {
 	if isRejected(o) {
 		answer.state, answer.text = "failed", rejection(o)
@@ -190,7 +183,6 @@ func (e *Endpoint) settle(answer *reply, o x402.Outcome) {
 	}
 }
 
-// failureCode returns the extension's code for a reason. The receipt has the exact reason.
 func failureCode(reason string) string {
 	for _, known := range [][2]string{
 		{"insufficient", "INSUFFICIENT_FUNDS"}, {"signature", "INVALID_SIGNATURE"}, {"valid_before", "EXPIRED_PAYMENT"},
@@ -213,7 +205,6 @@ type reply struct {
 	metadata                     map[string]any
 }
 
-// result returns the answer in the form of a version of A2A.
 func (a *reply) result(version string) any {
 	text, data := map[string]any{"text": a.text}, map[string]any{"data": a.data}
 	m := map[string]any{"messageId": a.messageID, "parts": []any{text, data}}

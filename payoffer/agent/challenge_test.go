@@ -124,7 +124,7 @@ func TestARefusedCredentialIsChallengedAgainAndToldWhy(t *testing.T) {
 		d := challengesOf(t, r)
 		if c.problem == "" {
 			require.Nil(t, d.Problem, name)
-			require.Contains(t, terms42(t, r)["error"], "none was taken")
+			require.Contains(t, terms42(t, r)["error"], "none was sent")
 			continue
 		}
 		require.Equal(t, c.problem, d.Problem.Type, name)

@@ -1,5 +1,4 @@
-// Package agent answers AI agents: MCP (Model Context Protocol, Streamable HTTP)
-// and A2A (Agent2Agent, 0.3 and 1.0) on one JSON-RPC endpoint.
+// Package agent answers AI agents by MCP (Streamable HTTP) and A2A (0.3 and 1.0) on one JSON-RPC endpoint.
 package agent
 
 import (
@@ -12,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -56,7 +56,6 @@ type Endpoint struct {
 	loopback bool // whether base_url is on loopback
 }
 
-// New returns an endpoint.
 func New(c Config) (*Endpoint, error) {
 	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.PaidURL == nil || c.ClientIP == nil || c.Logger == nil {
 		return nil, errors.New("agent: a field of Config is not set")
@@ -70,7 +69,7 @@ func New(c Config) (*Endpoint, error) {
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.allows(r) {
 		writeFault(w, http.StatusForbidden, nil, &fault{codeInvalidRequest,
-			"this service is on loopback: the Host and Origin of a request must be loopback too"})
+			"this service is on loopback, so the Host and Origin of a request must be loopback too, such as localhost"})
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -79,7 +78,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		writeFault(w, http.StatusRequestEntityTooLarge, nil, &fault{codeInvalidRequest,
-			"the request is larger than 64 KiB; send one message without attachments"})
+			"the request is larger than 64 KiB, and no payment was sent; send one message without attachments"})
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		writeFault(w, http.StatusRequestTimeout, nil, &fault{codeParse, "the request body arrived too slowly, and no payment was sent; send it again"})
 	case err != nil:
@@ -98,13 +97,12 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusNotFound
 		}
 		writeFault(w, status, c.ID, &fault{codeMethodNotFound,
-			"unknown method; MCP clients call tools/call, A2A clients message/send or SendMessage"})
+			"unknown method " + strconv.Quote(c.method[:min(len(c.method), 40)]) + "; call tools/call (MCP), message/send (A2A 0.3) or SendMessage (A2A 1.0)"})
 	}
 }
 
-// allows protects a service on loopback from web pages in the browser of the person who
-// runs it (DNS rebinding; MCP "Security Warning" of the transport). A public service has
-// nothing to protect: it takes no credentials and answers everyone the same.
+// allows protects a service on loopback from web pages in the browser of the person who runs it (DNS rebinding; MCP "Security
+// Warning" of the transport). A public service has nothing to protect: it takes no credentials and answers everyone the same.
 func (e *Endpoint) allows(r *http.Request) bool {
 	if !e.loopback {
 		return true

@@ -3,10 +3,13 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,7 +18,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Media types of resources.
 const (
 	typeJSON     = "application/json"
 	typeMarkdown = "text/markdown"
@@ -24,15 +26,14 @@ const (
 // statelessMCP is the first MCP revision without sessions. It gives errors an HTTP status.
 const statelessMCP = "2026-07-28"
 
-// mcpMethods are the requests that the SDK answers. It answers others in plain text.
+// mcpMethods are the requests that the SDK answers.
 var mcpMethods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 	"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
 	"subscriptions/listen",
 }
 
-// newServer returns the server of the MCP SDK. It announces no changes, so that
-// subscriptions end at once.
+// newServer returns the server of the MCP SDK. It announces no changes, so that subscriptions end at once.
 func (e *Endpoint) newServer() *mcp.Server {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
@@ -56,43 +57,73 @@ func (e *Endpoint) newServer() *mcp.Server {
 	return server
 }
 
-// newHandler returns a stateless handler, so that any instance can answer any request. The
-// SDK's check of the Host is wrong behind a proxy; allows replaces it.
+// newHandler returns a stateless handler, because any instance may answer. allows replaces the SDK's check of the Host.
 func (e *Endpoint) newHandler() http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return e.server() },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
 }
 
-// recoverPanics turns a panic into an error. The SDK runs handlers in goroutines of its
-// own, where a panic would end the process.
+// choices completes the SDK's errors about an unknown name by what there is.
+var choices = map[string]string{
+	"tools/call": "; the only tool is " + document.ToolName, "prompts/get": "; the only prompt is pay", "resources/read": "; resources/list has the URIs",
+}
+
+// recoverPanics turns a panic into an error. The SDK runs handlers in goroutines of its own, where a panic would end the process.
 func (e *Endpoint) recoverPanics(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (result mcp.Result, err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				e.Logger.Error("agent endpoint panicked", "method", method, "panic", cause, "stack", string(debug.Stack()))
+				e.Logger.Error("agent endpoint panicked", "hint", "report this as a bug", "method", method, "panic", cause, "stack", string(debug.Stack()))
 				result, err = nil, &jsonrpc.Error{Code: codeInternal, Message: "internal error; if this call contained a payment, " +
 					"its outcome is unknown: send the same payment again, and do not sign a new one"}
 			}
 		}()
-		return next(ctx, method, request)
+		result, err = next(ctx, method, request)
+		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && wire.Code != codeInternal {
+			err = &jsonrpc.Error{Code: wire.Code, Message: wire.Message + choices[method], Data: wire.Data}
+		}
+		return result, err
 	}
 }
 
-// paymentKey is the context key of a call's payment. The SDK gives its handlers neither
-// the client's address nor the bytes of the payment.
+// plainErrors replaces the SDK's errors in plain text by a JSON-RPC error.
+type plainErrors struct {
+	http.ResponseWriter
+	id    jsontext.Value
+	plain bool
+}
+
+func (p *plainErrors) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p *plainErrors) WriteHeader(status int) {
+	if p.plain = strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain"); !p.plain {
+		p.ResponseWriter.WriteHeader(status)
+		return
+	}
+	writeFault(p.ResponseWriter, status, p.id, &fault{codeInvalidRequest,
+		"MCP cannot read this request; check the header Mcp-Protocol-Version, such as 2025-06-18, and the params"})
+}
+
+func (p *plainErrors) Write(text []byte) (int, error) {
+	if p.plain {
+		return len(text), nil
+	}
+	return p.ResponseWriter.Write(text)
+}
+
+// paymentKey is the context key of a call's payment, whose bytes the SDK does not give to its handlers.
 type paymentKey struct{}
 
-// serveMCP lets the SDK answer. It adds the headers and the params that the SDK requires
-// and a plain curl does not send.
+// serveMCP lets the SDK answer. It adds the headers and the params that the SDK requires and a plain curl does not send.
 func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 	switch {
 	case string(c.ID) == "null":
-		writeFault(w, http.StatusBadRequest, c.ID, &fault{codeInvalidRequest, "MCP needs an id that is a string or an integer"})
+		writeFault(w, http.StatusBadRequest, c.ID, &fault{codeInvalidRequest, "the id must be a string or an integer, such as 1"})
 		return
 	case c.Params == nil:
 		c.body = encode(map[string]any{"jsonrpc": "2.0", "id": c.ID, "method": c.method, "params": struct{}{}})
 	case c.Params.Kind() != '{':
-		writeFault(w, http.StatusOK, c.ID, &fault{codeInvalidParams, "params must be an object"})
+		writeFault(w, http.StatusOK, c.ID, &fault{codeInvalidParams, "params must be an object, such as {}"})
 		return
 	}
 	ctx := r.Context()
@@ -103,10 +134,11 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 	}
 	request := r.WithContext(ctx)
 	request.Header = r.Header.Clone()
+	request.Header.Del("Last-Event-ID") // the SDK refuses it; there are no streams to resume
 	request.Header.Set("Content-Type", typeJSON)
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
-	e.mcp().ServeHTTP(w, request)
+	e.mcp().ServeHTTP(&plainErrors{ResponseWriter: w, id: c.ID}, request)
 }
 
 // addResources adds documents under the URLs at which they are also served by HTTP.
@@ -118,8 +150,9 @@ func (e *Endpoint) addResources(server *mcp.Server) {
 			func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 				text, err := read(ctx)
 				if err != nil {
-					e.Logger.Error("resource of the agent endpoint unreadable", "resource", name, "error", err.Error())
-					return nil, &jsonrpc.Error{Code: codeInternal, Message: "the resource cannot be read now; ask again later"}
+					e.Logger.Error("agent resource cannot be read", "resource", name, "error", err.Error(),
+						"hint", "check the disk or the database of the ledger")
+					return nil, &jsonrpc.Error{Code: codeInternal, Message: "the resource cannot be read now; read it again later"}
 				}
 				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mediaType, Text: string(text)}}}, nil
 			})
@@ -136,8 +169,7 @@ func (e *Endpoint) addResources(server *mcp.Server) {
 		func(ctx context.Context) ([]byte, error) { return e.Summary(ctx) })
 }
 
-// addPrompt adds a prompt with which a person asks for the ways to pay. It contains no
-// text of the operator, because the client sends it in the person's name.
+// addPrompt adds a prompt without text of the operator, because the client sends it in the person's name.
 func (e *Endpoint) addPrompt(server *mcp.Server) {
 	amount := e.Offer.Amount.String() + " USD"
 	prompt := &mcp.Prompt{Name: "pay", Title: "Pay " + amount, Description: "Shows every way to pay " + amount + " here. It pays nothing."}

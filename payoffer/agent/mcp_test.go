@@ -99,6 +99,12 @@ func TestNewestMCPRevisionNeedsNoHandshake(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, response.StatusCode)
 	require.Equal(t, -32020, decode(t, response).Error.Code, "headers must match the body")
 
+	response = post(t, e, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Protocol-Version", "1999-01-01")
+	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+	require.Contains(t, decode(t, response).Error.Message, "Mcp-Protocol-Version", "not the SDK's plain text")
+	response = post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other"}}`, "Last-Event-ID", "1")
+	require.Equal(t, `unknown tool "other"; the only tool is first_42_sponsor`, decode(t, response).Error.Message)
+
 	response = post(t, e, stateless("no/such", ""), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "no/such")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 	require.Equal(t, -32601, decode(t, response).Error.Code)

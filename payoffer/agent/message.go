@@ -22,7 +22,6 @@ const (
 
 const maxInteger = 1<<53 - 1 // which every JSON parser keeps exactly (RFC 7493 section 2.2)
 
-// call is one JSON-RPC 2.0 message of a client.
 type call struct {
 	ID      jsontext.Value `json:"id"` // nil if the message wants no answer
 	Params  jsontext.Value `json:"params"`
@@ -36,7 +35,6 @@ type call struct {
 	method string
 }
 
-// fault is a JSON-RPC error object.
 type fault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -50,26 +48,25 @@ type response struct {
 	Error   *fault         `json:"error,omitempty"`
 }
 
-// parse parses one message. It compares member names exactly and rejects duplicates, so
-// that a proxy in front of this server reads the same payment in it. With a fault,
-// the call has its ID if that is valid.
+// parse parses one message. It compares member names exactly and rejects duplicates, so that a proxy in front of this
+// server reads the same payment in it. With a fault, the call has its ID if that is valid.
 func parse(body []byte) (call, *fault) {
 	c := call{body: body}
 	err := json.Unmarshal(body, &c)
 	c.method, _ = c.Method.(string)
 	switch {
 	case errors.As(err, new(*json.SemanticError)):
-		return c, &fault{codeInvalidRequest, "the body is not one JSON-RPC message; send an object, batches are not supported"}
+		return c, &fault{codeInvalidRequest, "the body is not one JSON-RPC message; send a single object, not a batch"}
 	case err != nil:
-		return call{}, &fault{codeParse, "the body is not JSON, or has a duplicate member, or is not UTF-8"}
+		return call{}, &fault{codeParse, "the body is not JSON in UTF-8 with unique member names, and no payment was sent; correct it and send it again"}
 	case !validID(c.ID):
-		return call{}, &fault{codeInvalidRequest, "the id must be a string or an integer of at most 53 bits"}
+		return call{}, &fault{codeInvalidRequest, "the id must be a string or an integer of at most 53 bits, such as 1"}
 	case c.Version != "2.0":
 		return c, &fault{codeInvalidRequest, `this is not JSON-RPC 2.0; set "jsonrpc" to "2.0"`}
 	case c.Method == nil && (c.Result != nil || c.Error != nil):
 		return call{}, nil // a response
 	case c.method == "":
-		return c, &fault{codeInvalidRequest, "the method must be a string that is not empty"}
+		return c, &fault{codeInvalidRequest, "the method is missing or is not a string; send one, such as tools/call"}
 	}
 	if c.Params != nil && c.Params.Kind() == 'n' {
 		c.Params = nil
@@ -101,8 +98,7 @@ func write(w http.ResponseWriter, status int, r response) {
 	_, _ = w.Write(body)
 }
 
-// encode returns JSON in which &, < and > are not escaped, because people and language
-// models read it, and never inside HTML.
+// encode returns JSON in which &, < and > are not escaped, because people and language models read it, and never inside HTML.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	encoder := stdjson.NewEncoder(&b)

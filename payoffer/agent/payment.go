@@ -14,10 +14,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// paymentMeta contains the members of _meta by which an MCP call pays.
+// paymentMeta contains the members of _meta by which an MCP call pays. They are nil if absent or null.
 type paymentMeta struct {
-	Payment    jsontext.Value `json:"x402/payment"`               // a PaymentPayload (x402 version 2, MCP transport)
-	Credential jsontext.Value `json:"org.paymentauth/credential"` // draft-payment-transport-mcp
+	Payment    *jsontext.Value `json:"x402/payment"`               // a PaymentPayload (x402 version 2, MCP transport)
+	Credential *jsontext.Value `json:"org.paymentauth/credential"` // draft-payment-transport-mcp
 }
 
 // payment is the x402 payment or the MPP credential of a call, or why neither is usable.
@@ -39,25 +39,24 @@ func (e *Endpoint) payment(c call, client string) *payment {
 	if credential == nil {
 		credential = outer.Credential
 	}
-	twice := outer.Credential != nil && !bytes.Equal(outer.Credential, credential)
+	twice := outer.Credential != nil && !bytes.Equal(*outer.Credential, *credential)
 	switch {
 	case credential != nil && e.Challenges != nil && (twice || inner.Payment != nil || outer.Payment != nil):
-		return &payment{err: errors.New("the call has more than one payment, of which none was taken; send one of them")}
+		return &payment{err: errors.New("the call has more than one payment, so none was sent; send only one of them")}
 	case credential != nil && e.Challenges != nil:
-		read, err := e.Challenges.FromMeta(credential)
+		read, err := e.Challenges.FromMeta(*credential)
 		if err != nil {
 			return &payment{err: err}
 		}
 		return &payment{attempt: read.Attempt(client), credential: read}
 	case inner.Payment != nil:
-		payload, err := decodePayload(inner.Payment)
+		payload, err := decodePayload(*inner.Payment)
 		return &payment{attempt: x402.Attempt{Payload: payload, Client: client}, err: err}
 	}
 	return nil
 }
 
-// decodePayload returns the PaymentPayload of a call. It is an object by the
-// specification, and the base64 of its JSON by Cloudflare's agents.
+// decodePayload returns the PaymentPayload of a call: an object, or from Cloudflare's agents the base64 of its JSON.
 func decodePayload(member jsontext.Value) ([]byte, error) {
 	var text string
 	if member.Kind() != '"' || json.Unmarshal(member, &text) != nil {
@@ -68,7 +67,7 @@ func decodePayload(member jsontext.Value) ([]byte, error) {
 		err = errors.New("not the base64 of JSON")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the text of x402/payment is %w; send the PaymentPayload as an object, or as the base64 of its JSON", err)
+		return nil, fmt.Errorf("the text of x402/payment is %w; send the PaymentPayload as an object or as the base64 of its JSON", err)
 	}
 	return payload, nil
 }

@@ -42,7 +42,7 @@ func TestTextThatIsNoPaymentIsMalformedAndSentToNobody(t *testing.T) {
 		{"nothing", "", "is not the base64 of JSON"},
 		{"no JSON", inBase64([]byte("pay")), "is not the base64 of JSON"},
 		{"JSON and more", inBase64([]byte("{}{}")), "is not the base64 of JSON"},
-		{"too long", inBase64([]byte(`"` + strings.Repeat("x", largest+1) + `"`)), "is longer than 32768 bytes"},
+		{"too long", inBase64([]byte(`"` + strings.Repeat("x", largest+1) + `"`)), "is longer than 43692 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, taken := shop(t, settled)
@@ -51,7 +51,7 @@ func TestTextThatIsNoPaymentIsMalformedAndSentToNobody(t *testing.T) {
 			require.True(t, r.IsError)
 			found := terms42(t, r)
 			require.Contains(t, found["error"], "invalid_payload: the text of x402/payment "+c.complaint)
-			require.Contains(t, found["error"], "of its JSON. It was not sent.")
+			require.Contains(t, found["error"], "of its JSON. The payment was not sent.")
 			require.Len(t, found["accepts"], len(taken.accepts), "the client is told again what to pay")
 			require.Contains(t, r.Meta, "x402/error")
 		})

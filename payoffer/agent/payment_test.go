@@ -163,7 +163,9 @@ func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
 
 func TestPaymentWithoutAValueIsNoQuote(t *testing.T) {
 	e, taken := shop(t, malformed)
-	for _, payload := range []string{`null`, `7`, `[]`} {
+	require.Equal(t, "payment required: this is a quote, which charges nothing", terms42(t, payByTool(t, e, `null`))["error"], "null is no payment")
+	require.Empty(t, taken.attempts)
+	for _, payload := range []string{`7`, `[]`} {
 		taken.attempts = nil
 		require.True(t, payByTool(t, e, payload).IsError)
 		require.Equal(t, payload, string(taken.attempts[0].Payload))

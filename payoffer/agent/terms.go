@@ -29,8 +29,7 @@ func (e *Endpoint) common() common {
 	return common{ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD", Received: e.Offer.URL(offer.PathReceived)}
 }
 
-// terms are the members of the invoice and of a PaymentRequired under their own names,
-// so that one object is both.
+// terms are the members of the invoice and of a PaymentRequired under their own names, so that one object is both.
 type terms struct {
 	common
 	Description string         `json:"description"`
@@ -51,22 +50,21 @@ type sponsorship struct {
 
 // quote is the terms at one moment, as JSON and as text for people.
 type quote struct {
-	live     offer.Live
-	standing *x402.Quote
-	required *x402.PaymentRequired // nil without a USDC rail
-	data     json.RawMessage
-	text     string
+	live      offer.Live
+	x402Quote *x402.Quote
+	required  *x402.PaymentRequired // nil without a USDC rail
+	data      json.RawMessage
+	text      string
 }
 
-// quote returns the current terms. It renders them only if the rate or the x402 quote
-// has changed.
+// quote returns the current terms. It renders them only if the rate or the x402 quote has changed.
 func (e *Endpoint) quote() *quote {
-	live, standing := e.Live(), e.Payments.Quote()
-	if q := e.quoted.Load(); q != nil && q.live == live && q.standing == standing {
+	live, x402Quote := e.Live(), e.Payments.Quote()
+	if q := e.quoted.Load(); q != nil && q.live == live && q.x402Quote == x402Quote {
 		return q
 	}
 	q := e.render(live, unpaid)
-	q.standing = standing
+	q.x402Quote = x402Quote
 	e.quoted.Store(q)
 	return q
 }
@@ -111,11 +109,9 @@ func (e *Endpoint) describe(methods []offer.Method) string {
 // oneLine prevents an operator's text from looking like lines of this program.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// noInput is the schema that MCP recommends for a tool whose arguments are ignored.
 var noInput = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 
-// outputSchema describes terms and outcomes; a result is one of them. The members of
-// common are required.
+// outputSchema describes terms and outcomes; a result is one of them. The members of common are required.
 var outputSchema = func() *jsonschema.Schema {
 	schema := schemaOf[terms]()
 	maps.Copy(schema.Properties, schemaOf[report]().Properties)
@@ -133,8 +129,7 @@ func schemaOf[T any]() *jsonschema.Schema {
 	return schema
 }
 
-// report describes the outcome of a payment. Only a rejected payment is answered by a
-// demand instead, because a client answers a demand by signing again.
+// report describes the outcome of a payment that was not rejected. A client would answer a demand by signing again.
 type report struct {
 	common
 	Status            string `json:"status" jsonschema:"Of a payment: seen on the chain, claimed by the facilitator, open (not known yet), unavailable, limited or conflict"`
@@ -149,10 +144,8 @@ type report struct {
 	ReceiptURL        string `json:"receiptUrl,omitempty" jsonschema:"Page of the receipt, for the payer only: everyone who has the address can read it"`
 }
 
-// isRejected reports whether a payment was not and will not be charged.
 func isRejected(o x402.Outcome) bool { return o.Status == x402.Refused || o.Status == x402.Malformed }
 
-// report describes every outcome but a rejection.
 func (e *Endpoint) report(o x402.Outcome) report {
 	r := report{
 		common: e.common(), Reason: o.Reason, Detail: strings.TrimSpace(o.Detail + " " + advice(o.Status)), Intent: o.Intent,
@@ -175,7 +168,6 @@ func (e *Endpoint) report(o x402.Outcome) report {
 	return r
 }
 
-// advice says what was charged and what to do next.
 func advice(status x402.Status) string {
 	switch status {
 	case x402.Settled:
@@ -183,7 +175,7 @@ func advice(status x402.Status) string {
 	case x402.Refused, x402.Conflict:
 		return "" // the detail is complete
 	case x402.Malformed:
-		return "It was not sent."
+		return "The payment was not sent."
 	case x402.Limited, x402.Unavailable:
 		return "Send the same payment again after retryAfterSeconds; do not sign a new one."
 	default:
@@ -191,7 +183,6 @@ func advice(status x402.Status) string {
 	}
 }
 
-// rejection returns the code and the sentence of a rejected payment.
 func rejection(o x402.Outcome) string {
 	reason := o.Reason
 	if o.Detail != "" {

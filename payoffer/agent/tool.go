@@ -15,16 +15,14 @@ import (
 // Members of the _meta of a result.
 const (
 	metaResponse = "x402/payment-response" // a SettleResponse (x402 version 2, MCP transport)
-	// metaRequired repeats the PaymentRequired for clients that look for it only there,
-	// such as Cloudflare's agents.
+	// metaRequired repeats the PaymentRequired for clients that look for it only there, such as Cloudflare's agents.
 	metaRequired   = "x402/error"
 	metaReceipt    = "org.paymentauth/receipt" // draft-payment-transport-mcp
 	metaChallenges = "org.paymentauth/payment-required"
 )
 
-// tool describes the tool to a language model: when to use it, what it costs, and who
-// decides. It contains no text of the operator, which a model would read as an
-// instruction.
+// tool describes the tool to a language model: when to use it, what it costs, and who decides. It contains no text of
+// the operator, which a model would read as an instruction.
 func (e *Endpoint) tool() *mcp.Tool {
 	amount, pays, destructive := e.Offer.Amount.String(), len(e.Payments.Accepts()) > 0, false
 	description := "Quotes one fixed payment of " + amount + " US dollars and lists every way to pay it now, with addresses and exact amounts. " +
@@ -46,8 +44,7 @@ func (e *Endpoint) tool() *mcp.Tool {
 	}
 }
 
-// callTool answers a call without payment by the quote, and a call with one by its
-// outcome.
+// callTool answers a call without payment by the quote, and a call with one by its outcome.
 func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	paid, pays := ctx.Value(paymentKey{}).(*payment)
 	if !pays {
@@ -69,9 +66,8 @@ func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.C
 	return answer, nil
 }
 
-// demand returns a quote as a demand for payment: an error whose structured content is
-// the PaymentRequired, with MPP challenges in addition. problem says why a credential was
-// rejected. An offer without a USDC rail demands nothing.
+// demand returns a quote as a demand for payment: an error whose structured content is the PaymentRequired, with MPP
+// challenges in addition. problem says why a credential was rejected. An offer without a USDC rail demands nothing.
 func (e *Endpoint) demand(q *quote, problem *mpp.Problem) *mcp.CallToolResult {
 	answer := result(q.data, q.required != nil)
 	if q.required != nil {
@@ -93,13 +89,11 @@ func result(data json.RawMessage, failed bool) *mcp.CallToolResult {
 	}
 }
 
-// paymentExtension is the MCP extension by which a client says with each call that it
-// reads demands for payment as a result type (x402 version 2, MCP transport, extension
-// binding). It needs the MCP revision statelessMCP.
+// paymentExtension is the MCP extension by which a client says with each call that it reads demands for payment as a
+// result type (x402 version 2, MCP transport, extension binding). It needs the MCP revision statelessMCP.
 const paymentExtension = "org.x402/payment"
 
-// bindPayment encodes demands for payment as their own result type for clients that
-// support the extension.
+// bindPayment encodes demands for payment as their own result type for clients that support the extension.
 func bindPayment(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, request)
@@ -118,7 +112,6 @@ func supportsExtension(meta map[string]any) bool {
 	return extensions[paymentExtension] != nil && version >= statelessMCP
 }
 
-// paymentRequired is a demand for payment as a result type of its own.
 type paymentRequired struct{ *mcp.CallToolResult }
 
 func (p *paymentRequired) MarshalJSON() ([]byte, error) {

@@ -1,10 +1,9 @@
 // Package announce notifies endpoints of each change of an offer's receipts: by events
 // of Caddy, log lines, signed webhooks (Standard Webhooks 1.0.0), ntfy and e-mail.
 //
-// The ledger's transitions are the outbox. Each endpoint has its own position there,
-// which advances after the endpoint acknowledged an event: every transition is delivered
-// at least once, in the order of commits. A repeated delivery has the same id. A new
-// endpoint starts after the newest transition.
+// The ledger's transitions are the outbox. Each endpoint has its own position there, which advances after the endpoint
+// acknowledged an event: every transition is delivered at least once, in the order of commits. A repeated delivery has the
+// same id. A new endpoint starts after the newest transition.
 //
 // Deliveries to an unreachable endpoint are retried until it answers. An event that
 // a working endpoint refuses for three days is logged and skipped; it stays in the feed.
@@ -93,8 +92,7 @@ type Announcer struct {
 	subscribers []*subscriber
 }
 
-// New checks the configuration and does no I/O. An error names the endpoint by its
-// number and host.
+// New checks the configuration and does no I/O. An error names the endpoint by its number and host.
 func New(c Config) (*Announcer, error) {
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	c.PollEvery = cmp.Or(c.PollEvery, pollEvery)
@@ -115,7 +113,7 @@ func New(c Config) (*Announcer, error) {
 			return nil, fmt.Errorf("announce: endpoint %d: %w", i+1, err)
 		}
 		if first, duplicate := numbers[r.name()]; duplicate {
-			return nil, fmt.Errorf("announce: endpoints %d and %d have the same address (host %q); remove one", first, i+1, r.host)
+			return nil, fmt.Errorf("announce: endpoints %d and %d have the same address (host %q); remove one of them", first, i+1, r.host)
 		}
 		numbers[r.name()] = i + 1
 		a.subscribers = append(a.subscribers, newSubscriber(&c, r.name(), r.host, announced, r.deliver))
@@ -178,11 +176,9 @@ func (a *Announcer) Notify() {
 
 // EndpointHealth is the state of deliveries to one endpoint.
 type EndpointHealth struct {
-	// Host is the host, with the port if the address has one, or "events" or "log". Two
-	// endpoints may have the same host.
+	// Host is the host, with the port if the address has one, or "events" or "log". Two endpoints may have the same host.
 	Host string
-	// Behind is the number of transitions to deliver, counted up to 100; 0 while another
-	// instance delivers them.
+	// Behind is the number of transitions to deliver, counted up to 100; 0 while another instance delivers them.
 	Behind int64
 	// LastError is a code of delivery.go, empty after a success.
 	LastError string

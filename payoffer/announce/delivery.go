@@ -33,6 +33,15 @@ const (
 	codeLedger       = "ledger_unavailable"
 )
 
+// hints say what the operator can do about a failure.
+var hints = map[string]string{
+	codeUnreachable: "check the host name and the firewall", codeTimeout: "the endpoint must respond within 15 seconds",
+	codeRedirected: "configure the address to which it redirects", codeGone: "remove the endpoint if it has ended",
+	codeLimited: "raise the endpoint's rate limit if this lasts", codeRefused: "check the endpoint's address, secret and log",
+	codeServerError: "look at the endpoint's log", codeHandler: "look at the log of the event handler",
+	codeDeferred: "look at the mail server's log if this lasts", codeUnencrypted: "use port 465 with 'tls implicit'", codeUnauthorized: "check user and password",
+}
+
 // failure is why an endpoint did not acknowledge an event; zero if it did.
 type failure struct {
 	code   string

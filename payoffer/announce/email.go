@@ -26,8 +26,7 @@ type Email struct {
 	From   string // the sender's mailbox; default To
 	// User and Password log in, unless User is empty.
 	User, Password string
-	// TLS is "starttls", "implicit", "off" (for loopback only), or empty for the default
-	// of ChooseTLS.
+	// TLS is "starttls", "implicit", "off" (for loopback only), or empty for the default of ChooseTLS.
 	TLS string
 }
 
@@ -36,16 +35,16 @@ type Email struct {
 func ChooseTLS(server, option string) (string, error) {
 	host, port, err := net.SplitHostPort(server)
 	if _, invalid := strconv.ParseUint(port, 10, 16); err != nil || invalid != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == '@' }) {
-		return "", errors.New("this is not a mail server; write host and port, for example mail.example.org:587")
+		return "", fmt.Errorf("%.80q is not a mail server; write host and port, such as mail.example.org:587", server)
 	}
 	local := offer.IsLoopback(host)
 	switch {
 	case option == "off" && !local:
-		return "", fmt.Errorf("the connection to host %q would not be encrypted; remove 'tls off', which is for a mail server on this machine", host)
+		return "", fmt.Errorf("the connection to %q would not be encrypted; remove 'tls off', which is only for a mail server on this machine", host)
 	case option == "starttls", option == "implicit", option == "off":
 		return option, nil
 	case option != "":
-		return "", fmt.Errorf("%q is not supported; use starttls, implicit or off", option)
+		return "", fmt.Errorf("tls %q is not supported; use starttls, implicit or off", option)
 	case port == "465":
 		return "implicit", nil
 	case local:

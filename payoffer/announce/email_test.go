@@ -285,10 +285,10 @@ func TestAMessageToATopicIsWhatNtfyTakes(t *testing.T) {
 	require.Equal(t, []string{
 		`pay.example: 42 USDC on its way by usdc
 Recorded because it was read from the chain.
-The payment is of 42.00 USD.
+The value is 42.00 USD.
 Status seen, evidence chain.
 It does not count as received.
-It is money of a test network.
+It is test money.
 Receipt 1 of pay.example, version 1.
 `, `pay.example: 42 USD received by card
 Recorded because the provider reported it.
@@ -299,28 +299,28 @@ Receipt 2 of pay.example, version 1.
 Changed: refunded from 0 USD to 10.50 USD.
 Recorded because the provider reported it.
 Status confirmed, evidence signed.
-It counts as received, less what was refunded.
+The amount after refunds counts as received.
 Receipt 2 of pay.example, version 2.
 `, `pay.example: 42 EUR received by card
 Recorded because the provider reported it.
-What the payment is worth in US dollars is not known.
+The value in US dollars is not known.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 3 of pay.example, version 1.
 `, `pay.example: 42 EUR taken back by card
 Changed: status from confirmed to reversed.
 Recorded because the provider reported it.
-What the payment is worth in US dollars is not known.
+The value in US dollars is not known.
 Status reversed, evidence signed.
 It does not count as received.
 Receipt 3 of pay.example, version 2.
 `, `pay.example: 42 USDC did not arrive by usdc
 Changed: status from seen to dropped.
 Recorded because it was read from the chain.
-The payment is of 42.00 USD.
+The value is 42.00 USD.
 Status dropped, evidence chain.
 It does not count as received.
-It is money of a test network.
+It is test money.
 Receipt 1 of pay.example, version 2.
 `,
 	}, got)

@@ -22,12 +22,11 @@ type Ntfy struct {
 // topicURL is the server's URL and the topic (ntfy, server/server.go, topicRegex).
 var topicURL = regexp.MustCompile(`^(https?://[^?#]+/)([-_A-Za-z0-9]{1,64})$`)
 
-// ParseTopic splits the URL of a topic into the server's URL and the topic. The error does
-// not repeat them.
+// ParseTopic splits the URL of a topic into the server's URL and the topic. The error does not repeat them.
 func ParseTopic(s string) (server, topic string, err error) {
 	match := topicURL.FindStringSubmatch(s)
 	if match == nil {
-		return "", "", errors.New("this is not the URL of a topic (letters, digits, hyphens and underscores); example: https://ntfy.example.org/topic")
+		return "", "", errors.New("this is not the URL of a topic; use letters, digits, hyphens and underscores, such as https://ntfy.example.org/topic")
 	}
 	_, err = offer.ParseURL(s)
 	return match[1], match[2], err

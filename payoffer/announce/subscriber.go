@@ -40,8 +40,7 @@ type subscriber struct {
 	position   int64 // in the ledger, when it was last read
 	known      bool  // whether it was read
 	leaseUntil int64 // Unix seconds; 0 without a lease
-	// delivered is the last acknowledged transition. It is ahead of position while the
-	// ledger cannot be written.
+	// delivered is the last acknowledged transition. It is ahead of position while the ledger cannot be written.
 	delivered int64
 	failures  int // in a row
 	retryAt   time.Time
@@ -52,7 +51,7 @@ func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) 
 	s.health.Store(&EndpointHealth{Host: host})
 	s.loop = source.Loop{
 		Poll:     s.poll,
-		OnChange: source.Log(s.log, "ledger failed; notifications wait", "ledger works again; notifications continue"),
+		OnChange: source.Log(s.log, "ledger failed; notifications wait", "ledger works again; notifications continue", "check the disk or the database of the ledger"),
 	}
 	return s
 }
@@ -126,7 +125,7 @@ func (s *subscriber) send(ctx context.Context, t ledger.Transition, testCounts b
 	case ctx.Err() != nil:
 		return false, nil
 	case before.LastError == "":
-		s.log.Warn("notification failed; it is retried", "reason", f.code, "status", f.status)
+		s.log.Warn("notification failed; it is retried", "reason", f.code, "status", f.status, "hint", hints[f.code])
 	}
 	s.setHealth(int(before.Behind), f.code)
 	s.failures++
@@ -153,7 +152,7 @@ func (s *subscriber) skip(ctx context.Context, t ledger.Transition, f failure) (
 		return false, err // another instance has the lease
 	}
 	s.log.Warn("notification skipped after three days of refusals", "id", t.EventID(), "seq", t.Seq, "reason", f.code, "status", f.status,
-		"hint", "the change stays in the feed; read it with 'caddy pay-offer watch'")
+		"hint", "correct the endpoint; read the change with 'caddy pay-offer watch'")
 	s.failures, s.retryAt = 0, time.Time{}
 	s.setHealth(int(s.health.Load().Behind), "")
 	return true, nil
@@ -207,8 +206,7 @@ func (s *subscriber) advance(ctx context.Context, seq int64) error {
 	return err
 }
 
-// release ends the lease, so that another instance can continue at once. If that fails,
-// the lease expires.
+// release ends the lease, so that another instance can continue at once. If that fails, the lease expires.
 func (s *subscriber) release(ctx context.Context) {
 	if s.leaseUntil <= s.config.Now().Unix() {
 		return

@@ -27,24 +27,24 @@ func (e event) text() string {
 	}
 	switch usd := e.usd(); {
 	case usd == nil:
-		fmt.Fprint(&says, "What the payment is worth in US dollars is not known.\n")
+		fmt.Fprint(&says, "The value in US dollars is not known.\n")
 	case e.of.Asset != "USD":
-		fmt.Fprintf(&says, "The payment is of %s USD.\n", usd)
+		fmt.Fprintf(&says, "The value is %s USD.\n", usd)
 	}
 	fmt.Fprintf(&says, "Status %s, evidence %s.\n", e.of.To, e.of.EvidenceLevel)
 	switch {
 	case !e.counted:
 		fmt.Fprint(&says, "It does not count as received.\n")
 	case e.of.Refunded > 0:
-		fmt.Fprint(&says, "It counts as received, less what was refunded.\n")
+		fmt.Fprint(&says, "The amount after refunds counts as received.\n")
 	default:
 		fmt.Fprint(&says, "It counts as received.\n")
 	}
 	if e.of.Own {
-		fmt.Fprint(&says, "It came from you.\n")
+		fmt.Fprint(&says, "It is your own payment.\n")
 	}
 	if e.of.Testnet {
-		fmt.Fprint(&says, "It is money of a test network.\n")
+		fmt.Fprint(&says, "It is test money.\n")
 	}
 	fmt.Fprintf(&says, "Receipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
 	return says.String()

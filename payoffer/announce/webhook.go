@@ -19,8 +19,7 @@ import (
 
 const (
 	secretPrefix = "whsec_"
-	// secretLeast and secretMost bound a secret, in bytes (Standard Webhooks,
-	// signature scheme).
+	// secretLeast and secretMost bound a secret, in bytes (Standard Webhooks, signature scheme).
 	secretLeast, secretMost = 24, 64
 )
 
@@ -100,16 +99,16 @@ func parseSecret(secret string) ([]byte, error) {
 	encoded, standard := strings.CutPrefix(secret, secretPrefix)
 	if !standard {
 		if n := utf8.RuneCountInString(secret); n < secretLeast {
-			return nil, fmt.Errorf("the secret has %d characters and needs at least %d; make one with: echo whsec_$(openssl rand -base64 32)", n, secretLeast)
+			return nil, fmt.Errorf("the secret has %d characters but needs at least %d; make one with: echo whsec_$(openssl rand -base64 32)", n, secretLeast)
 		}
 		return []byte(secret), nil
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return nil, errors.New("what follows whsec_ in the secret is not padded standard base64; make one with: echo whsec_$(openssl rand -base64 32)")
+		return nil, errors.New("the secret after whsec_ is not padded standard base64; make one with: echo whsec_$(openssl rand -base64 32)")
 	}
 	if len(key) < secretLeast || len(key) > secretMost {
-		return nil, fmt.Errorf("the secret after whsec_ is the base64 of %d bytes and must be that of %d to %d; make one with: echo whsec_$(openssl rand -base64 32)", len(key), secretLeast, secretMost)
+		return nil, fmt.Errorf("the secret after whsec_ has %d bytes but needs %d to %d; make one with: echo whsec_$(openssl rand -base64 32)", len(key), secretLeast, secretMost)
 	}
 	return key, nil
 }

@@ -109,9 +109,9 @@ func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
 	encode := func(size int) string { return base64.StdEncoding.EncodeToString(make([]byte, size)) }
 	for name, test := range map[string]struct{ secret, says string }{
 		"short text":      {"hunter2-hunter2-hunter2", "23 characters"},
-		"short key":       {"whsec_" + encode(23), "base64 of 23 bytes"},
-		"long key":        {"whsec_" + encode(65), "base64 of 65 bytes"},
-		"nothing encoded": {"whsec_", "base64 of 0 bytes"},
+		"short key":       {"whsec_" + encode(23), "has 23 bytes"},
+		"long key":        {"whsec_" + encode(65), "has 65 bytes"},
+		"nothing encoded": {"whsec_", "has 0 bytes"},
 		"no base64":       {"whsec_" + strings.Repeat("!", 40), "not padded standard base64"},
 		"no padding":      {"whsec_" + strings.TrimRight(encode(32), "="), "not padded standard base64"},
 		"of URLs":         {"whsec_" + strings.Repeat("_-__", 10), "not padded standard base64"},

@@ -48,7 +48,7 @@ type Target struct {
 // NewTarget parses the address of a resource. The error does not repeat it.
 func NewTarget(method, address string) (Target, error) {
 	if method != http.MethodGet && method != http.MethodPost {
-		return Target{}, errors.New("the method must be GET or POST")
+		return Target{}, fmt.Errorf("the method %.20q is not supported; use GET or POST", method)
 	}
 	u, err := offer.ParseURL(address)
 	if err != nil {
@@ -97,7 +97,7 @@ type answer struct {
 func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time.Duration, limit int64) (*answer, error) {
 	request, err := http.NewRequestWithContext(ctx, t.Method, t.URL(), nil)
 	if err != nil {
-		return nil, errors.New("the URL cannot be requested")
+		return nil, errors.New("the URL cannot be requested; write an absolute one, such as https://pay.example.org/v1/sponsor")
 	}
 	request.Header.Set("Accept", "*/*")
 	request.Header.Set("User-Agent", "caddy-pay-offer")
@@ -120,9 +120,9 @@ func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time
 	a.body, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case err != nil:
-		a.incomplete = errors.New("the connection broke")
+		a.incomplete = errors.New("the connection ended early")
 	case int64(len(a.body)) > limit:
-		a.body, a.incomplete = a.body[:limit], fmt.Errorf("it is longer than %d bytes", limit)
+		a.body, a.incomplete = a.body[:limit], fmt.Errorf("it is longer than the %d bytes that are read", limit)
 	}
 	return a, nil
 }

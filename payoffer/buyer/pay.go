@@ -20,7 +20,7 @@ import (
 
 // ErrOpen means that a payment has no final answer: it may be charged, and the next run
 // sends it again.
-var ErrOpen = errors.New("the payment has no final answer")
+var ErrOpen = errors.New("the seller has not decided the payment yet")
 
 var transactionHash = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 
@@ -35,10 +35,10 @@ const (
 // the last payment is undecided and can be spent.
 func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
 	if p.Payment != nil && !p.State.Decided() && p.Spendable() {
-		return errors.New("not paid: the last payment of this purchase is undecided")
+		return errors.New("not paid: the last payment of this purchase is undecided and may still be charged; run the same command again")
 	}
 	if strings.EqualFold(q.PayTo, key.Address()) {
-		return errors.New("not paid: the payee is the account of the key itself")
+		return errors.New("not paid: the key belongs to the payee; use the key of another account")
 	}
 	now := time.Now()
 	until := now.Add(q.Validity).Truncate(time.Second)
@@ -100,7 +100,7 @@ func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 		case time.Since(began)+wait > b.Wait:
 			return p.markOpen(reason)
 		case b.Progress != nil:
-			b.Progress(fmt.Sprintf("no final answer yet (%s); the same payment is sent again in %v", reason, wait))
+			b.Progress(fmt.Sprintf("the seller has not decided yet (%s); the same payment is sent again in %v", reason, wait))
 		}
 		select {
 		case <-ctx.Done():
@@ -150,7 +150,7 @@ func parseSettlement(header http.Header) *x402.SettleResponse {
 func (a *answer) reason() string {
 	status := fmt.Sprintf("status %d", a.status)
 	if a.status >= 300 && a.status < 400 {
-		return status + ": it redirects, and a payment follows no redirect"
+		return status + ": it redirects, and payments do not follow redirects"
 	}
 	var problem struct{ Reason, Detail, Error string }
 	_ = json.Unmarshal(a.body, &problem) // most bodies are not JSON
@@ -179,12 +179,12 @@ func (p *Purchase) markPaid(a *answer) error {
 	if len(a.body) > 0 {
 		p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
 		if err := writeDurably(p.Answer, a.body); err != nil {
-			incomplete = errors.Join(incomplete, fmt.Errorf("storing the answer: %w", err))
+			incomplete = errors.Join(incomplete, fmt.Errorf("the response could not be stored: %w", err))
 		}
 	}
 	p.State, p.Reason, p.Header, p.Status = Paid, "", "", a.status
 	if incomplete != nil {
-		p.Reason = "the answer is not complete: " + incomplete.Error()
+		p.Reason = "the response is incomplete: " + incomplete.Error()
 	}
 	if settlement := parseSettlement(a.header); settlement != nil && transactionHash.MatchString(settlement.Transaction) {
 		p.Transaction = settlement.Transaction

@@ -177,7 +177,7 @@ func TestAnAnswerThatBreaksOffIsPaid(t *testing.T) {
 	c.sign(p)
 	require.NoError(t, c.Settle(t.Context(), c.target, p))
 	require.Equal(t, Paid, p.State)
-	require.Equal(t, "the answer is not complete: the connection broke", p.Reason)
+	require.Equal(t, "the response is incomplete: the connection ended early", p.Reason)
 	require.FileExists(t, p.Answer)
 }
 
@@ -187,6 +187,6 @@ func TestTheAmountAndThePayeeOfTheQuoteAreSigned(t *testing.T) {
 	s.quote["accepts"] = []any{s.accept(object{"payTo": c.key.Address()})}
 	q, err := c.Quote(t.Context(), c.target)
 	require.NoError(t, err)
-	require.ErrorContains(t, c.open().Sign(c.target, q, c.key), "the account of the key itself")
+	require.ErrorContains(t, c.open().Sign(c.target, q, c.key), "the key belongs to the payee")
 	require.Empty(t, c.kept())
 }

@@ -82,7 +82,7 @@ type Purchase struct {
 }
 
 // ErrBusy means that another process has opened the purchase.
-var ErrBusy = errors.New("another run of this command pays for the same purchase; wait until it has ended")
+var ErrBusy = errors.New("another run of this command is paying for the same purchase; wait until it ends")
 
 // OpenPurchase opens the purchase of a payer and a target below a folder. Error: ErrBusy.
 func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
@@ -93,7 +93,7 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 	id := sha256.Sum256([]byte(t.Method + "\n" + t.URL() + "\n" + strings.ToLower(payer)))
 	p := &Purchase{folder: filepath.Join(state, hex.EncodeToString(id[:16]))}
 	if err := makeFolder(p.folder); err != nil {
-		return nil, fmt.Errorf("the folder of the payments: %w", err)
+		return nil, fmt.Errorf("the folder for payments cannot be made: %w", err)
 	}
 	if p.lock, err = os.OpenFile(filepath.Join(p.folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (p *Purchase) load() error {
 		err = errors.New("a member is missing")
 	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be read (%w): it contains a signed payment that may have been charged; repair the file or move it away", p.file(), err)
+		return fmt.Errorf("%s cannot be read (%w). It contains a signed payment that may have been charged: check the payer's account, then move the file away", p.file(), err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (p *Purchase) store() error {
 		err = writeDurably(p.file(), append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("storing the payment: %w", err)
+		return fmt.Errorf("the payment could not be stored: %w", err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, damage(c.kept()[0], whole))
 		_, err = OpenPurchase(c.state, c.target, c.key.Address())
-		require.ErrorContains(t, err, "it contains a signed payment that may have been charged", name)
+		require.ErrorContains(t, err, "It contains a signed payment that may have been charged", name)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "1.json"), 0o700))
 	q, err := c.Quote(t.Context(), c.target)
 	require.NoError(t, err)
-	require.ErrorContains(t, p.Sign(c.target, q, c.key), "storing the payment")
+	require.ErrorContains(t, p.Sign(c.target, q, c.key), "the payment could not be stored")
 	all, _ := s.sent()
 	require.Zero(t, all)
 }

@@ -61,7 +61,7 @@ type required struct {
 func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
 	a, err := b.send(ctx, t, "", quoteTimeout, maxQuote)
 	if err != nil {
-		return nil, fmt.Errorf("%s does not answer with a price: %w", offer.Host(t.Origin()), err)
+		return nil, fmt.Errorf("%s sent no quote: %w; check the URL and the network connection", offer.Host(t.Origin()), err)
 	}
 	if err := a.checkQuote(); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
 		Description string `json:"description"`
 	}
 	if len(in.Resource) > 0 && strict.Unmarshal(in.Resource, &resource) != nil {
-		return nil, errors.New("the resource of the quote has the wrong shape")
+		return nil, errors.New("the resource of the quote is not an object; ask the seller to correct the quote")
 	}
 	q, err := b.choose(in.Accepts)
 	if err != nil {
@@ -95,12 +95,12 @@ func (a *answer) checkQuote() error {
 	case status == http.StatusPaymentRequired:
 		return nil
 	case status >= 300 && status < 400:
-		return fmt.Errorf("the URL redirects (status %d) to %s, and a payment follows no redirect; give that address if you trust it",
+		return fmt.Errorf("the URL redirects (status %d) to %s; pay that address instead if you trust it",
 			status, quoted(a.header.Get("Location")))
 	case status >= 200 && status < 300:
-		return fmt.Errorf("the URL asks for no payment (status %d); try --method GET or POST if it should", status)
+		return fmt.Errorf("the URL does not ask for a payment (status %d); try --method POST or --method GET", status)
 	default:
-		return fmt.Errorf("the URL answers with status %d instead of 402; check that it is the payable URL and that --method is right", status)
+		return fmt.Errorf("the URL responds with status %d instead of 402; check the URL and --method", status)
 	}
 }
 
@@ -109,14 +109,14 @@ func (a *answer) checkQuote() error {
 func parseRequired(header http.Header, body []byte) (in required, err error) {
 	if value := header.Get(x402.HeaderRequired); value != "" {
 		if body, err = x402.DecodeHeader(value); err != nil {
-			return in, fmt.Errorf("the quote cannot be read: %s is not base64", x402.HeaderRequired)
+			return in, fmt.Errorf("the quote cannot be read: the header %s is not base64; ask the seller to correct it", x402.HeaderRequired)
 		}
 	}
 	if strict.Unmarshal(body, &in) != nil || in.X402Version == 0 {
-		return in, errors.New("the 402 has no x402 quote, neither in " + x402.HeaderRequired + " nor in the body")
+		return in, errors.New("the 402 has no x402 quote, neither in " + x402.HeaderRequired + " nor in the body; check that the seller takes x402")
 	}
 	if in.X402Version != 2 {
-		return in, fmt.Errorf("the quote is of x402 version %d, and this command pays version 2; ask the seller for version 2", in.X402Version)
+		return in, fmt.Errorf("the quote is of x402 version %d, but this command pays only version 2; ask the seller for version 2", in.X402Version)
 	}
 	return in, nil
 }
@@ -158,31 +158,31 @@ type requirement struct {
 func (b *Buyer) checkTerms(accepted json.RawMessage) (*Quote, error) {
 	var in requirement
 	if strict.Unmarshal(accepted, &in) != nil {
-		return nil, errors.New("a payment method of the quote has the wrong shape")
+		return nil, errors.New("a payment method of the quote has a member of the wrong type; ask the seller to correct it")
 	}
 	known, err := offer.LookupNetwork(in.Network)
 	if err != nil || known.CAIP2() != in.Network {
-		return nil, fmt.Errorf("the network %s is unknown", quoted(in.Network))
+		return nil, fmt.Errorf("the network %s is not supported; this command pays USDC, such as on eip155:8453 (Base)", quoted(in.Network))
 	}
 	amount, err := strconv.ParseInt(in.Amount, 10, 64)
 	switch extra := in.Extra; {
 	case b.Network != "" && b.Network != known.Name && b.Network != known.CAIP2():
-		return nil, fmt.Errorf("the seller is paid on %s, and --network is %s", known.Title, b.Network)
+		return nil, fmt.Errorf("the seller is paid on %s, and --network is %s; leave out --network to pay there", known.Title, b.Network)
 	case in.Scheme != "exact":
-		return nil, fmt.Errorf("the scheme %s is unknown", quoted(in.Scheme))
+		return nil, fmt.Errorf("the scheme %s is not supported; this command pays only by exact", quoted(in.Scheme))
 	case !strings.EqualFold(in.Asset, known.USDC):
-		return nil, fmt.Errorf("the token %s on %s is not USDC (%s)", quoted(in.Asset), known.Title, known.USDC)
+		return nil, fmt.Errorf("the token %s on %s is not USDC (%s); do not pay this seller", quoted(in.Asset), known.Title, known.USDC)
 	case extra.Name != known.TokenName || extra.Version != known.TokenVersion:
-		return nil, fmt.Errorf("the quote calls the token %s version %s, and USDC on %s is %q version %q; a signature for another name moves no money",
+		return nil, fmt.Errorf("the quote names the token %s version %s, but USDC on %s is %q version %q; a signature for another name moves no money",
 			quoted(extra.Name), quoted(extra.Version), known.Title, known.TokenName, known.TokenVersion)
 	case extra.TransferMethod != "" && extra.TransferMethod != "eip3009":
-		return nil, fmt.Errorf("the transfer method is %s, and this command pays by eip3009 only", quoted(extra.TransferMethod))
+		return nil, fmt.Errorf("the transfer method %s is not supported; this command pays only by eip3009", quoted(extra.TransferMethod))
 	case err != nil || amount <= 0 || strconv.FormatInt(amount, 10) != in.Amount:
-		return nil, fmt.Errorf("the amount %s is not a number of atomic units", quoted(in.Amount))
+		return nil, fmt.Errorf("the amount %s is not a number of atomic units, such as \"42000000\"; ask the seller to correct it", quoted(in.Amount))
 	case amount > b.Max:
-		return nil, fmt.Errorf("it costs %s USD, which is more than --max %s", offer.FormatDecimal(amount, decimals), offer.FormatDecimal(b.Max, decimals))
+		return nil, fmt.Errorf("it costs %s USD, more than --max %s; raise --max if you agree to the price", offer.FormatDecimal(amount, decimals), offer.FormatDecimal(b.Max, decimals))
 	case in.MaxTimeoutSeconds <= 0:
-		return nil, fmt.Errorf("maxTimeoutSeconds is %d; it must be positive", in.MaxTimeoutSeconds)
+		return nil, fmt.Errorf("maxTimeoutSeconds is %d, but must be positive; ask the seller to correct it", in.MaxTimeoutSeconds)
 	}
 	rail, err := offer.NewUSDC("", known, in.PayTo, 0) // also refuses the contract of a token
 	if err != nil {

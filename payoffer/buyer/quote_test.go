@@ -25,29 +25,29 @@ func TestWhatIsNotUnderstoodIsNotPaid(t *testing.T) {
 	}{
 		"another token":        {object{"asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}, "is not USDC (" + usdc + ")"},
 		"no token":             {object{"asset": ""}, "is not USDC"},
-		"another name":         {object{"extra": object{"name": "USD Coin", "version": "2"}}, `the quote calls the token "USD Coin" version "2", and USDC on Base Sepolia`},
+		"another name":         {object{"extra": object{"name": "USD Coin", "version": "2"}}, `the quote names the token "USD Coin" version "2", but USDC on Base Sepolia`},
 		"another version":      {object{"extra": object{"name": "USDC", "version": "1"}}, `version "1"`},
-		"above the maximum":    {object{"amount": "50000001"}, "it costs 50.000001 USD, which is more than --max 50"},
+		"above the maximum":    {object{"amount": "50000001"}, "it costs 50.000001 USD, more than --max 50"},
 		"far above it":         {object{"amount": "99999999999999999999"}, "is not a number of atomic units"},
 		"nothing":              {object{"amount": "0"}, "is not a number of atomic units"},
 		"less than nothing":    {object{"amount": "-1"}, "is not a number of atomic units"},
 		"an amount of zeros":   {object{"amount": "042"}, "is not a number of atomic units"},
 		"a fraction":           {object{"amount": "1.5"}, "is not a number of atomic units"},
-		"a number":             {object{"amount": 42}, "has the wrong shape"},
-		"an unknown network":   {object{"network": "eip155:56"}, `the network "eip155:56" is unknown`},
-		"another chain family": {object{"network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"}, "is unknown"},
+		"a number":             {object{"amount": 42}, "has a member of the wrong type"},
+		"an unknown network":   {object{"network": "eip155:56"}, `the network "eip155:56" is not supported`},
+		"another chain family": {object{"network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"}, "is not supported"},
 		"the token's address of another network": {object{"network": "eip155:8453", "extra": object{"name": "USD Coin", "version": "2"}},
 			"is not USDC (0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913)"},
-		"another scheme":                        {object{"scheme": "upto"}, `the scheme "upto" is unknown`},
-		"another method":                        {object{"extra": object{"name": "USDC", "version": "2", "assetTransferMethod": "permit2"}}, `the transfer method is "permit2"`},
+		"another scheme":                        {object{"scheme": "upto"}, `the scheme "upto" is not supported`},
+		"another method":                        {object{"extra": object{"name": "USDC", "version": "2", "assetTransferMethod": "permit2"}}, `the transfer method "permit2"`},
 		"no time":                               {object{"maxTimeoutSeconds": 0}, "maxTimeoutSeconds is 0"},
 		"no payee":                              {object{"payTo": ""}, `the payee "" cannot be paid`},
 		"the zero address":                      {object{"payTo": "0x0000000000000000000000000000000000000000"}, "the zero address"},
 		"a mistyped payee":                      {object{"payTo": "0x52908400098527886E0F7030069857D2E4169EE8"[:41] + "e"}, "cannot be paid"},
 		"a token as payee":                      {object{"payTo": usdc}, "is the USDC contract"},
-		"steering characters":                   {object{"scheme": "a\x1b[2J\u202eb\n"}, `the scheme "a[2Jb" is unknown`},
+		"steering characters":                   {object{"scheme": "a\x1b[2J\u202eb\n"}, `the scheme "a[2Jb" is not supported`},
 		"a name that other readers do not know": {object{"payTo": "", "payto": "0x52908400098527886E0F7030069857D2E4169EE7"}, `the payee "" cannot be paid`},
-		"an accept of no shape":                 {object{"extra": deep}, "wrong shape"},
+		"an accept of no shape":                 {object{"extra": deep}, "of the wrong type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.quote["accepts"] = []any{s.accept(c.accept)}
@@ -81,7 +81,7 @@ func TestTheFirstWayToPayThatIsUnderstoodIsTaken(t *testing.T) {
 	c.Network = "polygon"
 	_, err = c.Quote(t.Context(), c.target)
 	require.ErrorContains(t, err, "the seller is paid on Base, and --network is polygon")
-	require.ErrorContains(t, err, `the network "solana:x" is unknown`)
+	require.ErrorContains(t, err, `the network "solana:x" is not supported`)
 }
 
 func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
@@ -95,10 +95,10 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"nothing to pay":      {200, nil, "", "asks for no payment (status 200)"},
+		"nothing to pay":      {200, nil, "", "does not ask for a payment (status 200)"},
 		"a redirect":          {307, func(w http.ResponseWriter) { w.Header().Set("Location", "https://evil.example/\u202ex") }, "", `redirects (status 307) to "https://evil.example/`},
-		"not there":           {404, nil, "", "answers with status 404 instead of 402"},
-		"version 1 alone":     {402, nil, v1, "the quote is of x402 version 1, and this command pays version 2"},
+		"not there":           {404, nil, "", "responds with status 404 instead of 402"},
+		"version 1 alone":     {402, nil, v1, "the quote is of x402 version 1, but this command pays only version 2"},
 		"version 1 in header": {402, header(x402.EncodeHeader(json.RawMessage(v1))), "", "the quote is of x402 version 1"},
 		"no x402":             {402, nil, `{"error":"pay"}`, "has no x402 quote"},
 		"no JSON":             {402, nil, "<html>", "has no x402 quote"},
@@ -106,10 +106,10 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 		"no JSON in base64":   {402, header("AAAA"), "", "has no x402 quote"},
 		"two names":           {402, header("eyJhIjoxLCJhIjoyfQ=="), "", "has no x402 quote"},
 		"no way to pay":       {402, nil, `{"x402Version":2,"accepts":[]}`, "the quote has no payment methods"},
-		"a wrong resource":    {402, nil, `{"x402Version":2,"resource":1,"accepts":[1]}`, "the resource of the quote has the wrong shape"},
+		"a wrong resource":    {402, nil, `{"x402Version":2,"resource":1,"accepts":[1]}`, "the resource of the quote is not an object"},
 		"a huge body":         {402, nil, strings.Repeat(" ", maxQuote+1), "longer than"},
-		"a huge header":       {402, header(strings.Repeat("A", maxHeader+1)), "", "does not answer with a price"},
-		"a broken connection": {402, func(w http.ResponseWriter) { w.Header().Set("Content-Length", "10") }, "", "the connection broke"},
+		"a huge header":       {402, header(strings.Repeat("A", maxHeader+1)), "", "sent no quote"},
+		"a broken connection": {402, func(w http.ResponseWriter) { w.Header().Set("Content-Length", "10") }, "", "the connection ended early"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -136,7 +136,7 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ argument, want string }{
 		"nothing signed":      {"receipt.json", "the input has no signed receipt or offer"},
-		"tampered":            {tampered, "NOT VALID: the signature is not that of the key which 127.0.0.1:"},
+		"tampered":            {tampered, "NOT VALID: the key that 127.0.0.1:"},
 		"no Ed25519":          {"eyJhbGciOiJub25lIn0.e30.AAAA", "NOT VALID: it is not signed with EdDSA"},
 		"no statement":        {d.sign(map[string]int{"version": 1}), "NOT VALID: it is neither an offer nor a receipt"},
 		"another version":     {receipt(func(p *x402.ReceiptPayload) { p.Version = 2 }), "version 2"},

@@ -11,8 +11,8 @@ import (
 
 // Errors of WebFinger (RFC 7033 section 4.2): status 400 and 404.
 var (
-	errResource        = errors.New("the query parameter resource is missing or is not a URI; send one, such as resource=acct:pay@pay.example.org")
-	ErrUnknownResource = errors.New("the resource is not the payment account of this server")
+	errResource        = errors.New("the query parameter resource is not a URI; send one, such as resource=acct:pay@pay.example.org")
+	ErrUnknownResource = errors.New("the resource is not the payment account of this server; send its acct URI, such as resource=acct:pay@pay.example.org")
 )
 
 // WebFinger is the descriptor of the pay account (RFC 7033). resource is the account, the

@@ -50,8 +50,8 @@ func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	} else {
 		lost = fmt.Errorf("%w; its payments were saved in %s", lost, rescued)
 	}
-	l.logger().Error("the ledger file was deleted or replaced", "error", lost.Error(),
-		"hint", "stop the server, restore the saved file as backup.md describes, and start the server again")
+	l.logger().Error("ledger file was deleted or replaced", "error", lost.Error(),
+		"hint", "stop the server, restore the saved file (docs/guides/backup) and start the server again")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = lost

@@ -48,7 +48,7 @@ type transfer struct {
 }
 
 // ErrTwice is returned for a request with more than one credential.
-var ErrTwice = errors.New("the request has two Payment credentials, of which none was taken; send one")
+var ErrTwice = errors.New("the request has more than one Payment credential, so none was sent; send only one")
 
 // FromHeader parses the credential in the issuer's request field. It returns nil if the
 // request has none. An error is ErrTwice or a *Problem.
@@ -82,7 +82,7 @@ func (i *Issuer) tokens(h http.Header) (tokens []string) {
 func (i *Issuer) fromToken(token string) (*Credential, error) {
 	text, err := decode(token)
 	if err != nil {
-		return nil, malformed("is not base64url")
+		return nil, malformed("is not base64url without line breaks")
 	}
 	return i.parse(text)
 }
@@ -115,18 +115,18 @@ func (i *Issuer) parse(text []byte) (*Credential, error) {
 		Source  string         `json:"source"`
 	}
 	if len(text) > maxCredential {
-		return nil, malformed(fmt.Sprintf("is longer than %d bytes", maxCredential))
+		return nil, malformed(fmt.Sprintf("has %d bytes, more than %d", len(text), maxCredential))
 	}
 	if json.Unmarshal(text, &in) != nil {
-		return nil, malformed("is not the JSON of a credential")
+		return nil, malformed("is not a JSON object with the members 'challenge' and 'payload'")
 	}
 	if id := in.Challenge.ID; id == "" || len(id) > maxID || in.Payload == nil {
-		return nil, malformed(fmt.Sprintf("needs 'challenge' with its id of at most %d bytes, and 'payload'", maxID))
+		return nil, malformed(fmt.Sprintf("lacks 'payload' or a challenge id of 1 to %d bytes", maxID))
 	}
 	c := &Credential{issuer: i, challenge: in.Challenge.challenge, source: in.Source}
 	if c.challenge.Method != Method || c.challenge.Intent != Intent {
-		return nil, newProblem(methodUnsupported, "This server supports only the method "+Method+" and the intent "+Intent+
-			"; the credential was not taken.", c.challenge.ID)
+		return nil, newProblem(methodUnsupported, fmt.Sprintf("The credential is for the method %.40q and the intent %.40q, "+
+			"and was not sent. Use the method %s and the intent %s.", c.challenge.Method, c.challenge.Intent, Method, Intent), c.challenge.ID)
 	}
 	// The ID covers the request as base64url of canonical JSON; JSON-RPC has the object.
 	if json.Unmarshal(in.Challenge.Request, &c.challenge.Request) != nil {
@@ -135,10 +135,10 @@ func (i *Issuer) parse(text []byte) (*Credential, error) {
 	}
 	request, err := decode(c.challenge.Request)
 	if err != nil || json.Unmarshal(request, &c.request) != nil {
-		return nil, malformed("has a request that is not a charge")
+		return nil, malformed("has a request that is not that of a charge")
 	}
 	if json.Unmarshal(in.Payload, &c.payload) != nil {
-		return nil, malformed("has a payload with a member of a wrong type; integers are decimal strings")
+		return nil, malformed("has a payload with a member of the wrong type (integers are decimal strings)")
 	}
 	return c, nil
 }
@@ -163,19 +163,19 @@ func (c *Credential) Attempt(client string) x402.Attempt {
 func (c *Credential) reject() (reason, detail string) {
 	i, key := c.issuer, c.issuer.key()
 	if key == nil || c.challenge.Realm != i.realm || !hmac.Equal([]byte(c.challenge.ID), []byte(c.challenge.mac(key))) {
-		return invalidChallenge, "The credential does not answer a challenge of this server, or has changed it."
+		return invalidChallenge, "The credential does not answer a challenge of this server, or the challenge was changed. Answer one of the new challenges unchanged."
 	}
 	expires, err := time.Parse(time.RFC3339, c.challenge.Expires)
 	account := fmt.Sprintf("did:pkh:eip155:%d:%s", c.request.MethodDetails.ChainID, c.payload.From)
 	switch {
 	case err != nil || !i.now().Before(expires):
-		return invalidChallenge, "The challenge has expired."
+		return invalidChallenge, "The challenge expired at " + c.challenge.Expires + ". Answer one of the new challenges."
 	case c.payload.Type != credentialType:
-		return verificationFailed, "The type of the credential is not 'authorization', the only one that the challenge allows."
+		return verificationFailed, fmt.Sprintf("payload.type is %.40q, expected %q.", c.payload.Type, credentialType)
 	case !strings.EqualFold(c.payload.Nonce, c.challenge.nonce()):
-		return verificationFailed, "The nonce of the authorization is not the one that the challenge prescribes: the Keccak-256 hash of its id and its realm."
+		return verificationFailed, fmt.Sprintf("payload.nonce is %.80q, expected %s, the Keccak-256 hash of the challenge's id and realm.", c.payload.Nonce, c.challenge.nonce())
 	case strings.HasPrefix(c.source, "did:pkh:") && !strings.EqualFold(c.source, account):
-		return verificationFailed, "The source is not the payer's account on the chain of the challenge."
+		return verificationFailed, fmt.Sprintf("source is %.120q, expected %s.", c.source, account)
 	}
 	return "", ""
 }

@@ -210,7 +210,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	reason, detail := read.reject()
 	require.Equal(t, invalidChallenge, reason)
-	require.Equal(t, "The challenge has expired.", detail)
+	require.Equal(t, "The challenge expired at "+at.Add(validity).Format(time.RFC3339)+". Answer one of the new challenges.", detail)
 }
 
 func TestACredentialIsTakenFromItsFieldAloneAndOnlyOnce(t *testing.T) {
@@ -240,17 +240,17 @@ func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 	whole, _ := json.Marshal(answer(i.AppendHeader(nil)[0]))
 	encoded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	for line, want := range map[string]string{
-		"Payment":                  "is not the JSON of a credential",
+		"Payment":                  "is not a JSON object with",
 		"Payment !":                "is not base64url",
-		"Payment " + encoded("{"):  "is not the JSON of a credential",
-		"Payment " + encoded("{}"): "needs 'challenge' with its id",
-		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"challenge"`, 1)):                  "is not the JSON of a credential",
-		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):                    "needs 'challenge' with its id",
-		"Payment " + encoded(strings.Replace(string(whole), `"value":"42000000"`, `"value":42`, 1)):          "has a payload with a member of a wrong type",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":7,"x":"`, 1)):          "has a request that is not a charge",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is not a charge",
-		"Payment " + encoded(strings.Replace(string(whole), `"id":"`, `"id":"`+strings.Repeat("A", 100), 1)): "needs 'challenge' with its id",
-		"Payment " + encoded(string(whole)+strings.Repeat(" ", maxCredential)):                               "is longer than 16384 bytes",
+		"Payment " + encoded("{"):  "is not a JSON object with",
+		"Payment " + encoded("{}"): "lacks 'payload' or a challenge id",
+		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"challenge"`, 1)):                  "is not a JSON object with",
+		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):                    "lacks 'payload' or a challenge id",
+		"Payment " + encoded(strings.Replace(string(whole), `"value":"42000000"`, `"value":42`, 1)):          "has a payload with a member of the wrong type",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":7,"x":"`, 1)):          "has a request that is not that of a charge",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is not that of a charge",
+		"Payment " + encoded(strings.Replace(string(whole), `"id":"`, `"id":"`+strings.Repeat("A", 100), 1)): "lacks 'payload' or a challenge id",
+		"Payment " + encoded(string(whole)+strings.Repeat(" ", maxCredential)):                               "more than 16384",
 	} {
 		_, err := i.FromHeader(http.Header{"Authorization": {line}})
 		var problem *Problem

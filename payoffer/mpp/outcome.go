@@ -58,7 +58,7 @@ func newProblem(name, detail, challengeID string) *Problem {
 }
 
 func malformed(what string) *Problem {
-	return newProblem(malformedCredential, "The credential "+what+". It was not taken; answer a challenge as the Payment scheme defines it.", "")
+	return newProblem(malformedCredential, "The credential "+what+". It was not sent; request a new challenge and answer that one.", "")
 }
 
 // Problem returns why an attempt was rejected or malformed, or nil.

@@ -22,10 +22,10 @@ var troubles = map[string]struct {
 	weight        int
 	message, hint string
 }{
-	ErrUnverified: {1, "webhook deliveries are rejected", "they are not signed with the secret; if payments are missing, " +
-		"set the option to the provider's secret for this address"},
-	ErrMalformed: {2, "a webhook delivery cannot be read", "check the deliveries in the provider's dashboard; select the documented events there"},
-	ErrLedger:    {3, "the ledger cannot store webhook deliveries", "check whether its disk is full; the provider repeats them"},
+	ErrUnverified: {1, "webhook deliveries are rejected", "if payments are missing, " +
+		"copy the secret of this webhook address from the provider again"},
+	ErrMalformed: {2, "webhook delivery cannot be read", "select only the documented events in the provider's dashboard"},
+	ErrLedger:    {3, "ledger cannot store webhook deliveries", "check the disk or the database; the provider repeats the deliveries"},
 }
 
 // Update sets the error code after a delivery. Call it for an unverified delivery only if that

@@ -68,7 +68,7 @@ func (p *Pool[E]) Wait(ctx context.Context) error {
 		select {
 		case <-time.After(waitPoll):
 		case <-ctx.Done():
-			return fmt.Errorf("work is still in flight: %w", ctx.Err())
+			return fmt.Errorf("payments or deliveries are still in progress: %w", ctx.Err())
 		}
 	}
 	return nil

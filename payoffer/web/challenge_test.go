@@ -157,7 +157,7 @@ func TestACredentialThatCannotBeTakenReachesNobody(t *testing.T) {
 			require.Contains(t, body["type"], c.problem, name)
 		}
 		if c.path == offer.PathQuote {
-			require.Contains(t, body["error"], "nothing was charged here", name)
+			require.Contains(t, body["error"], "the payment was not sent", name)
 		}
 	}
 	require.Empty(t, w.attempts)

@@ -57,6 +57,6 @@ func TestACursorOfAnotherHistoryIsGone(t *testing.T) {
 		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 		body := readJSON(t, res)
 		require.Equal(t, "urn:pay-offer:problem:unknown-cursor", body["type"])
-		require.Contains(t, body["detail"], baseURL+"/v1/received?after=0&limit=100")
+		require.Equal(t, "This cursor is no longer valid. Read again from after=0 and replace what you stored.", body["detail"])
 	}
 }

@@ -69,12 +69,12 @@ func (s *Server) findHook(u *url.URL) http.Handler {
 	rail, secret, ok := s.parseHook(escaped)
 	switch {
 	case !ok:
-		return s.private.problem(problemNotFound, "There is no webhook at this address, and nothing was recorded. "+
-			"Check the rail's name and the secret in it.")
+		return s.private.problem(problemNotFound, "There is no webhook at this address, so nothing was recorded. "+
+			"Check the method name and the secret in the address, such as /v1/hook/card.")
 	case s.Hooks[rail] != nil:
 		return s.newHook(rail, secret)
 	default:
-		return s.private.problem(problemNotRecorded, "The secret of this webhook is configured but has no value, and nothing was recorded. "+
+		return s.private.problem(problemNotRecorded, "The secret of this webhook is empty on the server, so nothing was recorded. "+
 			"Set the variable or the file of the secret, and send the delivery again.", retryAfter(hookRetry))
 	}
 }
@@ -132,7 +132,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, rail, secret st
 	end, ok := s.bodies.begin(rail, x402.ClientNetwork(s.ClientIP(r)))
 	if !ok {
 		return notCounted, s.private.problem(problemNotRecorded,
-			"Too many deliveries arrive at once, and nothing was recorded. Send the delivery again.", retryAfter(hookRetry))
+			"Too many deliveries arrive at once, so this one was not recorded. Send it again after the time in Retry-After.", retryAfter(hookRetry))
 	}
 	body, err := func() ([]byte, error) {
 		defer end()
@@ -143,13 +143,13 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, rail, secret st
 	switch {
 	case errors.As(err, &tooMuch):
 		return observe.Malformed, s.private.problem(problemTooLarge,
-			"The delivery is larger than 256 KiB, and nothing was recorded.")
+			"The delivery is larger than 256 KiB, so it was not recorded. Send single events without attachments.")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return observe.Malformed, s.private.problem(problemSlow,
-			"The body did not arrive in time, and nothing was recorded. Send the delivery again.")
+			"The body did not arrive in time, so nothing was recorded. Send the delivery again.")
 	case err != nil:
 		return observe.Malformed, s.private.problem(problemBody,
-			"The body is incomplete, and nothing was recorded. Send the delivery again.")
+			"The body is incomplete, so nothing was recorded. Send the delivery again.")
 	}
 	s.Started(ctx)
 	verdict, detail := hook.Receive(ctx, observe.Delivery{Header: r.Header, Secret: secret, Body: body})

@@ -150,7 +150,7 @@ func TestAWebhookWhoseSecretHasNoValueAsksToComeAgain(t *testing.T) {
 		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 		body := readJSON(t, res)
 		require.Equal(t, "urn:pay-offer:problem:delivery-unavailable", body["type"])
-		require.Contains(t, body["detail"], "no value")
+		require.Contains(t, body["detail"], "is empty")
 	}
 	require.Empty(t, w.delivered)
 }

@@ -110,7 +110,7 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			english := strings.Contains(page, `<p lang="en">`)
 			require.Equal(t, c.own && l.Tag != "en", english, name)
 			if english || l.Tag == "en" {
-				detail := strings.NewReplacer("<", "&lt;", ">", "&gt;", "'", "&#39;", "+", "&#43;").Replace(body["detail"].(string))
+				detail := strings.NewReplacer("<", "&lt;", ">", "&gt;", "'", "&#39;", "+", "&#43;", "&", "&amp;").Replace(body["detail"].(string))
 				require.Contains(t, page, ">"+detail+"</p>", name)
 			}
 			for _, member := range []string{"reason", "intent"} {

@@ -75,7 +75,7 @@ func (s *Server) qrImage(r *http.Request) *response {
 		image, err := qrcode.Encode(uri, qrcode.Medium, -modulePixels)
 		if err != nil {
 			// New checked every link; only a later price can make one too long.
-			s.Logger.Error("cannot draw a QR code", "rail", rail, "error", err)
+			s.Logger.Error("QR code cannot be drawn", "rail", rail, "error", err, "hint", "use a shorter payment address for this method")
 			return s.refuse(problemNotFound, "long", nil)
 		}
 		return s.render(http.StatusOK, typePNG, cacheForever, bytes.Clone(image))
@@ -93,7 +93,7 @@ func (s *Server) checkImages() error {
 			continue
 		}
 		if _, err := qrcode.New(m.Link(), qrcode.Medium); err != nil {
-			return fmt.Errorf("the payment address of the rail %q does not fit into a QR code (%d bytes); use a shorter one: %w", m.Rail, len(m.Link()), err)
+			return fmt.Errorf("the payment address of the rail %q has %d bytes and does not fit into a QR code; use a shorter address: %w", m.Rail, len(m.Link()), err)
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func (s *Server) getQuote() http.Handler {
 // postQuote always answers 402 and ignores a payment.
 func (s *Server) postQuote(r *http.Request) *response {
 	if s.pays(r.Header) {
-		return s.paymentRequired(s.Payments.Refusal("this address only quotes, and nothing was charged here; send the payment to POST " +
+		return s.paymentRequired(s.Payments.Refusal("this address only quotes, so the payment was not sent; send it again to POST " +
 			s.Offer.URL(offer.PathSponsor)))
 	}
 	return s.currentQuote().plain

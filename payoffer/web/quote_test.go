@@ -55,7 +55,7 @@ func TestAPaymentSentToTheQuoteIsNotRead(t *testing.T) {
 			res := send(t, s, method, "/v1/quote", "", header, "!!! not base64")
 			require.Equal(t, 402, res.StatusCode)
 			reason := readJSON(t, res)["error"]
-			require.Contains(t, reason, "nothing was charged")
+			require.Contains(t, reason, "the payment was not sent")
 			require.Contains(t, reason, baseURL+"/v1/sponsor")
 		}
 	}

@@ -351,7 +351,7 @@ func TestAReceiptThatCannotBeReadIsNotLost(t *testing.T) {
 	require.Equal(t, 503, res.StatusCode)
 	require.NotEmpty(t, res.Header.Get("Retry-After"))
 	require.Equal(t, "urn:pay-offer:problem:ledger-unavailable", readJSON(t, res)["type"])
-	require.Contains(t, log.String(), "cannot read the receipts")
+	require.Contains(t, log.String(), "receipts cannot be read")
 	require.NotContains(t, log.String(), id[:8])
 }
 

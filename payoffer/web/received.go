@@ -58,7 +58,7 @@ func (s *Server) received(r *http.Request) *response {
 	}
 	found, err := s.readFeed(ctx, at)
 	if errors.Is(err, ledger.ErrBookmark) {
-		return s.programs.refuse(problemCursor, "detail", offer.With{"url": s.pageURL("after", "0", at.limit)})
+		return s.programs.refuse(problemCursor, "detail", nil)
 	}
 	return s.orUnavailable(s.programs, err, r, found)
 }
@@ -67,7 +67,7 @@ func (s *Server) received(r *http.Request) *response {
 func (s *Server) orUnavailable(re responder, err error, r *http.Request, found *response, headers ...header) *response {
 	if err != nil {
 		if r.Context().Err() == nil && !s.unread.Swap(true) { // else the client only disconnected
-			s.Logger.Warn("cannot read the receipts", "error", err)
+			s.Logger.Warn("receipts cannot be read", "error", err, "hint", "check the disk or the database of the ledger")
 		}
 		return re.refuse(problemLedger, "detail", nil, append(headers, retryAfter(ledgerRetry))...)
 	}

@@ -93,7 +93,7 @@ func fixedRoutes() []route {
 				query("after", "string", "Only changes after this cursor, as a feed; 0 begins at the start.").
 				query("limit", "integer", "At most this many, 1 to 100. Default: 20 receipts or 100 changes.").
 				explain("With `after`: the feed. A reader that stores `cursor` together with what it did, and then requests `next`, misses no change "+
-					"and sees none twice. 410 means that the cursor belongs to another ledger or to an older copy of it: read all again from 0."),
+					"and sees none twice. 410 means that the cursor is no longer valid: read again from 0 and replace what you stored."),
 			get(pathReceipt, "One payment, for its payer", afterStart((*Server).receipt), jsonBody("Payment"), document.HTML).with(document.Retries).
 				explain("The address is the payer's secret. The answer to the payment contains it."),
 			get(pathSigned, "The signed receipt of one payment (JWS)", afterStart((*Server).signedReceipt), document.Body{Type: "application/jose"}).

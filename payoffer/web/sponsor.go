@@ -46,7 +46,7 @@ func (s *Server) howToSponsor() *response {
 		AmountUSD: o.Amount, Currency: "USD", Invoice: o.URL(offer.PathInvoice),
 	}
 	if len(s.Payments.Accepts()) == 0 {
-		how.How = "This offer takes no x402 payment. Open fallback.url, or choose another rail from invoice."
+		how.How = "This offer takes no x402 payment. Open fallback.url, or choose another payment method from invoice."
 		return s.terms(cardTerms{terms.CardQuote, how})
 	}
 	how.How = "Send POST to url without a payment to get the quote (402), sign one of accepts, and send POST again with the payment in " +
@@ -90,7 +90,7 @@ func (s *Server) sponsor(r *http.Request) *response {
 	payload, present, err := x402.PayloadFromHeader(r.Header)
 	switch {
 	case present && (credential != nil || wrong != nil):
-		return s.problem(problemMalformed, "The request has an x402 payment and a Payment credential, and neither was charged. Send one of them.")
+		return s.problem(problemMalformed, "The request has both an x402 payment and a Payment credential, so neither was sent. Send only one of them.")
 	case credential != nil || wrong != nil:
 		return s.payByCredential(r, credential, wrong)
 	case !present:
@@ -104,7 +104,7 @@ func (s *Server) sponsor(r *http.Request) *response {
 // outcome is the response to a payment attempt. Only a definite refusal is a 402, because
 // clients answer a 402 with a new signature.
 func (s *Server) outcome(o x402.Outcome) *response {
-	const again = "Send the same payload again after the time in Retry-After"
+	const again = "Send the same payment again after the time in Retry-After; do not sign a new one."
 	switch o.Status {
 	case x402.Settled:
 		return s.settled(o, paymentResponse(o)...)
@@ -116,16 +116,16 @@ func (s *Server) outcome(o x402.Outcome) *response {
 		return s.paymentRequired(s.Payments.Refusal(reason), paymentResponse(o)...)
 	case x402.Malformed:
 		return s.failed(problemMalformed, o,
-			"It was not sent. Send "+x402.HeaderSignature+" as the base64 of a PaymentPayload, as the quote describes it.")
+			"The payment was not sent. Send the header "+x402.HeaderSignature+" with the base64 of a PaymentPayload for this quote.")
 	case x402.Conflict:
 		return s.failed(problemConflict, o, "")
 	case x402.Limited:
-		return s.failed(problemTooManyTries, o, again+".")
+		return s.failed(problemTooManyTries, o, again)
 	case x402.Unavailable:
-		return s.failed(problemSettlement, o, again+".")
+		return s.failed(problemSettlement, o, again)
 	default:
 		// Open. Any status unknown to this function is treated as open too.
-		return s.failed(problemOpen, o, "You may have been charged. "+again+"; do not sign a new one.")
+		return s.failed(problemOpen, o, "You may have been charged. "+again)
 	}
 }
 

@@ -76,10 +76,10 @@ func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
 		detail string
 	}{
 		{x402.Open, 503, "open-settlement", "7", "do not sign a new one"},
-		{x402.Unavailable, 503, "settlement-unavailable", "7", "Send the same payload again"},
+		{x402.Unavailable, 503, "settlement-unavailable", "7", "Send the same payment again"},
 		{x402.Conflict, 409, "payment-conflict", "", "The sentence."},
-		{x402.Malformed, 400, "malformed-payment", "", "It was not sent"},
-		{x402.Limited, 429, "too-many-attempts", "7", "Send the same payload again"},
+		{x402.Malformed, 400, "malformed-payment", "", "The payment was not sent"},
+		{x402.Limited, 429, "too-many-attempts", "7", "Send the same payment again"},
 		{x402.Status(""), 503, "open-settlement", "7", "do not sign a new one"},
 	} {
 		w := newWorld(t)

@@ -163,8 +163,8 @@ func TestThanksRefusesWhatIsNoCheckoutWithoutRepeatingIt(t *testing.T) {
 			require.Contains(t, body, text.Languages[0].Text("error.bad-session.title"))
 			require.NotContains(t, strings.ToLower(body), "<script>")
 			require.NotContains(t, body, "xxxx")
-			require.Contains(t, body, "If you paid, your payment is not lost: please do not pay again.")
-			require.Contains(t, body, "the parameter session_id must stand there once")
+			require.Contains(t, body, "If you paid, your payment is safe: do not pay again.")
+			require.Contains(t, body, "send session_id once")
 			require.NotContains(t, body, `class="button"`, "who paid is not asked to pay")
 		}
 	}

@@ -33,7 +33,7 @@ const jwtLifetime = 2 * time.Minute
 // with a P-256 key. Errors never repeat the key.
 func newCDPSigner(id, secret string, now func() time.Time) (*cdpSigner, error) {
 	if id == "" || secret == "" {
-		return nil, errors.New("key_id and key_secret go together; set both or none")
+		return nil, errors.New("only one of key_id and key_secret is set; set both or remove it")
 	}
 	key, err := parseCDPKey(secret)
 	if err != nil {
@@ -51,15 +51,15 @@ func parseCDPKey(secret string) (crypto.Signer, error) {
 		if key, ok := parsed.(*ecdsa.PrivateKey); ok && err == nil && key.Curve == elliptic.P256() {
 			return key, nil
 		}
-		return nil, errors.New("key_secret is a PEM block without a P-256 private key")
+		return nil, errors.New("key_secret is a PEM block without a P-256 private key; copy the secret of an ECDSA key from the CDP portal")
 	}
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(secret))
 	if err != nil || len(raw) != ed25519.PrivateKeySize {
-		return nil, errors.New("key_secret is neither a PEM block nor the base64 of a 64-byte Ed25519 key")
+		return nil, errors.New("key_secret is neither a PEM block nor the base64 of a 64-byte Ed25519 key; copy the whole secret from the CDP portal")
 	}
 	key := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
 	if !key.Equal(ed25519.PrivateKey(raw)) {
-		return nil, errors.New("key_secret is not an Ed25519 key: its halves do not belong together")
+		return nil, errors.New("key_secret is damaged: the halves of the Ed25519 key do not match; copy the whole secret from the CDP portal")
 	}
 	return key, nil
 }

@@ -119,8 +119,8 @@ func TestCDPRefusesOtherKeysWithoutRepeatingThem(t *testing.T) {
 	require.NoError(t, err)
 	torn := append(append([]byte(nil), valid[:32]...), make([]byte, 32)...)
 	for _, c := range []struct{ name, id, secret, complaint string }{
-		{"no secret", "id", "", "go together"},
-		{"no id", "", edKey(t).secret, "go together"},
+		{"no secret", "id", "", "only one of key_id and key_secret"},
+		{"no id", "", edKey(t).secret, "only one of key_id and key_secret"},
 		{"text", "id", "s3cr3t", "neither"},
 		{"a seed alone", "id", base64.StdEncoding.EncodeToString(valid[:32]), "neither"},
 		{"halves of two keys", "id", base64.StdEncoding.EncodeToString(torn), "halves"},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math/big"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,19 +43,18 @@ type refusal struct {
 // check compares a payment with what this offer accepts and recovers the signer. It returns the rail
 // that the payment is for. It does not check times.
 func (s *Service) check(p *payment) (*Rail, *refusal) {
-	rail := s.match(p)
+	rail, differs := s.match(p)
 	if rail == nil {
-		return nil, &refusal{reason: reasonRequirements,
-			detail: "The payment matches nothing that is accepted here; take scheme, network, asset, amount and payTo from 'accepts'."}
+		return nil, &refusal{reason: reasonRequirements, detail: differs + ". Take all values from one entry of 'accepts' and sign again."}
 	}
 	a := p.authorization
-	switch {
-	case !strings.EqualFold(a.To, rail.USDC.PayTo):
-		return nil, &refusal{reason: reasonRecipient, detail: "The authorization pays another address than 'payTo'."}
-	case a.Value != rail.USDC.AmountAtomic():
-		return nil, &refusal{reason: reasonValue, detail: "The authorization is for another amount than the price."}
+	switch payTo, price := rail.USDC.PayTo, rail.USDC.AmountAtomic(); {
+	case !strings.EqualFold(a.To, payTo):
+		return nil, &refusal{reason: reasonRecipient, detail: "authorization.to is " + a.To + ", expected " + payTo + ". Sign again with that address."}
+	case a.Value != price:
+		return nil, &refusal{reason: reasonValue, detail: "authorization.value is " + a.Value + ", expected " + price + ". Sign again with that value."}
 	case strings.EqualFold(a.From, a.To):
-		return nil, &refusal{reason: reasonSelf, detail: "The payer is 'payTo' itself; use another wallet."}
+		return nil, &refusal{reason: reasonSelf, detail: "authorization.from is " + a.From + ", which is also the payee. Pay from another wallet."}
 	}
 	signer, accepted := a.recover(p.signature, rail.terms.domain)
 	if signer == common.HexToAddress(a.From) {
@@ -68,14 +69,14 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 func (s *Service) checkTimes(a authorization) *refusal {
 	now := s.Now()
 	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
-	deadline := integer(a.ValidBefore)
+	clock := fmt.Sprintf(", and this server's clock is at %d. Sign a new one with validAfter 0 and a validBefore %d seconds from now.", now.Unix(), maxTimeoutSeconds)
 	switch {
 	case integer(a.ValidAfter).Cmp(after(0)) > 0:
-		return &refusal{reason: reasonEarly, detail: "The authorization is not valid yet."}
-	case deadline.Cmp(after(settleMargin)) < 0:
-		return &refusal{reasonLate, "The authorization has expired or expires within seconds; sign a new one.", true}
+		return &refusal{reason: reasonEarly, detail: "authorization.validAfter is " + a.ValidAfter + clock}
+	case integer(a.ValidBefore).Cmp(after(settleMargin)) < 0:
+		return &refusal{reasonLate, "authorization.validBefore is " + a.ValidBefore + clock, true}
 	case s.isTooLong(a):
-		return &refusal{reason: reasonLate, detail: fmt.Sprintf("The authorization is valid for too long; sign one for %d seconds.", maxTimeoutSeconds)}
+		return &refusal{reason: reasonLate, detail: "authorization.validBefore is " + a.ValidBefore + clock}
 	}
 	return nil
 }
@@ -86,20 +87,30 @@ func (s *Service) isTooLong(a authorization) bool {
 	return integer(a.ValidBefore).Cmp(big.NewInt(latest)) > 0
 }
 
-// match finds the rail that a payload names, or nil.
-func (s *Service) match(p *payment) *Rail {
+// match finds the rail that a payload names. Without one, differs names the first field that differs from the
+// rails with which the payload agrees longest.
+func (s *Service) match(p *payment) (rail *Rail, differs string) {
+	longest, differs := -1, "This offer takes no x402 payment"
 	for i := range s.Rails {
-		rail := &s.Rails[i]
-		want := &rail.terms.accepted
-		if p.accepted.Scheme != schemeExact || p.network != want.Network || !strings.EqualFold(p.asset, want.Asset) {
-			continue
+		want, got := &s.Rails[i].terms.accepted, p.accepted
+		if p.version == 1 { // it has only scheme and network
+			got.PayTo, got.Amount = want.PayTo, want.Amount
 		}
-		// Version 1 payloads have only scheme and network.
-		if p.version == 1 || (p.accepted.Amount == want.Amount && strings.EqualFold(p.accepted.PayTo, want.PayTo)) {
-			return rail
+		fields := [][3]string{
+			{"scheme", got.Scheme, want.Scheme}, {"network", got.Network, networkIn(p.version, want.Network)},
+			{"asset", p.asset, strings.ToLower(want.Asset)}, {"payTo", strings.ToLower(got.PayTo), strings.ToLower(want.PayTo)},
+			{"amount", got.Amount, want.Amount},
+		}
+		switch n := slices.IndexFunc(fields, func(f [3]string) bool { return f[1] != f[2] }); {
+		case n < 0:
+			return &s.Rails[i], ""
+		case n > longest:
+			longest, differs = n, fmt.Sprintf("%s is %.80q, expected %q", fields[n][0], fields[n][1], fields[n][2])
+		case n == longest:
+			differs += " or " + strconv.Quote(fields[n][2])
 		}
 	}
-	return nil
+	return nil, differs
 }
 
 // recover returns the signer of a 65-byte signature (the zero address if there is none), and whether
@@ -129,8 +140,7 @@ func (a *authorization) isSigned(signature, domain []byte) bool {
 	return accepted && signer == common.HexToAddress(a.From)
 }
 
-// keyForm returns a key's signature with a last byte of 27 or 28, as tokens require. Some wallets
-// write 0 or 1.
+// keyForm returns a key's signature with a last byte of 27 or 28, as tokens require. Some wallets write 0 or 1.
 func keyForm(signature []byte) []byte {
 	if len(signature) != minSignature || signature[64] > 1 {
 		return signature

@@ -54,6 +54,15 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 		Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
 		MaxTimeoutSeconds: 300, Extra: extra{domain{Name: "USDC", Version: "2"}, "upfront"},
 	}
+	says := map[string]string{ // what differs, with both values
+		"another scheme":                `scheme is "upto", expected "exact"`,
+		"another payee accepted":        `payTo is "` + strings.ToLower(otherPayTo) + `", expected "` + strings.ToLower(testPayTo) + `"`,
+		"another chain":                 `network is "eip155:8453", expected "eip155:84532"`,
+		"version 1 with a CAIP-2 id":    `network is "eip155:84532", expected "base-sepolia"`,
+		"version 2 with a chain's name": `network is "base-sepolia", expected "eip155:84532"`,
+		"another recipient":             "authorization.to is " + otherPayTo + ", expected " + testPayTo,
+		"too little":                    "authorization.value is 41999999, expected 42000000",
+	}
 	for _, c := range []struct {
 		name, reason string
 		payload      func(t *testing.T, b *buyer) []byte
@@ -107,6 +116,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 				require.Equal(t, Refused, got.Status, got.Detail)
 				require.Equal(t, c.reason, got.Reason)
 				require.NotEmpty(t, got.Detail)
+				require.Contains(t, got.Detail, says[c.name])
 				require.Nil(t, got.Response)
 			}
 			require.Empty(t, f.Calls(payoffertest.CallVerify))

@@ -72,8 +72,7 @@ type Facilitator struct {
 func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	u, err := offer.ParseURL(strings.TrimSuffix(c.URL, "/"))
 	if err != nil {
-		return nil, errors.New("the facilitator's address is not usable; write an absolute https URL, such as " +
-			DefaultTestFacilitator + " (plain http only to loopback)")
+		return nil, errors.New("the facilitator's address is not an absolute https URL; write one, such as " + DefaultTestFacilitator)
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -131,9 +131,9 @@ func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
 		same = append(same, f)
 	}
 	_, err := New(Config{Offer: o, Rails: []Rail{{USDC: rails[0], Facilitators: same}}, Limiter: limited(1, time.Minute)})
-	require.ErrorContains(t, err, "two facilitators at facilitator.example")
+	require.ErrorContains(t, err, "two facilitators on the host facilitator.example")
 	_, err = New(Config{Offer: o, Rails: []Rail{{USDC: rails[0]}}, Limiter: limited(1, time.Minute)})
-	require.ErrorContains(t, err, "needs a facilitator")
+	require.ErrorContains(t, err, "has no facilitator")
 }
 
 // A header may be the name of any key; the value goes to the configured host alone.

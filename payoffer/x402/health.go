@@ -10,8 +10,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// health is what a facilitator's probes have shown. Replies to payments do not count, because a
-// payer can make a payment fail.
+// health is what a facilitator's probes have shown. Replies to payments do not count, because a payer can make a payment fail.
 type health struct {
 	mu sync.Mutex
 	// networks are those on which it has to settle, by CAIP-2 id.
@@ -163,9 +162,8 @@ const ReasonUnfunded = "accepts_unfunded"
 type FacilitatorHealth struct {
 	// Host is the facilitator's host with its port, if any; Network a CAIP-2 id.
 	Host, Network string
-	// Reason is why it is not used: "network_unsupported", "timeout", "unreachable", "bad_answer",
-	// "key_unusable", or "status_" or "bad_answer_status_" with the HTTP status. It is empty or
-	// ReasonUnfunded if the facilitator is used.
+	// Reason is why it is not used: "network_unsupported", "timeout", "unreachable", "bad_answer", "key_unusable", or
+	// "status_" or "bad_answer_status_" with the HTTP status. It is empty or ReasonUnfunded if the facilitator is used.
 	Reason  string
 	Listing Listing
 }

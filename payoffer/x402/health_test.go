@@ -101,7 +101,7 @@ func TestAFacilitatorThatAcceptsPayersWithoutMoneyIsUsed(t *testing.T) {
 		synctest.Wait()
 		s.requireHealth(ReasonUnfunded)
 		require.True(t, s.Facilitators()[0].Up())
-		require.Equal(t, 1, strings.Count(s.logs.String(), "accepts payers without money"), "it is said once")
+		require.Equal(t, 1, strings.Count(s.logs.String(), "approves payers without money"), "it is said once")
 		require.Contains(t, s.logs.String(), "facilitator=one.localhost network=eip155:84532")
 		require.NotContains(t, s.logs.String(), "facilitator is down")
 		require.Less(t, len(f.Calls(probeCall)), 6, "it is well, and probed rarely")

@@ -7,8 +7,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// inFlight counts running work. Unlike a sync.WaitGroup it may grow during a wait, and a wait
-// ends with its context.
+// inFlight counts running work. Unlike a sync.WaitGroup it may grow during a wait, and a wait ends with its context.
 type inFlight struct {
 	mu    sync.Mutex
 	count int

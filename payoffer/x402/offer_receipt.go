@@ -160,10 +160,10 @@ func ParseStatement(payload []byte) (Statement, error) {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(payload, &version) != nil {
-		return Statement{}, errors.New("has a payload that cannot be read")
+		return Statement{}, errors.New("has a payload that is not JSON; copy the whole signed text again")
 	}
 	if version.Version != artifactVersion {
-		return Statement{}, fmt.Errorf("has a payload of version %d; version %d is read here", version.Version, artifactVersion)
+		return Statement{}, fmt.Errorf("has a payload of version %d; only version %d can be checked", version.Version, artifactVersion)
 	}
 	var receipt ReceiptPayload
 	if isExactly(payload, &receipt) && receipt.Network != "" && receipt.Payer != "" && isTime(receipt.IssuedAt) {
@@ -173,7 +173,7 @@ func ParseStatement(payload []byte) (Statement, error) {
 	if isExactly(payload, &offered) && offered.Scheme != "" && offered.Network != "" && offered.PayTo != "" && isTime(offered.ValidUntil) {
 		return Statement{Offer: &offered}, nil
 	}
-	return Statement{}, errors.New("is neither an offer nor a receipt of x402")
+	return Statement{}, errors.New("is neither an offer nor a receipt of x402; pass the signed text that the seller sent")
 }
 
 // isExactly reads a payload and reports whether it is the canonical form of the result.

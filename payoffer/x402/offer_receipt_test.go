@@ -222,7 +222,7 @@ func TestParseStatementReadsBothKinds(t *testing.T) {
 
 func TestParseStatementRefusesWhatIsNotExactlyAStatement(t *testing.T) {
 	for name, c := range map[string]struct{ payload, want string }{
-		"no JSON":                {"receipt", "cannot be read"},
+		"no JSON":                {"receipt", "is not JSON"},
 		"another version":        {strings.Replace(goodReceipt, `"version":1`, `"version":2`, 1), "version 2"},
 		"a member of neither":    {strings.Replace(goodReceipt, `"issuedAt"`, `"amount":"1","issuedAt"`, 1), "neither"},
 		"a member twice":         {strings.Replace(goodReceipt, `"payer":`, `"payer":"0x00","payer":`, 1), "neither"},

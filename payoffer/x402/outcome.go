@@ -34,8 +34,7 @@ type Attempt struct {
 	Payload []byte
 	// Client is the address that the rate limit counts by; empty for none.
 	Client string
-	// Refuse returns why the transport refuses a new, valid payment (a code and a sentence), or "".
-	// It may be nil.
+	// Refuse returns why the transport refuses a new, valid payment (a code and a sentence), or "". It may be nil.
 	Refuse func() (reason, detail string)
 }
 
@@ -51,8 +50,7 @@ type Outcome struct {
 	Evidence string
 	// AmountUSD is the value of a settled payment when it was made, in cents.
 	AmountUSD offer.USD
-	// Intent is the nonce of the authorization that was charged or is open: this attempt's, or an
-	// earlier one of the same payer.
+	// Intent is the nonce of the authorization that was charged or is open: this attempt's, or an earlier one of the same payer.
 	Intent string
 	At     time.Time
 	// Account and Payer are those of Intent; empty if it is another open authorization.
@@ -81,12 +79,12 @@ func (p *payment) outcome(status Status, reason, detail string) Outcome {
 // ledgerUnavailable answers a payment that may have been sent before: the ledger cannot be read.
 func (p *payment) ledgerUnavailable() Outcome {
 	return p.outcome(Open, "ledger_unavailable",
-		"The payment records cannot be read at the moment. It was not sent now; whether it was sent before is not known.")
+		"The ledger cannot be read now, so the payment was not sent. It is not known whether an earlier request sent it.")
 }
 
 func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
 	o := p.outcome(Unavailable, reason,
-		"The payment cannot be taken at the moment. It was not sent; send the same payment again later.")
+		"This server cannot take the payment now and did not send it.")
 	o.RetryAfter = retryAfter
 	return o
 }
@@ -98,7 +96,7 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i),
 			Intent: i.Nonce, At: time.Unix(i.CreatedAt, 0), Account: i.Account, Payer: i.From}
 		if i.IntentKey != p.key() {
-			o.Detail = "An earlier authorization of the same payer was charged, whose nonce is in 'authorization'; this one was not sent."
+			o.Detail = "An earlier authorization of this payer was charged; its nonce is in 'authorization'. The one in this request was not sent."
 		}
 		if i.Evidence == ledger.EvidenceChain {
 			o.Evidence = "seen"
@@ -111,10 +109,10 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		if i.Reason == reasonRejected {
 			return p.rejected()
 		}
-		o := p.outcome(Refused, i.Reason, "This payment did not happen and cannot happen any more."+nothingCharged+" Sign a new one.")
+		o := p.outcome(Refused, i.Reason, "This authorization can no longer be charged."+nothingCharged+" Sign a new one.")
 		switch i.Reason {
 		case ReasonOperator:
-			o.Detail = "The operator says that this payment did not happen. Sign a new one."
+			o.Detail = "The seller has declared this payment as not paid. Sign a new one."
 		case reasonElsewhere, reasonValue:
 			o.Detail = detailElsewhere
 		}
@@ -122,9 +120,9 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		return o
 	default:
 		o := p.outcome(Open, "settlement_unknown",
-			"The payment was sent and its outcome is not known yet. Do not sign another one: send the same payment again until it is answered.")
+			"The payment was sent to the facilitator, and its outcome is not known yet.")
 		if i.Facilitator == "" {
-			o.Detail = detailNotSent + " Send the same payment again until it is answered."
+			o.Detail = detailNotSent
 		}
 		if _, text, found := strings.Cut(i.Reason, textMark); found {
 			o.Detail += quoteFacilitator(text)

@@ -27,7 +27,7 @@ const (
 func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 	p, err := decodePayment(a.Payload)
 	if err != nil {
-		return Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload is not usable: " + err.Error() + "."}
+		return Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload cannot be used: " + err.Error() + "."}
 	}
 	failpoint.Hit(failpoint.PayDecoded)
 	end, held := s.begin()
@@ -54,7 +54,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 		return p.outcome(Refused, refused.reason, refused.detail)
 	}
 	if delay := s.Limiter.wait(a.Client, s.Now()); delay > 0 {
-		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts; this one was not sent. Send the same payment again later.")
+		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts came from this network, so this one was not sent.")
 		limited.RetryAfter = delay
 		return limited
 	}
@@ -82,7 +82,7 @@ func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
 func (s *Service) NotReady(a Attempt, retryAfter time.Duration) Outcome {
 	p, err := decodePayment(a.Payload)
 	if err != nil {
-		return Outcome{Status: Unavailable, Detail: "The service is starting, and did not look at the payment.", RetryAfter: retryAfter}
+		return Outcome{Status: Unavailable, Detail: "The service is starting and did not read the payment.", RetryAfter: retryAfter}
 	}
 	o := p.ledgerUnavailable()
 	o.RetryAfter = retryAfter
@@ -95,12 +95,11 @@ func (s *Service) lookUp(ctx context.Context, p *payment) (ledger.Lookup, error)
 	return s.Ledger.LookUp(ctx, ledger.Intent{IntentKey: p.key(), Offer: s.Offer.ID, PaymentID: p.paymentID, ValidBefore: p.validBefore()})
 }
 
-// replay answers a payload whose authorization the ledger has. If another request is settling it,
-// replay waits for the outcome.
+// replay answers a payload whose authorization the ledger has. If another request is settling it, replay waits for the outcome.
 func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) Outcome {
 	if intent.Fingerprint != p.fingerprint() || intent.Offer != s.Offer.ID {
 		return p.outcome(Conflict, "authorization_in_use",
-			"This authorization was sent before with another content or signature, or to another offer. Send the first payload again to get its answer.")
+			"This authorization was sent before with other content, another signature or to another offer. Send that first payload again to get its outcome.")
 	}
 	for deadline := time.After(waitWinner); intent.State == ledger.IntentSettling && intent.Leased(s.Now()); {
 		select {
@@ -205,9 +204,9 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 		case ctx.Err() != nil:
 			return nil, nil // the client left
 		case err != nil:
-			s.Logger.Warn("facilitator gave no answer", "facilitator", f.Host(), "call", callVerify, "error", err.Error())
+			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "hint", hintVerify)
 		case !v.valid:
-			return nil, &refusal{reason: v.reason, detail: "The facilitator does not accept this payment." + quoteFacilitator(v.message)}
+			return nil, &refusal{reason: v.reason, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one." + quoteFacilitator(v.message)}
 		default:
 			return candidates[i:], nil
 		}
@@ -241,10 +240,10 @@ func (s *Service) answerNotCommitted(ctx context.Context, p *payment, i ledger.I
 		return s.answerConflict(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):
 		return p.outcome(Conflict, "payment_identifier_in_use",
-			"The payment identifier belongs to another payment, which may have been charged; this one was not sent. "+
-				"Send that one again, and sign no new one.")
+			"This payment was not sent, because its payment identifier belongs to another one, which may have been charged. "+
+				"Send that one again; do not sign a new one.")
 	default:
-		s.Logger.Error("payment not taken: intent not committed", "error", err.Error())
+		s.Logger.Error("payment refused: ledger cannot store it", "error", err.Error(), "hint", hintLedger)
 		return p.unavailable("ledger_unavailable", retryOpen)
 	}
 }

@@ -20,10 +20,9 @@ const (
 	acknowledgePoll = 10 * time.Millisecond
 )
 
-// conflicting finds the payment because of which a new one with a proven signature is not settled.
-// found is the result of the first look-up, or nil. If it is settled, it may be acknowledged by now,
-// or in a moment, because a payer can be faster than the record of the 200. If it was open, the new
-// payment gets its outcome in any case.
+// conflicting finds the payment because of which a new one with a proven signature is not settled. found is the result
+// of the first look-up, or nil. If it is settled, it may be acknowledged by now, or in a moment, because a payer can be
+// faster than the record of the 200. If it was open, the new payment gets its outcome in any case.
 func (s *Service) conflicting(ctx context.Context, p *payment, rail *Rail, first *ledger.Intent) (other ledger.Intent, found bool, err error) {
 	if first == nil || !p.proven || s.isTooLong(p.authorization) {
 		// One that is valid for too long is refused. If it were recorded as rejected, the charge
@@ -81,16 +80,15 @@ func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.I
 		return p.unavailable("payer_had_open_payment", retrySoon)
 	default:
 		o := p.outcome(Conflict, reasonRejected,
-			"Another payment of this payer is not decided yet; this one was not sent. Send the first one again, "+
-				"whose nonce is in 'intent', to learn its outcome, and sign no new one.")
+			"This payment was not sent, because an earlier one of this payer is not decided yet; its nonce is in 'intent'. "+
+				"Send the earlier one again; do not sign a new one.")
 		o.Intent = other.Nonce
 		return o
 	}
 }
 
-// answerWith answers a payment with an intent: its own, or the one that was charged instead. It
-// records whether the payer got the outcome. atOnce says that this answers the request that
-// brought the intent.
+// answerWith answers a payment with an intent: its own, or the one that was charged instead. It records whether the
+// payer got the outcome. atOnce says that this answers the request that brought the intent.
 func (s *Service) answerWith(ctx context.Context, p *payment, i ledger.Intent, atOnce bool) Outcome {
 	switch {
 	case i.State == ledger.IntentSettling && !atOnce && !(i.Unacknowledged && i.AcknowledgedAt == 0):
@@ -101,8 +99,7 @@ func (s *Service) answerWith(ctx context.Context, p *payment, i ledger.Intent, a
 	return p.outcomeOf(i)
 }
 
-// acknowledge records a charge as acknowledged once its 200 is written completely. The response
-// does not wait for the record.
+// acknowledge records a charge as acknowledged once its 200 is written completely. The response does not wait for the record.
 func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, atOnce bool) {
 	recorded := make(chan struct{})
 	s.acknowledging.Store(i.IntentKey, recorded)
@@ -131,7 +128,7 @@ func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, atOnce bool)
 // stays the response to the payer's authorizations.
 func (s *Service) logUnrecorded(i ledger.Intent, err error) {
 	if err != nil {
-		s.Logger.Warn("answer to a payer not recorded", "network", i.Network, "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("acknowledgement of a payment not recorded", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
 }
 

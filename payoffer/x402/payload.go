@@ -56,34 +56,33 @@ var (
 )
 
 // decodePayment reads a payload. Duplicate names, names in another letter case and invalid UTF-8
-// are errors. An error is a sentence about the payload and repeats nothing of it.
+// are errors. An error is a sentence about the payload. It repeats at most 80 characters of a public member.
 func decodePayment(raw []byte) (*payment, error) {
 	if len(raw) > maxPayload {
-		return nil, fmt.Errorf("it is longer than %d bytes", maxPayload)
+		return nil, fmt.Errorf("it has %d bytes; send at most %d", len(raw), maxPayload)
 	}
 	var in payloadJSON
 	if err := strict.Unmarshal(raw, &in); err != nil {
-		return nil, errors.New("it is not one JSON object with unique names and the types of x402; integers travel as decimal strings")
+		return nil, errors.New("it is not a JSON object of x402; names must be unique and integers decimal strings, such as \"42000000\"")
 	}
 	p := &payment{version: in.X402Version}
 	switch in.X402Version {
 	case 2:
 		if in.Accepted == nil {
-			return nil, errors.New("a version 2 payload needs 'accepted', the requirement that it pays")
+			return nil, errors.New("'accepted' is missing; copy the entry of 'accepts' that the payment is for")
 		}
 		p.accepted = *in.Accepted
 		p.network, p.asset = in.Accepted.Network, strings.ToLower(in.Accepted.Asset)
 	case 1:
-		p.accepted.Scheme = in.Scheme
-		p.network = in.Network
+		p.accepted.Scheme, p.accepted.Network, p.network = in.Scheme, in.Network, in.Network
 		if network, err := offer.LookupNetwork(in.Network); err == nil && network.V1 && network.Name == in.Network {
 			p.network, p.asset = network.CAIP2(), strings.ToLower(network.USDC)
 		}
 	default:
-		return nil, fmt.Errorf("x402Version %d is not supported; use 2 or 1", in.X402Version)
+		return nil, fmt.Errorf("x402Version is %d, which is not supported; use 2 or 1", in.X402Version)
 	}
 	if in.Payload.Authorization == nil {
-		return nil, errors.New("'payload.authorization' is missing; the scheme is exact with an EIP-3009 authorization")
+		return nil, errors.New("'payload.authorization' is missing; sign an EIP-3009 authorization, as the scheme exact requires")
 	}
 	p.authorization = *in.Payload.Authorization
 	if err := p.authorization.check(); err != nil {
@@ -94,7 +93,7 @@ func decodePayment(raw []byte) (*payment, error) {
 	p.signature, err = hex.DecodeString(digits)
 	if !prefixed || err != nil || len(p.signature) < minSignature || len(p.signature) > maxSignature {
 		// Only the length is checked, because a contract may accept any bytes.
-		return nil, fmt.Errorf("'payload.signature' must be 0x and %d to %d bytes of hexadecimal", minSignature, maxSignature)
+		return nil, fmt.Errorf("'payload.signature' is not a signature; write 0x and %d to %d bytes in hexadecimal", minSignature, maxSignature)
 	}
 	return p, p.readPaymentID(in.Extensions[extensionPaymentID])
 }
@@ -102,15 +101,15 @@ func decodePayment(raw []byte) (*payment, error) {
 func (a *authorization) check() error {
 	switch {
 	case !addressForm.MatchString(a.From):
-		return errors.New("'authorization.from' is not an address")
+		return fmt.Errorf("'authorization.from' is %.80q, not an address; write 0x and 40 hexadecimal digits", a.From)
 	case !addressForm.MatchString(a.To):
-		return errors.New("'authorization.to' is not an address")
+		return fmt.Errorf("'authorization.to' is %.80q, not an address; write 0x and 40 hexadecimal digits", a.To)
 	case !wordForm.MatchString(a.Nonce):
-		return errors.New("'authorization.nonce' must be 32 bytes of hexadecimal")
+		return fmt.Errorf("'authorization.nonce' is %.80q, not 32 bytes; write 0x and 64 hexadecimal digits", a.Nonce)
 	}
 	for _, member := range [...]struct{ name, value string }{{"value", a.Value}, {"validAfter", a.ValidAfter}, {"validBefore", a.ValidBefore}} {
 		if !integerForm.MatchString(member.value) || integer(member.value).BitLen() > 256 {
-			return fmt.Errorf("'authorization.%s' must be an unsigned 256-bit integer as a decimal string", member.name)
+			return fmt.Errorf("'authorization.%s' is %.80q, not an unsigned 256-bit integer; write a decimal string, such as \"42000000\"", member.name, member.value)
 		}
 	}
 	return nil
@@ -132,11 +131,11 @@ func (p *payment) readPaymentID(extension json.RawMessage) error {
 	case len(extension) == 0:
 		return nil
 	case strict.Unmarshal(extension, &in) != nil:
-		return errors.New("the payment-identifier extension has the wrong shape")
+		return errors.New("the extension payment-identifier cannot be read; write {\"info\": {\"id\": \"…\"}}")
 	case in.Info.ID == nil:
 		return nil
 	case !paymentIDForm.MatchString(*in.Info.ID):
-		return errors.New("the payment identifier must be 16 to 128 of A-Z, a-z, 0-9, hyphen and underscore")
+		return fmt.Errorf("the payment identifier is %.80q; use 16 to 128 letters, digits, hyphens and underscores", *in.Info.ID)
 	}
 	p.paymentID = *in.Info.ID
 	return nil

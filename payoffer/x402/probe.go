@@ -73,7 +73,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
 	for _, name := range f.health.learn(kinds) {
-		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "it is skipped; configure another one")
+		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure a facilitator that supports it")
 	}
 	down = make(map[string]string)
 	var failures []string
@@ -101,8 +101,8 @@ func (f *Facilitator) probeVerify(ctx context.Context, t target) error {
 	switch {
 	case err == nil:
 		if f.health.verified(t.accepted.Network, *reply.IsValid) {
-			f.log.Warn("facilitator accepts payers without money", "facilitator", f.Host(), "network", t.accepted.Network,
-				"hint", "it is used; its yes to a payment proves nothing, and payments without money fail only when they are settled")
+			f.log.Warn("facilitator approves payers without money", "facilitator", f.Host(), "network", t.accepted.Network,
+				"hint", "it stays in use; payments without money fail later, when they are settled")
 		}
 	case err.Error() == "status_429":
 		return nil // it answers

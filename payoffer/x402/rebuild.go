@@ -23,9 +23,8 @@ type builtTransfer struct {
 	Authorization authorization `json:"authorization"`
 }
 
-// rebuild makes the PaymentPayload for a facilitator from the checked values, the terms and the quoted
-// extensions (nil for none). No byte of the payer's JSON reaches the facilitator, which could read it
-// differently.
+// rebuild makes the PaymentPayload for a facilitator from the checked values, the terms and the quoted extensions (nil
+// for none). No byte of the payer's JSON reaches the facilitator, which could read it differently.
 func (p *payment) rebuild(t *terms, quoted map[string]json.RawMessage) []byte {
 	built := builtPayload{X402Version: p.version, Payload: builtTransfer{"0x" + hex.EncodeToString(p.signature), p.authorization}}
 	a := &built.Payload.Authorization

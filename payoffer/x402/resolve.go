@@ -36,9 +36,8 @@ func (s *Service) resolve(ctx context.Context) (time.Duration, error) {
 	return s.ResolveEvery, nil
 }
 
-// Resolve tries once to decide every due intent whose outcome is unknown and every due claim. Without
-// a chain only what may still be sent again can change. It reports whether that was all that is due.
-// It must not be called concurrently.
+// Resolve tries once to decide every due intent whose outcome is unknown and every due claim. Without a chain only what
+// may still be sent again can change. It reports whether that was all that is due. It must not be called concurrently.
 func (s *Service) Resolve(ctx context.Context) (all bool) {
 	all = true
 	if s.accounts == nil {
@@ -69,8 +68,7 @@ func (s *Service) Resolve(ctx context.Context) (all bool) {
 	return all
 }
 
-// each runs f on a page of due intents, some in parallel. all is false if there may be more pages
-// or the ledger cannot be read.
+// each runs f on a page of due intents, some in parallel. all is false if there may be more pages or the ledger cannot be read.
 func (s *Service) each(ctx context.Context, due func() ([]ledger.IntentKey, error), f func(ledger.Intent)) (all bool) {
 	keys, err := due()
 	if err != nil {
@@ -159,9 +157,10 @@ func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent)
 	if _, dead := s.resolveByChain(ctx, rail, i); dead == "" {
 		return
 	}
-	s.Logger.Error("a reported settlement never happened", "facilitator", i.Facilitator, "network", i.Network, "transaction", i.Transaction)
+	s.Logger.Error("facilitator reported a false settlement", "facilitator", i.Facilitator, "network", i.Network,
+		"transaction", i.Transaction, "hint", "the payment is open again; do not deliver for it, and ask the facilitator's operator")
 	if err := s.Ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
-		s.Logger.Warn("false claim not reopened", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("false settlement not reopened", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
 }
 

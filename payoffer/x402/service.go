@@ -126,13 +126,13 @@ func New(c Config) (*Service, error) {
 	for n := range s.Rails {
 		rail := &s.Rails[n]
 		if len(rail.Facilitators) == 0 {
-			return nil, errors.New("a usdc rail needs a facilitator: add 'facilitator <url>' to " + rail.USDC.Name())
+			return nil, errors.New(rail.USDC.Name() + " has no facilitator; add the option 'facilitator <url>'")
 		}
 		rail.terms = newTerms(s.Offer, rail.USDC)
 		hosts := make(map[string]bool)
 		for _, f := range rail.Facilitators {
 			if hosts[f.Host()] {
-				return nil, fmt.Errorf("%s has two facilitators at %s; leave one", rail.USDC.Name(), f.Host())
+				return nil, fmt.Errorf("%s has two facilitators on the host %s; remove one", rail.USDC.Name(), f.Host())
 			}
 			hosts[f.Host()] = true
 			if f.health.expect(rail.terms) {
@@ -154,7 +154,7 @@ func (s *Service) begin() (end func(), held bool) {
 	return func() {
 		s.inFlight.end()
 		if err := release(); err != nil {
-			s.Logger.Error("the ledger could not be closed", "error", err.Error())
+			s.Logger.Error("ledger not closed", "error", err.Error(), "hint", hintLedger)
 		}
 	}, true
 }

@@ -35,6 +35,14 @@ func leaseFor(rail *Rail) time.Duration {
 	return min(lease+longest, ledger.LongestLease)
 }
 
+// Hints to the operator, in the log.
+const (
+	hintVerify = "the next facilitator is tried; without one, the payer is asked to send the payment again"
+	hintOpen   = "it is resolved from the chain or by a retry; until then, do not deliver or ask for a new payment"
+	hintLedger = "check the disk or the database of the ledger; see docs/reference/diagnostics"
+	hintChain  = "check the rpc endpoints of this network; it is tried again"
+)
+
 // submit has a committed intent settled. The next facilitator is asked only if no byte reached the
 // one before. If none was reached, sent is false and the intent is withdrawn.
 func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) (stored ledger.Intent, sent bool) {
@@ -58,7 +66,7 @@ func (s *Service) settle(ctx context.Context, rail *Rail, intent ledger.Intent, 
 	reply, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
 	s.recordListing(ctx, f, callSettle, reply.listing)
 	if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
-		s.Logger.Warn("facilitator could not be asked to settle", "facilitator", f.Host(), "error", failed.code)
+		s.Logger.Warn("facilitator not reached for a settlement", "facilitator", f.Host(), "error", failed.code, "hint", hintVerify)
 		return intent, false
 	}
 	return s.recordOutcome(ctx, rail, intent, f, reply, err), true
@@ -68,7 +76,7 @@ func (s *Service) settle(ctx context.Context, rail *Rail, intent ledger.Intent, 
 // outcome unknown until the chain decides.
 func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
 	if err != nil {
-		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, "", err.Error())
 	}
 	transaction := ""
@@ -77,7 +85,8 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 		intent.Transaction = transaction
 	}
 	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
-		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "reason", reply.ErrorReason, "message", reply.ErrorMessage, "nonce", intent.Nonce)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(),
+			"reason", reply.ErrorReason, "message", reply.ErrorMessage, "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, transaction, reply.reason())
 	}
 	if rail.Chain == nil {
@@ -88,19 +97,19 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 	failpoint.Hit(failpoint.ProofAfter)
 	switch {
 	case err != nil:
-		s.Logger.Warn("settlement not proven yet: chain unreadable", "network", intent.Network, "transaction", intent.Transaction)
+		s.Logger.Warn("settlement not verified on the chain yet", "network", intent.Network, "transaction", intent.Transaction, "hint", hintChain)
 		return s.recordClaim(ctx, rail, intent, reply.Payer)
 	case found && !s.paysPrice(intent, transfer):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:
-		s.Logger.Error("the chain does not show a reported settlement", "facilitator", f.Host(), "network", intent.Network, "transaction", intent.Transaction)
+		s.Logger.Error("the chain does not show a reported settlement", "facilitator", f.Host(),
+			"network", intent.Network, "transaction", intent.Transaction, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, transaction, "transaction_not_found")
 	}
 	return s.recordProof(ctx, rail, intent, transfer)
 }
 
-// awaitProof polls the chain for the intent's transaction. An error means that the chain could not
-// be read even once.
+// awaitProof polls the chain for the intent's transaction. An error means that the chain could not be read even once.
 func (s *Service) awaitProof(ctx context.Context, chain Chain, intent ledger.Intent) (ledger.Observation, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofWait)
 	defer cancel()
@@ -128,8 +137,8 @@ func (s *Service) paysPrice(i ledger.Intent, transfer ledger.Observation) bool {
 	if transfer.Amount == i.Amount {
 		return true
 	}
-	s.Logger.Warn("authorization used for another amount", "network", i.Network, "nonce", i.Nonce,
-		"transaction", transfer.Transaction, "want", i.Amount, "got", transfer.Amount)
+	s.Logger.Warn("authorization used for another amount", "network", i.Network, "nonce", i.Nonce, "transaction", transfer.Transaction,
+		"want", i.Amount, "got", transfer.Amount, "hint", "it does not pay this offer; look at the transaction")
 	return false
 }
 
@@ -170,9 +179,8 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, 
 
 const zeroHash = "0x0000000000000000000000000000000000000000000000000000000000000000"
 
-// recordProof records the Transfer of an intent, and the intent as settled. Before a retry the chain
-// is read again: a Transfer that has left the chain is not recorded. If the ledger does not take it,
-// Resolve records it later.
+// recordProof records the Transfer of an intent, and the intent as settled. Before a retry the chain is read again: a
+// Transfer that has left the chain is not recorded. If the ledger does not take it, Resolve records it later.
 func (s *Service) recordProof(ctx context.Context, rail *Rail, i ledger.Intent, transfer ledger.Observation) ledger.Intent {
 	proven, gone := i, errors.New("the transaction has left the chain")
 	proven.State, proven.Evidence, proven.Transaction = ledger.IntentSettled, ledger.EvidenceChain, transfer.Transaction
@@ -212,8 +220,7 @@ func (s *Service) newAnswer(i ledger.Intent) []byte {
 	return encode(response)
 }
 
-// ensureAnswer stores the answer of an intent that the observer settled, so that every replay gets
-// the same receipt.
+// ensureAnswer stores the answer of an intent that the observer settled, so that every replay gets the same receipt.
 func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Intent {
 	if i.State != ledger.IntentSettled || i.Evidence != ledger.EvidenceChain || i.Answer != nil {
 		return i
@@ -241,7 +248,7 @@ func (s *Service) record(ctx context.Context, i ledger.Intent, store func(contex
 		failpoint.Hit(failpoint.RecordAfter)
 		return nil
 	}
-	s.Logger.Error("settled payment not recorded; it stays open",
+	s.Logger.Error("settled payment not recorded; it stays open", "hint", hintLedger,
 		"network", i.Network, "transaction", i.Transaction, "nonce", i.Nonce, "error", err.Error())
 	return err
 }
@@ -274,7 +281,7 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 // refuse records that an intent was not paid and cannot be any more.
 func (s *Service) refuse(ctx context.Context, i ledger.Intent, reason string) {
 	if err := s.Ledger.RefuseIntent(ctx, i.IntentKey, reason); err != nil {
-		s.Logger.Warn("refusal of a payment not recorded", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("refusal of a payment not recorded", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
 }
 
@@ -288,7 +295,7 @@ func (s *Service) keepOpen(ctx context.Context, i ledger.Intent, transaction, re
 		}
 	}
 	if err != nil {
-		s.Logger.Warn("state of an open payment not recorded", "nonce", i.Nonce, "error", err.Error())
+		s.Logger.Warn("state of an open payment not recorded", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
 	i.Reason = reason
 	return i

@@ -85,15 +85,15 @@ func (s *Service) answerUsed(ctx context.Context, p *payment, rail *Rail, readin
 		return p.outcome(Refused, reasonElsewhere, detailElsewhere)
 	case !p.proven:
 		// Receipts are public, and the sender may be a stranger.
-		return p.outcome(Open, reasonChain, "The chain shows that this authorization has paid this offer, in transaction "+receipt.Transaction+
-			". Its signature could not be checked now: send the same payment again, and do not sign another one.")
+		return p.outcome(Open, reasonChain, "Transaction "+receipt.Transaction+
+			" shows that this authorization has paid this offer, but its signature cannot be checked now.")
 	default:
 		return s.importPayment(ctx, p, rail, receipt)
 	}
 }
 
 // detailElsewhere explains reasonElsewhere to the payer.
-const detailElsewhere = "This authorization was used or canceled, and did not pay the price of this offer. Sign a new one."
+const detailElsewhere = "This authorization was already used or canceled without paying the price of this offer. Sign a new one."
 
 // use is what the observer's receipts show of a used authorization.
 type use int
@@ -150,7 +150,7 @@ func (s *Service) importPayment(ctx context.Context, p *payment, rail *Rail, rec
 }
 
 // detailNotSent explains an open payment that was not sent.
-const detailNotSent = "Whether this authorization was used to pay this offer is not known yet; it was not sent now."
+const detailNotSent = "It is not known yet whether this authorization has already paid this offer, so it was not sent now."
 
 // suspend stores a payment that was not sent as open, because its outcome elsewhere is unknown.
 // Resolve decides it. No other payment of its payer is sent meanwhile.
@@ -168,9 +168,8 @@ func (s *Service) suspend(ctx context.Context, p *payment, rail *Rail, reason st
 	return open
 }
 
-// answerDeclined answers a payment that a facilitator does not accept. Its reply is not enough,
-// because the authorization may have been used. If the chain does not show why, a transaction may
-// be on its way to a block.
+// answerDeclined answers a payment that a facilitator does not accept. Its reply is not enough, because the
+// authorization may have been used. If the chain does not show why, a transaction may be on its way to a block.
 func (s *Service) answerDeclined(ctx context.Context, p *payment, rail *Rail, declined refusal) Outcome {
 	if rail.Chain == nil {
 		if declined.mentions(wordsUsed) || declined.mentions(wordsLate) {
@@ -215,8 +214,8 @@ func (r refusal) mentions(words *regexp.Regexp) bool {
 
 // chargeUnknown answers a payment that may have been charged before it came here.
 func (p *payment) chargeUnknown(reason string) Outcome {
-	return p.outcome(Conflict, reason, "It was not sent. This authorization cannot be used any more, and whether it was charged before it came here is not known: "+
-		"look at the wallet's history before you sign another one.")
+	return p.outcome(Conflict, reason, "This authorization was not sent, because it can no longer be used; it may have been charged elsewhere. "+
+		"Check the wallet's history before you sign a new one.")
 }
 
 // resolveSuspended reads the chain again about a suspended payment.

@@ -25,7 +25,7 @@ func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
 	valid, err := rail.Chain.Signed(ctx, p.authorization.From, digest(p.authorization, rail.terms.domain), p.signature)
 	switch {
 	case err != nil:
-		s.Logger.Warn("signature could not be checked", "network", p.network, "error", err.Error())
+		s.Logger.Warn("wallet signature not checked on the chain", "network", p.network, "error", err.Error(), "hint", hintChain)
 		return nil
 	case !valid:
 		return refusedSignature
@@ -34,14 +34,13 @@ func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
 	return nil
 }
 
-var refusedSignature = &refusal{reason: reasonSignature, detail: "The signature is not that of 'from' for this authorization, token and chain."}
+var refusedSignature = &refusal{reason: reasonSignature, detail: "The signature was not made by 'authorization.from' for this authorization, token and chain. Sign again with that account."}
 
 // reasonRejected: another payment of the payer is or was in conflict with this one.
 const reasonRejected = "payer_has_open_payment"
 
-// reject stores and answers a payment with an unproven signature that conflicts with another one,
-// so that it is never sent. Its sender does not get the other payment's outcome, and the other
-// payment does not change.
+// reject stores and answers a payment with an unproven signature that conflicts with another one, so that it is never
+// sent. Its sender does not get the other payment's outcome, and the other payment does not change.
 func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent) Outcome {
 	if !p.isOtherPurchase(other) {
 		i.Reason = reasonRejected
@@ -58,6 +57,6 @@ func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent
 }
 
 func (p *payment) rejected() Outcome {
-	return p.outcome(Conflict, reasonRejected, "This payment was not sent, because another payment of its payer came first. "+
-		"Send that one again to learn its outcome. Sign a new one only if it was not charged.")
+	return p.outcome(Conflict, reasonRejected, "This payment was not sent, because another payment of this payer came first. "+
+		"Send that one again to learn its outcome. Sign a new one only if that one was not charged.")
 }

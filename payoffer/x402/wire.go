@@ -1,11 +1,10 @@
 // Package x402 quotes and takes payments by x402 versions 1 and 2, scheme "exact" on EVM chains with
 // EIP-3009 authorizations.
 //
-// A payment is checked here, verified by a facilitator, committed to the ledger as an intent, settled by
-// the facilitator, and recorded. A settlement that only the facilitator reports is a claim; the Transfer
-// on the chain is its proof. An intent has three outcomes: settled (yes), refused (a definite no, which
-// only the chain gives), and open (unknown). A facilitator sends a reply, the payer gets an outcome, and
-// the ledger stores the answer for replays.
+// A payment is checked here, verified by a facilitator, committed to the ledger as an intent, settled by the
+// facilitator, and recorded. A settlement that only the facilitator reports is a claim; the Transfer on the chain is
+// its proof. An intent has three outcomes: settled (yes), refused (a definite no, which only the chain gives), and open
+// (unknown). A facilitator sends a reply, the payer gets an outcome, and the ledger stores the answer for replays.
 package x402
 
 import (
@@ -95,7 +94,7 @@ type PaymentRequiredV1 struct {
 	X402Version int `json:"x402Version"`
 	CardQuote
 	Accepts    []RequirementsV1           `json:"accepts"`
-	Hint       string                     `json:"hint" jsonschema:"Advice to the buyer."`
+	Hint       string                     `json:"hint" jsonschema:"Advice to the payer."`
 	Extensions map[string]json.RawMessage `json:"extensions,omitempty" jsonschema:"Extensions of x402 version 2 for which the header has no room: the signed offers."`
 }
 
@@ -137,7 +136,7 @@ func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) 
 	case 1:
 		payload, err = PayloadFromText(values[0])
 	default:
-		return nil, true, fmt.Errorf("the request has more than one payment header; send one %s or %s", HeaderSignature, HeaderSignatureV1)
+		return nil, true, fmt.Errorf("the request has more than one payment header; send only one %s or %s", HeaderSignature, HeaderSignatureV1)
 	}
 	if err != nil {
 		return nil, true, fmt.Errorf("the payment header is %w", err)
@@ -148,7 +147,7 @@ func PayloadFromHeader(h http.Header) (payload []byte, present bool, err error) 
 // PayloadFromText decodes the base64 of a payment payload. The error completes "it is".
 func PayloadFromText(text string) ([]byte, error) {
 	if len(text) > base64.StdEncoding.EncodedLen(maxPayload) {
-		return nil, fmt.Errorf("longer than %d bytes of payload", maxPayload)
+		return nil, fmt.Errorf("longer than %d bytes", base64.StdEncoding.EncodedLen(maxPayload))
 	}
 	payload, err := DecodeHeader(text)
 	if err != nil {

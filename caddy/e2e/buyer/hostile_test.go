@@ -87,7 +87,7 @@ func TestAHostileQuoteIsNotSigned(t *testing.T) {
 		"a huge header": {func(w http.ResponseWriter, _ int64) {
 			w.Header().Set("PAYMENT-REQUIRED", strings.Repeat("A", 1<<20))
 			w.WriteHeader(http.StatusPaymentRequired)
-		}, "does not answer with a price"},
+		}, "sent no quote"},
 		"a redirect": {func(w http.ResponseWriter, _ int64) {
 			w.Header().Set("Location", elsewhere.URL)
 			w.WriteHeader(http.StatusTemporaryRedirect)
@@ -95,8 +95,8 @@ func TestAHostileQuoteIsNotSigned(t *testing.T) {
 		"version 1 alone": {func(w http.ResponseWriter, _ int64) {
 			w.WriteHeader(http.StatusPaymentRequired)
 			_, _ = w.Write([]byte(`{"x402Version":1,"error":"","accepts":[]}`))
-		}, "this command pays version 2"},
-		"steering characters": {asks(t, quoted(object{"scheme": "\x1b[2J\u202e\u2066exact"})), `the scheme "[2Jexact" is unknown`},
+		}, "this command pays only version 2"},
+		"steering characters": {asks(t, quoted(object{"scheme": "\x1b[2J\u202e\u2066exact"})), `the scheme "[2Jexact" is not supported`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLiar(t, c.quote, func(http.ResponseWriter, *http.Request) {})
@@ -123,7 +123,7 @@ func TestAQuoteThatRisesIsHeldByTheMaximum(t *testing.T) {
 	require.Contains(t, dry.out, "1 USDC (1 USD)")
 	got := p.pay(l.URL, "--yes", "--max", "1")
 	require.Equal(t, 1, got.code)
-	require.Contains(t, got.err, "it costs 1.000001 USD, which is more than --max 1")
+	require.Contains(t, got.err, "it costs 1.000001 USD, more than --max 1")
 	require.Empty(t, p.kept())
 }
 

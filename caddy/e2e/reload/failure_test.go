@@ -16,7 +16,7 @@ import (
 
 // Lines of the module's log that the test causes: the first by a request, the others in the background.
 const (
-	logNoAnswer     = "facilitator gave no answer"
+	logNoAnswer     = "facilitator did not verify a payment"
 	logNotAnnounced = "notification failed; it is retried"
 	logAskedAgain   = "facilitator is up again"
 )

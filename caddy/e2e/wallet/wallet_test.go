@@ -370,7 +370,7 @@ func unavailable(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	page := v.readIn(t, "first", "The same payment is sent again in", options{})
 	require.Contains(t, page.Status, "The payment is not decided yet.")
-	require.Contains(t, page.Status, "It was not sent; send the same payment again later.")
+	require.Contains(t, page.Status, "did not send it. Send the same payment again")
 	require.True(t, page.Buttons[0].Disabled)
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 0)

@@ -253,7 +253,7 @@ const recordAtOnce = 200
 func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Observation) error {
 	refused, err := observe.Record(ctx, o.config.Ledger, cursor, observations...)
 	for _, s := range refused {
-		o.config.Logger.Error("a payment cannot be recorded; check it by hand", "payment", s.ExternalID)
+		o.config.Logger.Error("bitcoin payment cannot be recorded", "payment", s.ExternalID, "hint", "look the transaction up and report this as a bug")
 	}
 	return err
 }

@@ -46,11 +46,11 @@ func (o outpoint) String() string {
 	return o.Transaction + ":" + strconv.FormatUint(uint64(o.Index), 10)
 }
 
-// input is what a transaction spends. Script is the spent output's, in hexadecimal, if the endpoint has it (Told).
+// input is what a transaction spends. Script is the spent output's, in hexadecimal, if the endpoint has it (HasScript).
 type input struct {
 	outpoint
-	Script string
-	Told   bool
+	Script    string
+	HasScript bool
 }
 
 // nothing is the transaction id that coinbase inputs name.
@@ -180,7 +180,7 @@ func (in *input) UnmarshalJSON(text []byte) error {
 	}
 	*in = input{outpoint: outpoint{wire.Transaction, *wire.Index}}
 	if wire.Prevout != nil {
-		in.Script, in.Told = wire.Prevout.Script, true
+		in.Script, in.HasScript = wire.Prevout.Script, true
 	}
 	return nil
 }

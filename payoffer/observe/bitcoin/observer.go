@@ -100,10 +100,10 @@ type Observer struct {
 // New prepares the observer. It makes no network call.
 func New(c Config) (*Observer, error) {
 	if len(c.Endpoints) == 0 {
-		return nil, errors.New("a Bitcoin observer needs an Esplora endpoint")
+		return nil, errors.New("no Esplora endpoint is configured; add the option 'esplora <url>'")
 	}
 	if c.Confirmations < 1 {
-		return nil, fmt.Errorf("%d confirmations: an unconfirmed payment can be taken back; ask for 1 or more", c.Confirmations)
+		return nil, fmt.Errorf("confirmations is %d, but an unconfirmed payment can be withdrawn; use 1 or more", c.Confirmations)
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	if c.Indexes == nil {

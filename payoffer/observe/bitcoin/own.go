@@ -93,7 +93,7 @@ func (o *Observer) loadWallets(ctx context.Context) error {
 func (o *Observer) spendsOwn(ctx context.Context, r *reader, tx transaction) (bool, error) {
 	looked := 0
 	for _, in := range tx.Inputs {
-		if !in.Told && in.Transaction != nothing && looked < maxPrevious {
+		if !in.HasScript && in.Transaction != nothing && looked < maxPrevious {
 			looked++
 			previous, err := r.transaction(ctx, in.Transaction)
 			if errors.Is(err, errNotFound) || err == nil && int(in.Index) >= len(previous.Outputs) {

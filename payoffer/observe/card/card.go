@@ -62,9 +62,9 @@ type Observer struct {
 	deliveries observe.Deliveries
 
 	scope atomic.Pointer[scope] // nil until the origin is known
-	// heardAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
+	// deliveredAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
 	// through by Stripe's clock. All are Unix seconds.
-	heardAt, readAt, through atomic.Int64
+	deliveredAt, readAt, through atomic.Int64
 	// warned has the refunds in another currency that the log has, because the API is read repeatedly.
 	warned sync.Map
 }
@@ -73,17 +73,17 @@ type Observer struct {
 func New(c Config) (*Observer, error) {
 	switch {
 	case c.PaymentLink == "":
-		return nil, errors.New("the card rail cannot be observed without the id of its payment link: set payment_link")
+		return nil, errors.New("card payments cannot be monitored without payment_link; set the id of the payment link, such as plink_1AbC")
 	case c.Secret == "" && c.APIKey == "":
-		return nil, errors.New("the card rail cannot be observed without a webhook_secret or an api_key")
+		return nil, errors.New("card payments cannot be monitored without webhook_secret or api_key; set one of them")
 	case c.Secret != "" && !isSecret(c.Secret):
-		return nil, errors.New("the card webhook_secret is not a signing secret, which is whsec_ and at least 16 characters: copy it from the webhook endpoint at Stripe, without spaces or quotation marks around it")
+		return nil, errors.New("webhook_secret is not a signing secret, which is whsec_ and at least 16 characters; copy it from the webhook endpoint at Stripe, without quotation marks")
 	case strings.HasPrefix(c.APIKey, "pk_"):
-		return nil, errors.New("the card api_key is a publishable key, which cannot read payments: create a restricted key (rk_…)")
+		return nil, errors.New("api_key is a publishable key (pk_), which cannot read payments; create a restricted key (rk_) at Stripe")
 	case strings.ContainsAny(c.APIKey, "\"' \t"):
-		return nil, errors.New("the card api_key has spaces or quotation marks around it: write it without them, also in a file of --env-file")
+		return nil, errors.New("api_key contains spaces or quotation marks; write it without them, also in an --env-file")
 	case strings.Contains(c.APIKey, map[bool]string{true: "_live_", false: "_test_"}[c.TestMode]):
-		return nil, errors.New("the card api_key is of the other mode, live or test: use the key of this mode, or change test_mode")
+		return nil, errors.New("api_key is a live key with test_mode, or a test key without it; use the key of the same mode, or change test_mode")
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{config: c}
@@ -97,7 +97,7 @@ func New(c Config) (*Observer, error) {
 	}
 	api, err := offer.ParseURL(cmp.Or(c.API, defaultAPI))
 	if err != nil {
-		return nil, fmt.Errorf("the address of the card processor's API: %w", err)
+		return nil, fmt.Errorf("the address of Stripe's API: %w", err)
 	}
 	o.provider = &provider{api, c.APIKey, source.Client{Transport: c.Transport, Timeout: callTimeout}}
 	return o, nil
@@ -118,7 +118,7 @@ func (o *Observer) loadScope(ctx context.Context) (scope, error) {
 	}
 	if begun.Before > 0 {
 		c.Logger.Warn("card payments are read again", "since", formatTime(begun.Origin), "before", formatTime(begun.Before),
-			"hint", "without api_key only late webhooks report them")
+			"hint", "set api_key if they are missing; webhooks report only new ones")
 	}
 	s := scope{
 		offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
@@ -134,7 +134,7 @@ func formatTime(unix int64) string { return time.Unix(unix, 0).UTC().Format(time
 // a key the rail is complete while the last poll succeeded; else it is partial with webhooks, and blind without.
 func (o *Observer) Health() observe.Health {
 	failure, current := o.loop.Last()
-	h := observe.Health{Rail: o.config.Rail, Source: "webhook", Partial: true, At: o.heardAt.Load(), LastError: failure}
+	h := observe.Health{Rail: o.config.Rail, Source: "webhook", Partial: true, At: o.deliveredAt.Load(), LastError: failure}
 	if o.provider != nil {
 		h.Source, h.At, h.Partial = "provider", o.readAt.Load(), !current
 		h.Blind = !current && o.config.Secret == ""

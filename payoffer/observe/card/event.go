@@ -83,7 +83,7 @@ func malformed(detail string) error { return &unusableError{observe.Malformed, d
 func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	e := parseFields(body)
 	if e.err == nil && e.optional("object") != "event" {
-		return ledger.Observation{}, malformed("this is not a snapshot event; let the webhook endpoint send snapshot events, not thin ones")
+		return ledger.Observation{}, malformed("this is not a snapshot event; select snapshot events, not thin ones, for the webhook endpoint")
 	}
 	kind, id, live, at := e.text("type"), e.id("id", "evt_"), e.flag("livemode"), e.time("created", s.now)
 	if e.err != nil {
@@ -93,7 +93,7 @@ func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Observation
 		return ledger.Observation{}, ignored("events of this type do not report a payment; the endpoint need not send them")
 	}
 	if live == s.test {
-		return ledger.Observation{}, ignored("the event is of the other mode, live or test")
+		return ledger.Observation{}, ignored("the event is of the other mode (live or test)")
 	}
 	object := e.object("data").object("object")
 	if object.err != nil {

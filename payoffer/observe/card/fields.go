@@ -27,7 +27,7 @@ type fields struct {
 func parseFields(raw []byte) *fields {
 	f := &fields{members: map[string]json.RawMessage{}}
 	if json.Unmarshal(raw, &f.members) != nil || f.members == nil { // null makes it nil
-		f.err = errors.New("it is not a valid JSON object")
+		f.err = errors.New("it is not a JSON object")
 	}
 	return f
 }
@@ -41,7 +41,7 @@ func (f *fields) fail(name, problem string) {
 func (f *fields) object(name string) *fields {
 	inner := parseFields(f.members[name])
 	if inner.err != nil {
-		f.fail(name, "is not a valid object")
+		f.fail(name, "is missing or is not a JSON object")
 	}
 	return inner
 }
@@ -71,7 +71,7 @@ func (f *fields) optional(name string) string {
 	}
 	var s string
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		f.fail(name, "is not a text")
+		f.fail(name, "is not a string")
 	}
 	return s
 }
@@ -84,7 +84,7 @@ func (f *fields) optionalID(name, prefix string) string {
 	if s == "" || strings.HasPrefix(s, prefix) && idForm.MatchString(s) {
 		return s
 	}
-	f.fail(name, "is not an id")
+	f.fail(name, "is not an id of the expected kind")
 	return ""
 }
 
@@ -111,7 +111,7 @@ func (f *fields) amount(name string) int64 {
 func (f *fields) time(name string, now time.Time) int64 {
 	at := f.number(name)
 	if !observe.Plausible(at, now) {
-		f.fail(name, "is not a time between 2000 and now")
+		f.fail(name, "is not a Unix time between 2000 and now")
 	}
 	return at
 }

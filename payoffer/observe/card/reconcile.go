@@ -46,7 +46,7 @@ func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if o.provider == nil {
-		o.heardAt.Store(max(o.heardAt.Load(), cursor.OKAt))
+		o.deliveredAt.Store(max(o.deliveredAt.Load(), cursor.OKAt))
 		return interval, nil // the offset of the clock can change
 	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)
@@ -220,7 +220,7 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 	}
 	o.warnForeign(ctx, observations...)
 	if unreadable += len(refused); unreadable > 0 {
-		o.config.Logger.Warn("some card payments cannot be read", "items", unreadable, "hint", "look for missing payments in Stripe's dashboard")
+		o.config.Logger.Warn("some card payments cannot be read", "items", unreadable, "hint", "compare the report with Stripe's dashboard")
 	}
 	return observations, nil
 }

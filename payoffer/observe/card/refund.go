@@ -173,9 +173,9 @@ func (o *Observer) warnForeign(ctx context.Context, recorded ...ledger.Observati
 				continue
 			}
 			if _, logged := o.warned.LoadOrStore(r.ID, true); !logged {
-				o.config.Logger.Warn("a refund is in another currency than its payment", "reference", paid.ExternalID,
+				o.config.Logger.Warn("refund in another currency is not counted", "reference", paid.ExternalID,
 					"paid", offer.UnitOf(paid.Asset).Format(paid.Amount), "refund", r.ID, "refunded", offer.UnitOf(r.Currency).Format(r.Amount),
-					"hint", "it is not counted; look at it in the processor's dashboard")
+					"hint", "the report counts the whole payment; compare it with Stripe's dashboard")
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // payment comes first.
 func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 	t.Parallel()
-	const foreign = "a refund is in another currency than its payment"
+	const foreign = "refund in another currency is not counted"
 	at := int64(testStart)
 	refund := func(currency string, amount int) []byte {
 		return eventOf(refundCreated, at, fmt.Sprintf(`{"id":"re_1","amount":%d,"currency":%q,"payment_intent":"pi_1","status":"succeeded","created":%d}`, amount, currency, at))

@@ -18,9 +18,9 @@ const (
 )
 
 var (
-	errSignature = errors.New("the signature is missing, malformed or not made with the configured webhook_secret")
+	errSignature = errors.New("the signature was not made with webhook_secret; copy the signing secret of this webhook endpoint again")
 	// errTimestamp means a replay, or a wrong clock.
-	errTimestamp = errors.New("the signature is genuine, but more than 300 seconds away from this server's clock")
+	errTimestamp = errors.New("the signature is genuine, but more than 300 seconds away from this server's clock; correct the clock")
 )
 
 // Verify checks the header Stripe-Signature, "t=<Unix seconds>,v1=<hex>[,v1=<hex>…]", against the body as it arrived. One

@@ -15,10 +15,10 @@ import (
 func (o *Observer) Admit(header http.Header, _ string) (detail string, admitted bool) {
 	values := header.Values(signatureHeader)
 	if len(values) != 1 {
-		return "exactly one header Stripe-Signature is needed", false
+		return "send exactly one header Stripe-Signature", false
 	}
 	if _, signatures, ok := parseSignature(values[0]); !ok || !slices.ContainsFunc(signatures, isDigest) {
-		return "the header Stripe-Signature is not t=<Unix seconds>,v1=<64 hexadecimal digits>", false
+		return "the header Stripe-Signature is malformed; write t=<Unix seconds>,v1=<64 hexadecimal digits>", false
 	}
 	return "", true
 }
@@ -41,7 +41,7 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	verdict, detail := o.recordEvent(ctx, d.Body)
 	o.deliveries.Update(verdict, detail)
 	if verdict == observe.Recorded || verdict == observe.Ignored {
-		o.heardAt.Store(now.Unix())
+		o.deliveredAt.Store(now.Unix())
 	}
 	return verdict, detail
 }
@@ -73,7 +73,7 @@ func (o *Observer) recordEvent(ctx context.Context, body []byte) (observe.Verdic
 	case err != nil:
 		return observe.Unavailable, unavailable
 	case len(refused) > 0:
-		return observe.Malformed, "the ledger rejects the event's values"
+		return observe.Malformed, "the ledger rejects an amount or a time of the event; compare the payment with Stripe's dashboard"
 	default:
 		o.warnForeign(ctx, observation)
 		return observe.Recorded, "recorded"

@@ -102,7 +102,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 		s.round()
 		s.requireRight()
 		s.requireOrigin("0")
-		s.requireLines(3, "from_block is later than before and ignored")
+		s.requireLines(3, "later from_block is ignored")
 	}
 }
 

@@ -20,11 +20,9 @@ import (
 // ChainConfig configures a Chain.
 type ChainConfig struct {
 	Network offer.Network
-	// Endpoints are URLs of JSON-RPC endpoints. Two awaited ones (observe.Witness) must agree on every confirmed
-	// payment.
+	// Endpoints are URLs of JSON-RPC endpoints. Two awaited ones (observe.Witness) must agree on every confirmed payment.
 	Endpoints []string
-	// HeadTime receives in each cycle the time (Unix seconds) that the heads of two endpoints have reached; nil is
-	// allowed.
+	// HeadTime receives in each cycle the time (Unix seconds) that the heads of two endpoints have reached; nil is allowed.
 	HeadTime func(unix int64)
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -65,7 +63,7 @@ type Chain struct {
 // NewChain prepares a chain. It makes no network call.
 func NewChain(c ChainConfig) (*Chain, error) {
 	if len(c.Endpoints) == 0 {
-		return nil, errors.New("an observer needs an RPC endpoint")
+		return nil, errors.New("no RPC endpoint is configured; add the option 'rpc <url>'")
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	if c.HeadTime == nil {

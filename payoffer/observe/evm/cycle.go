@@ -93,11 +93,11 @@ func (r *problemLog) log(logger *slog.Logger, err error, blind bool) {
 		logger.Info("the chain can be read again")
 	case source.Code(err) == observe.ErrHistory:
 		logger.Error("final blocks have changed", "error", r.last,
-			"hint", "check the rpc endpoints of this rail; nothing is recorded until they show the earlier history again")
+			"hint", "nothing is recorded until the rpc endpoints agree with the ledger; replace a wrong endpoint")
 	case blind:
-		logger.Warn("the chain cannot be read", "error", r.last)
+		logger.Warn("the chain cannot be read", "error", r.last, "hint", source.Hint(err))
 	default:
-		logger.Warn("the chain can be read only in part", "error", r.last)
+		logger.Warn("the chain can be read only in part", "error", r.last, "hint", source.Hint(err))
 	}
 }
 
@@ -126,8 +126,7 @@ type cycle struct {
 	storedPosition string
 	// storedOrigin is the origin in the ledger that the scan began with.
 	storedOrigin string
-	// watchedSince is when the account was first watched, in Unix seconds; 0 if unknown. Earlier payments are
-	// backfilled.
+	// watchedSince is when the account was first watched, in Unix seconds; 0 if unknown. Earlier payments are backfilled.
 	watchedSince int64
 	through      uint64
 	// decided says, by external id, whether the decision on a movement is certain.
@@ -148,8 +147,7 @@ func (e *Observer) newCycle(v *view) *cycle {
 	return &cycle{Observer: e, view: v, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 }
 
-// runCycle follows known receipts and scans from a block; 0 means after the cursor. next is where to go on, 0 at the
-// head.
+// runCycle follows known receipts and scans from a block; 0 means after the cursor. next is where to go on, 0 at the head.
 func (e *Observer) runCycle(ctx context.Context, from uint64) (next uint64, err error) {
 	v, err := e.chain.readView(ctx, e.config.Confirm)
 	p := e.newCycle(v)

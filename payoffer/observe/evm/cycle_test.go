@@ -133,7 +133,7 @@ func TestAnEndpointWithoutFinalBlocksUsesDeepOnes(t *testing.T) {
 			s.requireRight()
 			require.True(t, s.row(payment).Final)
 			require.Equal(t, s.chain.head()-deepBlocks, s.cursor())
-			require.Equal(t, 1, strings.Count(s.log.String(), "those far below its head count as such"), s.log.String())
+			require.Equal(t, 1, strings.Count(s.log.String(), "reports no finalized blocks"), s.log.String())
 		})
 	}
 }

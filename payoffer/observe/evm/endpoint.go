@@ -18,8 +18,7 @@ import (
 
 const (
 	callTimeout = 8 * time.Second
-	// After backoffAfter failures in a row an endpoint is not called for backoffFirst, which doubles up to
-	// backoffMost.
+	// After backoffAfter failures in a row an endpoint is not called for backoffFirst, which doubles up to backoffMost.
 	backoffAfter = 3
 	backoffFirst = 4 * time.Second
 	backoffMost  = 64 * time.Second

@@ -72,7 +72,8 @@ func (c *Chain) readIdle(ctx context.Context) (more bool, err error) {
 func (c *Chain) warnWithoutFinality(v *view) {
 	if slices.ContainsFunc(v.readers, func(r *reader) bool { return r.deep }) {
 		c.deep.Do(func() {
-			c.config.Logger.Warn("an RPC endpoint has no safe or finalized blocks; those far below its head count as such", "blocks", deepBlocks)
+			c.config.Logger.Warn("RPC endpoint reports no finalized blocks", "blocks", deepBlocks,
+				"hint", "blocks that far below the head count as final; use another endpoint to avoid this")
 		})
 	}
 }

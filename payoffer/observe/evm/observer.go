@@ -35,7 +35,7 @@ const (
 func ParseLevel(s string) (Level, error) {
 	level := Level(s)
 	if !slices.Contains([]Level{Latest, Safe, Finalized}, level) {
-		return "", fmt.Errorf("%q is no level of finality; use latest, safe or finalized", s)
+		return "", fmt.Errorf("%q is not a level of finality; use latest, safe or finalized", s)
 	}
 	return level, nil
 }

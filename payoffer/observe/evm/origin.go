@@ -47,19 +47,19 @@ func (p *cycle) lowerOrigin(ctx context.Context) error {
 		return err
 	}
 	if stored < origin {
-		p.config.Logger.Warn("from_block is later than before and ignored", "from_block", p.config.FromBlock, "first_block", stored+1)
+		p.config.Logger.Warn("later from_block is ignored", "from_block", p.config.FromBlock, "first_block", stored+1,
+			"hint", "recorded payments stay; remove from_block")
 	} else if lowered, err := observe.LowerOrigin(ctx, p.config.Ledger, p.config.OfferID, p.account, origin); err != nil {
 		return err
 	} else if lowered {
-		p.config.Logger.Info("receipts are read again from an earlier block", "first_block", p.config.FromBlock, "before", stored+1)
+		p.config.Logger.Info("USDC payments are read again", "first_block", p.config.FromBlock, "before", stored+1)
 	}
 	p.lowered = true
 	return nil
 }
 
-// started returns the origin by the first start (Unix seconds by the clock of that time). Until the first cursor is
-// stored, a reorganization or an offset of the clock can still lower it. If the start is unknown, it is the chain's
-// head.
+// started returns the origin by the first start (Unix seconds by the clock of that time). Until the first cursor is stored,
+// a reorganization or an offset of the clock can still lower it. If the start is unknown, it is the chain's head.
 func (p *cycle) started(ctx context.Context, stored, since int64) (int64, error) {
 	if since == 0 {
 		first := int64(-1)

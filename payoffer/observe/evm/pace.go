@@ -9,14 +9,12 @@ import (
 const (
 	// patience is how long a call waits for its turn.
 	patience = 3 * time.Second
-	// gapLeast is the pause between calls after the first refusal. It grows by half with each further one, up to
-	// gapMost.
+	// gapLeast is the pause between calls after the first refusal. It grows by half with each further one, up to gapMost.
 	gapLeast = 100 * time.Millisecond
 	gapMost  = time.Second
 	// gapFades is after how many answers a gap has shrunk by the factor e. Below half of gapLeast it ends.
 	gapFades = 256
-	// pauseFirst is how long an endpoint is not called after a refusal. It doubles with each in a row, up to
-	// backoffMost.
+	// pauseFirst is how long an endpoint is not called after a refusal. It doubles with each in a row, up to backoffMost.
 	pauseFirst = time.Second
 )
 

@@ -166,8 +166,7 @@ type view struct {
 	problem error
 }
 
-// readView reads the heads of all endpoints, with the blocks confirmed at a level. The error says that none can be
-// read.
+// readView reads the heads of all endpoints, with the blocks confirmed at a level. The error says that none can be read.
 func (c *Chain) readView(ctx context.Context, confirm Level) (*view, error) {
 	v := &view{hosts: c.hosts()}
 	readers, errs := each(c.endpoints, func(n *endpoint) (*reader, error) {
@@ -283,8 +282,7 @@ func (v *view) agreed(of func(*reader) *block) (number uint64, time int64) {
 	return uint64(b.Number), int64(b.Time)
 }
 
-// reached returns the latest time (Unix seconds) that the heads of two endpoints have reached; agreed is false with
-// fewer.
+// reached returns the latest time (Unix seconds) that the heads of two endpoints have reached; agreed is false with fewer.
 func (v *view) reached() (unix int64, agreed bool) {
 	if len(v.readers) < 2 {
 		return 0, false

@@ -47,8 +47,8 @@ type Entry struct {
 // Parse checks the entry as far as that is possible without the ledger.
 func (e *Entry) Parse(now time.Time) (err error) {
 	if e.Reference == "" {
-		return errors.New("the reference is missing; give what identifies the payment, such as INV-7, a sale id of the shop, " +
-			"or what 'caddy pay-offer received --receipts' lists")
+		return errors.New("the reference is missing; write what identifies the payment, such as INV-7 or " +
+			"a reference that 'caddy pay-offer received --receipts' lists")
 	}
 	if err := checkText("reference", e.Reference, maxReference); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (e *Entry) Parse(now time.Time) (err error) {
 		}
 	}
 	if e.OccurredAt.After(now.Add(ahead)) {
-		return fmt.Errorf("the date %s is in the future; enter money after it has arrived", day(e.OccurredAt))
+		return fmt.Errorf("the date %s is in the future; enter a payment after it has arrived", day(e.OccurredAt))
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (e *Entry) Parse(now time.Time) (err error) {
 // CheckReason checks the reason of a change, which is required.
 func CheckReason(reason string) error {
 	if reason == "" {
-		return errors.New("the reason is missing; say in a few words why (it is not published)")
+		return errors.New("the reason is missing; write one, such as \"paid in cash\" (it is not published)")
 	}
 	return checkText("reason", reason, maxReason)
 }
@@ -85,9 +85,9 @@ func CheckReason(reason string) error {
 func checkText(name, text string, most int) error {
 	switch {
 	case !utf8.ValidString(text):
-		return fmt.Errorf("the %s is not UTF-8", name)
+		return fmt.Errorf("the %s is not UTF-8 text; remove the other characters", name)
 	case utf8.RuneCountInString(text) > most:
-		return fmt.Errorf("the %s is longer than %d characters", name, most)
+		return fmt.Errorf("the %s has %d characters; use at most %d", name, utf8.RuneCountInString(text), most)
 	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return fmt.Errorf("the %s contains a character that cannot be printed, such as a line break; remove it", name)
 	case text != strings.TrimSpace(text):
@@ -102,7 +102,7 @@ var mailAddress = regexp.MustCompile(`[^\s@<>]+@[^\s@<>]+\.[^\s@<>]`)
 // CheckPublishable refuses a reference that contains an e-mail address, because references are published.
 func CheckPublishable(reference string) error {
 	if mailAddress.MatchString(reference) {
-		return errors.New("the reference looks like an e-mail address and would be published with the receipt; use an invoice number")
+		return errors.New("the reference looks like an e-mail address and would be published; use an invoice number, such as INV-7")
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 func ParseAmount(s string) (offer.USD, error) {
 	cents, cut, ok := offer.ParseDecimal(s, 2)
 	if !ok || cut {
-		return 0, fmt.Errorf("%.40q is not an amount of US dollars; write for example 42 or 42.50", s)
+		return 0, fmt.Errorf("%.40q is not an amount of US dollars; write one such as 42 or 42.50", s)
 	}
 	if amount := offer.USD(cents); amount > 0 && amount <= maxAmount {
 		return amount, nil

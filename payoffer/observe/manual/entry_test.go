@@ -93,15 +93,15 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		want   string
 	}{
 		"no reference":         {func(e *Entry) { e.Reference = "" }, "reference is missing"},
-		"a long reference":     {func(e *Entry) { e.Reference = strings.Repeat("é", 129) }, "longer than 128"},
+		"a long reference":     {func(e *Entry) { e.Reference = strings.Repeat("é", 129) }, "use at most 128"},
 		"broken UTF-8":         {func(e *Entry) { e.Reference = "INV\xff" }, "not UTF-8"},
 		"a space at the end":   {func(e *Entry) { e.Reference = "INV-7 " }, "ends with a space"},
-		"a negative amount":    {func(e *Entry) { e.Amount = "-1" }, "write for example"},
+		"a negative amount":    {func(e *Entry) { e.Amount = "-1" }, "such as 42"},
 		"a giant amount":       {func(e *Entry) { e.Amount = "10000001" }, "10000000"},
 		"money of next week":   {func(e *Entry) { e.Date = "2026-11-22T13:00:00Z" }, "in the future"},
 		"a date that is none":  {func(e *Entry) { e.Date = "soon" }, "2026-11-20"},
 		"no reason":            {func(e *Entry) { e.Action, e.Reason = "reverse", "" }, "reason is missing"},
-		"an endless reason":    {func(e *Entry) { e.Reason = strings.Repeat("x", 501) }, "longer than 500"},
+		"an endless reason":    {func(e *Entry) { e.Reason = strings.Repeat("x", 501) }, "use at most 500"},
 		"a reason with a bell": {func(e *Entry) { e.Reason = "ring\a" }, "the reason contains"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,10 +31,10 @@ func ParseTransaction(asset, hash string) (string, error) {
 		prefix, form = "0x", "0x and "+digits
 		bare, _ = strings.CutPrefix(hash, prefix)
 	default:
-		return "", errors.New("only a payment on a chain has a transaction; leave it out, and say in the reason how the money was returned")
+		return "", errors.New("only a payment on a chain has a transaction; leave it out, and write in the reason how the money was returned")
 	}
 	if prefix+bare != hash || !transactionDigits.MatchString(bare) || strings.Trim(bare, "0") == "" {
-		return "", fmt.Errorf("%.80q is not the hash of a transaction on this chain: %s", hash, form)
+		return "", fmt.Errorf("%.80q is not the hash of a transaction on this chain; write %s", hash, form)
 	}
 	return hash, nil
 }
@@ -44,13 +44,13 @@ func ParseRefund(s string, unit offer.Unit) (atomic int64, err error) {
 	atomic, cut, ok := offer.ParseDecimal(s, unit.Digits)
 	switch {
 	case s == "":
-		return 0, fmt.Errorf("the amount is missing; write the refund in %s, the unit of this payment", unit.Symbol)
+		return 0, fmt.Errorf("the amount is missing; write the refund in %s, the unit of this payment, such as 42.5", unit.Symbol)
 	case !ok:
 		return 0, fmt.Errorf("%.40q is not an amount; write the refund in %s, such as 42 or 42.50", s, unit.Symbol)
 	case cut:
-		return 0, fmt.Errorf("%.40q has more than the %d decimals of %s", s, unit.Digits, unit.Symbol)
+		return 0, fmt.Errorf("%.40q has more than the %d decimals of %s; write an amount such as 42.5", s, unit.Digits, unit.Symbol)
 	case atomic == 0:
-		return 0, errors.New("the amount of a refund must be more than 0")
+		return 0, errors.New("the amount of a refund must be more than 0, such as 42.50")
 	}
 	return atomic, nil
 }

@@ -17,8 +17,7 @@ const (
 	maxDiscarded = 16 << 10
 	// maxWait is the longest pause that a source can ask for.
 	maxWait = time.Hour
-	// idlePerHost and idleInAll bound the idle connections that stay open. net/http keeps two per host, so that most
-	// payments of a burst would wait for new connections.
+	// idlePerHost and idleInAll bound the open idle connections; with net/http's two per host, bursts wait for new ones.
 	idlePerHost, idleInAll = 64, 512
 )
 
@@ -37,7 +36,6 @@ type Client struct {
 	Timeout time.Duration
 }
 
-// Request is one call.
 type Request struct {
 	// URL is absolute. It can contain a key: errors name only its host.
 	URL    string
@@ -48,8 +46,7 @@ type Request struct {
 	Limit int64
 }
 
-// Do returns the body and the header of a 200 response. Every other outcome is an *Error. If the response is too large,
-// it wraps an *http.MaxBytesError.
+// Do returns the body and the header of a 200 response. Other outcomes are an *Error, which wraps an *http.MaxBytesError.
 func (c Client) Do(ctx context.Context, r Request) (body []byte, header http.Header, err error) {
 	header, err = c.Stream(ctx, r, func(response io.Reader) (err error) {
 		body, err = io.ReadAll(response)
@@ -58,8 +55,7 @@ func (c Client) Do(ctx context.Context, r Request) (body []byte, header http.Hea
 	return body, header, err
 }
 
-// Stream passes the body of a 200 response to read as it arrives. An error of read means BadAnswer, unless the
-// connection broke. Every other outcome is an *Error.
+// Stream passes the body of a 200 response to read. Other outcomes are an *Error; one of read is BadAnswer.
 func (c Client) Stream(ctx context.Context, r Request, read func(io.Reader) error) (http.Header, error) {
 	request, err := r.build(ctx)
 	if err != nil {
@@ -125,8 +121,7 @@ func (b *checkedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// retryAfter reads Retry-After (RFC 9110 section 10.2.3): 0 for none, at most maxWait. A date is relative to the
-// header Date, the source's own clock.
+// retryAfter reads Retry-After (RFC 9110 section 10.2.3), at most maxWait, or 0. A date is relative to the source's own clock.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 32)

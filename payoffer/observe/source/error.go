@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -16,8 +17,7 @@ const (
 	Limited      = "rate_limited"
 )
 
-// Error is a failure of a source. Its text has only a code and a host, because an upstream's text and the rest of its
-// URL can contain a key.
+// Error is a failure of a source. Its text has only a code and a host, because all else can contain a key.
 type Error struct {
 	Code, Host string
 	// Status is the HTTP status of a response other than 200, else 0.
@@ -50,6 +50,14 @@ func Code(err error) string {
 	default:
 		return Unreachable
 	}
+}
+
+// Hint says what an operator can do about a failure that lasts. Every call is retried.
+func Hint(err error) string {
+	return cmp.Or(map[string]string{
+		Unauthorized: "set a valid key or token of this provider", Limited: "use a key or an endpoint with a higher limit",
+		Unreachable: "check the address, the firewall and the provider's status", "ledger_unavailable": "check the disk or the database of the ledger",
+	}[Code(err)], "check the address and the provider's status, or configure another endpoint")
 }
 
 func statusCode(status int) string {

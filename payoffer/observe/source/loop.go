@@ -1,8 +1,10 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,11 +14,9 @@ import (
 type Loop struct {
 	// Poll polls once and returns the time to the next poll. Wake ends that pause early.
 	Poll func(context.Context) (time.Duration, error)
-	// Least is the pause after a failed poll. It doubles with each failure up to Most, and Wake does not end it. If both
-	// are 0, a failed poll is treated as any other.
+	// Least is the pause after a failed poll, which doubles up to Most and which Wake does not end; 0 treats it as any other.
 	Least, Most time.Duration
-	// Random returns a number in [0, 1) and spreads the pauses.
-	Random func() float64
+	Random      func() float64 // in [0, 1), to spread the pauses
 	// OnChange receives an error when its code differs from the last poll's, and nil after recovery; nil is allowed.
 	OnChange func(error)
 
@@ -148,19 +148,18 @@ func (l *Loop) Once(ctx context.Context) (pause time.Duration, err error) {
 	return pause, err
 }
 
-// Last returns the error code of the last poll, and whether a poll has ended and the last one succeeded. It never
-// blocks.
+// Last returns the error code of the last poll, and whether a poll has ended and the last one succeeded. It never blocks.
 func (l *Loop) Last() (code string, succeeded bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.code, l.succeeded
 }
 
-// Log returns a function for Loop.OnChange that logs a failure and the recovery.
-func Log(logger *slog.Logger, failure, recovery string) func(error) {
+// Log returns a function for Loop.OnChange that logs a failure, with a hint or that of its code, and the recovery.
+func Log(logger *slog.Logger, failure, recovery string, hint ...string) func(error) {
 	return func(err error) {
 		if err != nil {
-			logger.Warn(failure, "error", err.Error())
+			logger.Warn(failure, "error", err.Error(), "hint", cmp.Or(strings.Join(hint, ""), Hint(err)))
 			return
 		}
 		logger.Info(recovery)

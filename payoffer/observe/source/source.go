@@ -1,5 +1,4 @@
-// Package source calls remote services repeatedly: observed chains and providers, price sources and notification
-// endpoints. It has an HTTP client, a polling loop and listeners, and imports nothing of this module.
+// Package source calls remote services repeatedly. It has an HTTP client, a polling loop and listeners.
 package source
 
 import (
@@ -10,8 +9,7 @@ import (
 	"time"
 )
 
-// Default sets unset fields of a configuration: the clock, the random numbers in [0, 1) that spread pauses, and the
-// logger, which by default discards. Several goroutines use them.
+// Default sets the unset fields of a configuration. The random numbers spread pauses; the default logger discards.
 func Default(now *func() time.Time, random *func() float64, logger **slog.Logger) {
 	if *now == nil {
 		*now = time.Now

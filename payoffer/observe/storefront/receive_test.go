@@ -54,7 +54,7 @@ func TestWithoutATokenNothingIsMonitored(t *testing.T) {
 	sale := f.sell()
 	verdict, detail := f.Receive(t.Context(), observe.Delivery{Secret: testSecret})
 	require.Equal(t, observe.Ignored, verdict)
-	require.Contains(t, detail, "no token")
+	require.Contains(t, detail, "no API token")
 	f.mustRead()
 	_, found := f.receipt(sale.ID)
 	require.False(t, found)

@@ -148,7 +148,7 @@ func (o *Observer) record(ctx context.Context, cursor *ledger.Cursor, sales []js
 	refused, err := observe.Record(ctx, o.cfg.Ledger, cursor, observations...)
 	if count := unusable + len(refused); count > 0 {
 		o.warnUnusable.Do(func() { // every reading meets them again
-			o.cfg.Logger.Warn("storefront sales cannot be recorded", "count", count)
+			o.cfg.Logger.Warn("some storefront sales cannot be recorded", "count", count, "hint", "compare the report with the shop's sales")
 		})
 	}
 	return err

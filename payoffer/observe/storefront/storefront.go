@@ -89,10 +89,10 @@ type Observer struct {
 // New checks the configuration. It makes no network call.
 func New(cfg Config) (*Observer, error) {
 	if cfg.Product == "" {
-		return nil, errors.New("the storefront needs a product, so that sales of your other products are not counted")
+		return nil, errors.New("the storefront has no product; set the product's id, so that sales of your other products are not counted")
 	}
 	if cfg.Secret == "" && cfg.Token == "" {
-		return nil, errors.New("the storefront needs an API token, a webhook secret or both; without a token its sales are not monitored")
+		return nil, errors.New("the storefront has neither an API token nor a webhook secret; set the token to monitor its sales")
 	}
 	if err := checkSecret(cfg.Secret); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func New(cfg Config) (*Observer, error) {
 	source.Default(&cfg.Now, &cfg.Random, &cfg.Logger)
 	base, err := offer.ParseURL(cmp.Or(cfg.API, defaultAPI))
 	if err != nil {
-		return nil, fmt.Errorf("the storefront's API: %w", err)
+		return nil, fmt.Errorf("the address of the storefront's API: %w", err)
 	}
 	o := &Observer{
 		secret: sha256.Sum256([]byte(cfg.Secret)), hasSecret: cfg.Secret != "",
@@ -136,7 +136,7 @@ func (o *Observer) Receive(_ context.Context, d observe.Delivery) (observe.Verdi
 	if detail, admitted := o.Admit(d.Header, d.Secret); !admitted {
 		return observe.Unverified, detail
 	}
-	const read, unread = "the sale is recorded once the shop's API lists it", "not recorded: the storefront has no token"
+	const read, unread = "the sale is recorded once the shop's API lists it", "not recorded, because the storefront has no API token; set one"
 	o.deliveries.Update(observe.Ignored, read)
 	if !o.hasToken() {
 		return observe.Ignored, unread
@@ -153,7 +153,7 @@ func (o *Observer) Admit(_ http.Header, secret string) (detail string, admitted 
 	if o.hasSecret && subtle.ConstantTimeCompare(given[:], o.secret[:]) == 1 {
 		return "", true
 	}
-	const other = "the address is not the one that was given to the shop"
+	const other = "the secret in the address is wrong; copy the ping address of this storefront again"
 	if len(secret) >= minSecret {
 		o.deliveries.Update(observe.Unverified, other)
 	}

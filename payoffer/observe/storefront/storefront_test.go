@@ -15,8 +15,8 @@ func TestNewRejectsAnUnusableConfiguration(t *testing.T) {
 		cfg  Config
 		says string
 	}{
-		"no product":            {Config{Secret: testSecret}, "needs a product"},
-		"nothing to go by":      {Config{Product: "p"}, "needs an API token, a webhook secret or both"},
+		"no product":            {Config{Secret: testSecret}, "has no product"},
+		"nothing to go by":      {Config{Product: "p"}, "neither an API token nor a webhook secret"},
 		"a short secret":        {Config{Product: "p", Secret: "fifteen-letters"}, "has 15 characters; use at least 16"},
 		"a secret with a slash": {Config{Product: "p", Secret: "0123456789abcdef/"}, "that a URL cannot contain"},
 		"a secret with a break": {Config{Product: "p", Secret: "0123456789abcdef\n"}, "that a URL cannot contain"},
