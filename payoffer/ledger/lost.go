@@ -51,7 +51,7 @@ func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 		lost = fmt.Errorf("%w; its payments were saved in %s", lost, rescued)
 	}
 	l.logger().Error("the ledger file was deleted or replaced", "error", lost.Error(),
-		"hint", "stop the server, restore the saved file as backup.md describes, and start the server again")
+		"hint", "stop the server, restore the saved file (guides/backup), and start the server")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = lost

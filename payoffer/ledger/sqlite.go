@@ -154,7 +154,7 @@ func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, e
 	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
 		Scan(&version, &tables)
 	if err == nil && version == 0 && tables > 0 {
-		err = errors.New("the file is a database of another program; name another path")
+		err = errors.New("the file is a database of another program; name another path, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	}
 	return version, err
 }
