@@ -213,13 +213,10 @@ func blocksWith(name, block string, o options) (found []string) {
 	}
 	for _, inner := range slices.Sorted(maps.Keys(o)) {
 		kind := reflect.TypeOf(o[inner]).Elem()
-		if kind.Kind() == reflect.Slice {
+		for kind.Kind() == reflect.Slice || kind.Kind() == reflect.Pointer {
 			kind = kind.Elem()
 		}
-		if kind.Kind() != reflect.Pointer {
-			continue
-		}
-		if config, ok := reflect.New(kind.Elem()).Interface().(interface{ options() options }); ok {
+		if config, ok := reflect.New(kind).Interface().(interface{ options() options }); ok {
 			found = append(found, blocksWith(name, inner, config.options())...)
 		}
 	}

@@ -76,10 +76,10 @@ func unparsed(s string) (string, error) { return s, nil }
 
 // entry names an entry of a list as in the JSON configuration, such as announce[1].
 func entry(option string, i, n int) string {
-	if n == 1 {
-		return option
+	if n > 1 {
+		option += fmt.Sprintf("[%d]", i)
 	}
-	return fmt.Sprintf("%s[%d]", option, i)
+	return option
 }
 
 // resolveAll resolves the values of a list, without the empty ones.

@@ -89,12 +89,10 @@ func resolveCommand() *cobra.Command {
 		Short: "Sets the outcome of an x402 payment that nothing else can decide",
 		Long: `
 Look the payment up at a block explorer first: the transaction that paid it
-contains the token's event AuthorizationUsed with this payer and nonce. The
-outcome that you set is a claim and is not counted; the chain replaces it as
-soon as it can be read. While the chain is read, this command is refused.
-
---not-paid retracts a claim, yours or a facilitator's; its transaction is then
-free for another payment. --paid makes what you called unpaid a claim again.`,
+contains the event AuthorizationUsed of the token, with this payer and nonce.
+The outcome that you set is not counted; the chain replaces it as soon as it can
+be read. While the chain is read, this command is refused.
+--not-paid also retracts a claim of a facilitator or of yours.`,
 		Example: `  caddy pay-offer resolve --network base --from 0x… --nonce 0x… --not-paid --reason "nonce unused at the explorer"
   caddy pay-offer intents --claims`,
 	}, resolveIntent)

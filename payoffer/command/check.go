@@ -25,11 +25,11 @@ func checkCommand() *cobra.Command {
 		Long: `
 Checks a configuration and prints what its offers publish.
 
-With --live it also checks the public addresses, proxies in front, chains,
-facilitators, price sources, and what the running server reports of its
-webhooks, ledger and clock. It moves no money. The exit status is 0 without
-problems, 1 with problems, and 2 if nothing could be checked. Proxies of the
-environment (HTTPS_PROXY) are used: through one elsewhere it checks from there.`,
+--live also checks public addresses, proxies in front, chains, facilitators,
+price sources, and the webhooks, ledger and clock of the running server. It
+moves no money, and uses a proxy of the environment (HTTPS_PROXY).
+
+Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		Example: "  caddy pay-offer check --live --config /etc/caddy/Caddyfile\n  caddy pay-offer check --live --json",
 	}, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("json") || fl.String("address") != "" {

@@ -20,10 +20,9 @@ func ledgerCommand() *cobra.Command {
 		Use:   "ledger",
 		Short: "Backs up, restores or moves the ledger, or forgets lost keys",
 		Long: `
-backup, restore and move copy a consistent snapshot of the ledger (SQLite or
-PostgreSQL) and verify its sums and history. Run them as the user of the server,
-because a ledger's files are private. Each prints the ledger that it uses. Only
-restore and move with --create make a new ledger.`,
+backup, restore and move copy the ledger (SQLite or PostgreSQL) and verify its
+sums and history. Run them as the user of the server, because the files of a
+ledger are private. Only restore and move with --create make a new ledger.`,
 		Example: "  caddy pay-offer ledger backup /backup/pay_offer.db",
 	}, backupCommand(), restoreCommand(), moveCommand(), forgetKeysCommand())
 }
@@ -47,12 +46,11 @@ func restoreCommand() *cobra.Command {
 		Use:   "restore <file>",
 		Short: "Copies a backup into an empty ledger while no server runs",
 		Long: `
-Copies a backup into the ledger of the configuration, which must be empty and
-not in use by a server. With --create it makes that ledger if there is none;
-check the path that it prints. Move an old file away together with its -wal,
-which has the newest payments of a killed server. Payments newer than the backup
-are read again from their sources, as far as those still have them. Readers of
-/v1/received with a newer cursor get an error.`,
+Copies a backup into the ledger of the configuration, which must be empty. Stop
+the server first. --create makes that ledger if there is none; check the path
+that it prints. Move an old file away together with its -wal, which has the
+newest payments of a killed server. Payments newer than the backup are read
+again from their sources, as far as those still have them.`,
 		Example: "  caddy pay-offer ledger restore --create /backup/pay_offer.db",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		if err := openTarget(ctx, configured, fl); err != nil {
@@ -89,11 +87,10 @@ func moveCommand() *cobra.Command {
 		Use:   "move",
 		Short: "Copies the ledger to another database while no server runs",
 		Long: `
-Copies the ledger of the configuration into an empty one. --create makes that
-ledger if there is none, and --to names it as the configuration does. A DSN is a
-secret: name its variable or file; {file./dev/stdin} reads it from a pipe. No
-server may use either ledger. The old ledger accepts no more payments; to go
-back, move the new one into an empty one.`,
+Copies the ledger of the configuration into an empty one. Stop the server first.
+--create makes the new ledger if there is none. --to names it as the
+configuration does; a DSN is a secret, so name its variable or file. The old
+ledger accepts no more payments; to go back, move the new one to an empty one.`,
 		Example: `  caddy pay-offer ledger move --create --to 'postgres {env.LEDGER_DSN}'
   caddy pay-offer ledger move --create --to 'sqlite /var/lib/caddy/pay_offer.db'`,
 	}, withLedger(move)))
@@ -141,13 +138,11 @@ func forgetKeysCommand() *cobra.Command {
 		Use:   "forget-keys",
 		Short: "Makes the ledger forget lost keys while no server runs",
 		Long: `
-The ledger remembers the keys in Caddy's storage, and a server with other keys
-does not start. Share or restore that storage if you can.
-
-If it is lost for good, this command makes the ledger forget the keys, and the
-next start makes new ones or uses those in the storage. Receipts signed with the
+A server does not start with other keys in Caddy's storage than the ledger has
+seen. Share or restore that storage if you can. If it is lost, stop all servers
+and run this command: the next start makes new keys. Receipts signed with the
 lost keys can no longer be verified, and published URLs of QR images stop
-working. Payments stay. No server may use the ledger.`,
+working. Payments stay.`,
 		Example: "  caddy pay-offer ledger forget-keys",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
 		if err := configured.OpenAsItIs(ctx); err != nil {

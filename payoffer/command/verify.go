@@ -30,13 +30,10 @@ func verifyCommand() *cobra.Command {
 		Use:   "verify <receipt>",
 		Short: "Verifies signed x402 receipts and offers",
 		Long: `
-Verifies signed receipts and offers of x402 (extension offer-receipt, format
-jws), of this server or any other.
-
-The argument is a JWS, a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that
-contains one, or a file with any of these; - reads the standard input. The key
-comes from the DID document of the signing domain, which is the only request.
-The exit status is 0 only if everything is valid.`,
+Verifies signed x402 receipts and offers of any server. The argument is a JWS,
+a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that contains one, or a file
+with any of these; - reads the standard input. The key comes from the DID
+document of the signing domain. The exit status is 0 only if all are valid.`,
 		Example: "  caddy pay-offer verify receipt.json\n  curl -si https://pay.example.org/v1/quote | caddy pay-offer verify -",
 	}
 	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {

@@ -27,12 +27,9 @@ func watchCommand() *cobra.Command {
 	cmd.Use = "watch"
 	cmd.Short = "Prints payments and changes of receipts as they happen"
 	cmd.Long = `
-Prints a line for each receipt and for each change of one, from now on, until
-it is stopped (Ctrl-C).
-
+Prints a line for each new or changed receipt, until it is stopped (Ctrl-C).
 --since begins after the change with that "cursor", which --json and
-notifications contain. The command waits while the server restarts, and then
-prints what was recorded meanwhile.`
+notifications contain. While the server restarts, the command waits.`
 	cmd.Example = "  caddy pay-offer watch\n  caddy pay-offer watch --json --since 12.00c0ffee00c0ffee"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		address, err := adminAddress(fl)

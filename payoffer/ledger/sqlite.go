@@ -186,7 +186,7 @@ func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) 
 	}})
 }
 
-var errRequired = errors.New("a condition of the change is not true any more")
+var errRequired = errors.New("the ledger changed at the same moment; try again")
 
 // unnumbered is NULL, for which SQLite inserts the next number: there is one writer.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }
