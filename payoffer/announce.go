@@ -67,17 +67,17 @@ type EmailConfig struct {
 
 // UnmarshalCaddyfile reads 'announce [ntfy|email] <address> { ... }'.
 func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	var address string
-	values := []*string{&address}
+	var secrets lines
+	own, block, values := options{"secret": &secrets}, "announce", []*string{&a.URL}
 	if d.CountRemainingArgs() == 2 {
 		d.NextArg()
 		switch d.Val() {
 		case "ntfy":
 			a.Ntfy = new(NtfyConfig)
-			values[0] = &a.Ntfy.URL
+			own, block, values = a.Ntfy.options(), "announce ntfy", []*string{&a.Ntfy.URL}
 		case "email":
 			a.Email = new(EmailConfig)
-			values[0] = &a.Email.To
+			own, block, values = a.Email.options(), "announce email", []*string{&a.Email.To}
 		default:
 			values = nil
 		}
@@ -85,17 +85,7 @@ func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := arguments(d, "announce [ntfy|email] <address> { ... }", values...); err != nil {
 		return err
 	}
-	switch {
-	case a.Ntfy != nil:
-		_, err := a.Ntfy.options().unmarshalBlock(d, "announce ntfy")
-		return err
-	case a.Email != nil:
-		_, err := a.Email.options().unmarshalBlock(d, "announce email")
-		return err
-	}
-	a.URL = address
-	var secrets lines
-	if _, err := (options{"secret": &secrets}).unmarshalBlock(d, "announce"); err != nil {
+	if _, err := own.unmarshalBlock(d, block); err != nil {
 		return err
 	}
 	for _, s := range secrets {

@@ -71,8 +71,7 @@ func (o options) unmarshal(d *caddyfile.Dispenser, usage string, values ...*stri
 	if err := arguments(d, usage, values...); err != nil {
 		return err
 	}
-	name, _, _ := strings.Cut(usage, " ")
-	_, err := o.unmarshalBlock(d, name)
+	_, err := o.unmarshalBlock(d, strings.Fields(usage)[0])
 	return err
 }
 

@@ -71,7 +71,7 @@ func (b *BitcoinConfig) provision(r *resolver, t offer.Terms, s *service.Setting
 		return nil
 	}
 	addressType := resolve(r, "bitcoin address_type", b.AddressType, func(s string) (string, error) { return s, offer.CheckAddressType(s) })
-	firstAddress := resolve(r, "bitcoin first_address", b.FirstAddress, unparsed)
+	firstAddress := resolve(r, "bitcoin first_address", b.FirstAddress, func(s string) (string, error) { return s, nil })
 	rail := resolve(r, "bitcoin", b.Account, func(account string) (*offer.Bitcoin, error) {
 		if err := offer.ConfirmBitcoinAccount(account, addressType, firstAddress); err != nil {
 			return nil, err

@@ -71,9 +71,6 @@ func resolve[T any](r *resolver, option, value string, parse func(string) (T, er
 	return parsed
 }
 
-// unparsed returns every value unchanged.
-func unparsed(s string) (string, error) { return s, nil }
-
 // entry names an entry of a list as in the JSON configuration, such as announce[1].
 func entry(option string, i, n int) string {
 	if n > 1 {

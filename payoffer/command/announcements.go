@@ -17,9 +17,8 @@ func announcementsCommand() *cobra.Command {
 		Use:   "announcements",
 		Short: "Lists notification endpoints and undelivered notifications",
 		Long: `
-Lists the notification endpoints, the number of undelivered notifications of
-each, and its last error. A notification that an endpoint refuses for three days
-is logged and skipped; its change stays in the feed.`,
+Lists each notification endpoint, its undelivered notifications and its last
+error. A notification that is refused for three days is logged and skipped.`,
 		Example: "  caddy pay-offer announcements",
 	}, announcements)
 	cmd.Flags().Bool("json", false, "Print JSON")

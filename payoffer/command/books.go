@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -113,10 +112,7 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 		Network: fl.String("network"), Asset: fl.String("asset"), From: fl.String("from"), Nonce: fl.String("nonce"),
 		Outcome: "paid", Transaction: fl.String("paid"), Reason: fl.String("reason"),
 	}
-	if body.Transaction == "" {
-		if !fl.Bool("not-paid") {
-			return errors.New("--paid is empty; write the hash of the transaction after it, or write --not-paid")
-		}
+	if fl.Bool("not-paid") {
 		body.Outcome = "not_paid"
 	}
 	resolved, err := ask[operator.Intent](fl, http.MethodPost, operator.PathIntents, body)
@@ -131,12 +127,10 @@ func rotateKeyCommand() *cobra.Command {
 		Use:   "rotate-key",
 		Short: "Makes a new key for signed offers and receipts",
 		Long: `
-Makes a new key for signed offers and receipts. It is published at once and
-signs ten minutes later, when every instance and cache has it. Former keys stay
-published, so that the receipts that they signed can be verified.
-
-Use --revoke if a key was stolen: former keys are withdrawn, the new key signs
-at once, and receipts that former keys signed can no longer be verified.`,
+Makes a new key for signed offers and receipts. It signs ten minutes later, when
+every instance and cache has it. Former keys stay published.
+--revoke is for a stolen key: former keys are withdrawn, the new key signs at
+once, and receipts that former keys signed can no longer be verified.`,
 		Example: "  caddy pay-offer rotate-key --revoke",
 	}, rotateKey)
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")

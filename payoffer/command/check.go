@@ -28,30 +28,24 @@ Checks a configuration and prints what its offers publish.
 --live also checks public addresses, proxies in front, chains, facilitators,
 price sources, and the webhooks, ledger and clock of the running server. It
 moves no money, and uses a proxy of the environment (HTTPS_PROXY).
-
 Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		Example: "  caddy pay-offer check --live --config /etc/caddy/Caddyfile\n  caddy pay-offer check --live --json",
-	}, func(fl caddycmd.Flags, out io.Writer) error {
-		if fl.Bool("json") || fl.String("address") != "" {
-			return errors.New("--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
+	}, nil)
+	exits(cmd, func(fl caddycmd.Flags) (int, error) {
+		if fl.Bool("live") {
+			return checkLive(fl, cmd.OutOrStdout())
+		} else if fl.Bool("json") || fl.String("address") != "" {
+			return caddy.ExitCodeFailedStartup, errors.New("--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 		}
 		app, err := provisioned(fl, warnings)
 		if err != nil {
-			return err
+			return caddy.ExitCodeFailedStartup, err
 		}
 		for _, o := range app.Offers() {
-			printOffer(out, o)
+			printOffer(cmd.OutOrStdout(), o)
 		}
-		return nil
+		return caddy.ExitCodeSuccess, nil
 	})
-	plain := cmd.RunE
-	live := exits(cmd, func(fl caddycmd.Flags) (int, error) { return checkLive(fl, cmd.OutOrStdout()) }).RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if on, _ := cmd.Flags().GetBool("live"); on {
-			return live(cmd, args)
-		}
-		return plain(cmd, args)
-	}
 	cmd.Flags().Bool("live", false, "Also check public addresses, chains, facilitators and the running server")
 	cmd.Flags().Bool("json", false, "With --live: print the problems as JSON")
 	cmd.Flags().String("address", "", "With --live: the address of the admin API, if not that of the configuration")

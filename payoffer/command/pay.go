@@ -35,10 +35,9 @@ func payCommand() *cobra.Command {
 Pays a URL with USDC (x402 version 2): an offer of this plugin, or of any other
 seller. It shows the price and asks before it signs.
 
-The payer's private key (64 hexadecimal digits) is in the environment variable
-PAY_OFFER_KEY, or in a file (--key-file) that only its owner can read. The
-account needs USDC on the network and no coin for gas. --dry-run needs no key.
---demo pays a demo server on this machine with test money, without asking.
+The payer's private key (64 hexadecimal digits) is in the variable
+PAY_OFFER_KEY, or in a file that only its owner can read (--key-file). The payer
+needs USDC and no coin for gas. --demo pays a demo here without a key.
 
 A signed payment is stored before it is sent. After a crash or exit status 75,
 run the same command again: it sends the same payment and cannot charge you
@@ -46,7 +45,6 @@ twice. If the purchase is paid, the command shows its receipt; --new buys again.
 
 A seller that refuses a payment can still charge it until it expires, in at most
 ten minutes. After that, --new signs another one.
-
 Exit status: 0 paid; 1 not paid; 75 not known yet.`,
 		Example: "  caddy pay-offer pay http://localhost:8402/v1/sponsor --demo\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +

@@ -32,7 +32,6 @@ provider instead. --restore undoes the refunds that you entered, or with
 --transaction one of them.
 --value states the US dollars of a payment whose value no source knows.
 --redact replaces a published reference, such as a name, by a random one.
-
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
