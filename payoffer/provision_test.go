@@ -221,3 +221,11 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	require.Empty(t, service.RailsOf[service.USDC](s)[1].TransactionURL("0x1"))
 	require.Empty(t, s.Offer.Bitcoin().TransactionURL("1"))
 }
+
+// An unset variable must not drop a rail silently.
+func TestRailsWithoutAnAddressAreNamed(t *testing.T) {
+	warnings, _ := warned(t, strings.Replace(smallest, "\t\tusdc", "\t\tbitcoin {env.OFFER_TEST_UNSET}\n\t\tstorefront pack {env.OFFER_TEST_UNSET}\n\t\tusdc", 1))
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "rails without an address are left out")
+	require.Contains(t, warnings[0], `"options":["bitcoin","storefront pack"]`)
+}
