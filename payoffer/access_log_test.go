@@ -51,8 +51,8 @@ var secretRequests = []struct {
 	{"referer with a session", "/v1/offer", http.Header{"Referer": {"https://checkout.example/?session_id=" + payersSecret}}},
 }
 
-// entry is a line of a log.
-type entry struct {
+// logEntry is a line of a log.
+type logEntry struct {
 	Level, Logger, Msg, Error string
 	Status                    int
 	Request                   struct {
@@ -68,10 +68,10 @@ type entry struct {
 }
 
 // handled are the lines of a log about requests.
-func handled(t *testing.T, log string) (lines []entry) {
+func handled(t *testing.T, log string) (lines []logEntry) {
 	t.Helper()
 	for text := range strings.Lines(log) {
-		var line entry
+		var line logEntry
 		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
 		if line.Msg == "handled request" || strings.HasPrefix(line.Logger, "http.log.error") {
 			lines = append(lines, line)

@@ -87,7 +87,7 @@ func (m byMethod) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	allowed := slices.Sorted(maps.Keys(m))
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return refusal(http.StatusMethodNotAllowed, "use %s", strings.Join(allowed, " or "))
+	return refusal(http.StatusMethodNotAllowed, "the method %.20q is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
 }
 
 // refusal is an error answer with a sentence for the operator.
@@ -123,16 +123,16 @@ var asWritten = strict.UnmarshalFunc(func(text []byte, n *json.Number) error { r
 // keeps out requests of foreign web pages.
 func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return refusal(http.StatusUnsupportedMediaType, "the content type must be application/json")
+		return refusal(http.StatusUnsupportedMediaType, "the content type is not application/json; send the header 'Content-Type: application/json'")
 	}
 	err := strict.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxAdminBody), into, strict.RejectUnknownMembers(true), strict.WithUnmarshalers(asWritten))
 	if err == nil {
 		return nil
 	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return refusal(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxAdminBody)
+		return refusal(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes; send one JSON object", maxAdminBody)
 	}
-	return refusal(http.StatusBadRequest, "the body cannot be read: %w", err)
+	return refusal(http.StatusBadRequest, "the body is not the JSON object of this endpoint: %w", err)
 }
 
 // operators are those of the running offers.
@@ -146,11 +146,14 @@ func operators() []*operator.Service {
 	return found
 }
 
-var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration")
+var errNoOffer = refusal(http.StatusNotFound, "no offer is running; add the directive pay_offer to the configuration and reload it")
 
 // starting returns why the offers are still starting, or nil if none is. Caddy shows
 // a new configuration only after its start has returned.
 func starting() error {
+	if caddy.Exiting() {
+		return refusal(http.StatusServiceUnavailable, "the server is stopping; try again after its next start")
+	}
 	why := "the ledger is being opened; try again"
 	if app := activeApp(); app != nil && app.share != nil {
 		first := app.running()[0]
@@ -180,9 +183,9 @@ func findOperator(id string) (*operator.Service, error) {
 	case len(all) == 0:
 		return nil, cmp.Or(starting(), errNoOffer)
 	case id == "":
-		return nil, refusal(http.StatusBadRequest, "several offers are running; name one: %s", strings.Join(names, ", "))
+		return nil, refusal(http.StatusBadRequest, "several offers are running; name one of them: %s", strings.Join(names, ", "))
 	default:
-		return nil, refusal(http.StatusNotFound, "no offer has the id %.100q; there are: %s", id, strings.Join(names, ", "))
+		return nil, refusal(http.StatusNotFound, "no offer has the id %.100q; valid ids: %s", id, strings.Join(names, ", "))
 	}
 }
 
@@ -193,13 +196,13 @@ func listing[T any](from string, list func(d *operator.Service, ctx context.Cont
 		query := r.URL.Query()
 		for name := range query {
 			if name != "offer" && name != "limit" && name != from {
-				return refusal(http.StatusBadRequest, "there is no parameter %.40q; use offer, %s and limit", name, from)
+				return refusal(http.StatusBadRequest, "there is no parameter %.40q; valid parameters: offer, %s, limit", name, from)
 			}
 		}
 		limit, start := defaultAdminPage, int64(0)
 		if query.Has("limit") {
 			if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > operator.MaxPage {
-				return refusal(http.StatusBadRequest, "limit must be 1 to %d", operator.MaxPage)
+				return refusal(http.StatusBadRequest, "limit %.20q is out of range; write a number from 1 to %d", query.Get("limit"), operator.MaxPage)
 			}
 		}
 		if query.Has(from) {

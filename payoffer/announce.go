@@ -67,17 +67,17 @@ type EmailConfig struct {
 
 // UnmarshalCaddyfile reads 'announce [ntfy|email] <address> { ... }'.
 func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	var address string
-	values := []*string{&address}
+	var secrets lines
+	own, block, values := options{"secret": &secrets}, "announce", []*string{&a.URL}
 	if d.CountRemainingArgs() == 2 {
 		d.NextArg()
 		switch d.Val() {
 		case "ntfy":
 			a.Ntfy = new(NtfyConfig)
-			values[0] = &a.Ntfy.URL
+			own, block, values = a.Ntfy.options(), "announce ntfy", []*string{&a.Ntfy.URL}
 		case "email":
 			a.Email = new(EmailConfig)
-			values[0] = &a.Email.To
+			own, block, values = a.Email.options(), "announce email", []*string{&a.Email.To}
 		default:
 			values = nil
 		}
@@ -85,15 +85,7 @@ func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := arguments(d, "announce [ntfy|email] <address> { ... }", values...); err != nil {
 		return err
 	}
-	switch {
-	case a.Ntfy != nil:
-		return a.Ntfy.options().unmarshal(d, "announce ntfy")
-	case a.Email != nil:
-		return a.Email.options().unmarshal(d, "announce email")
-	}
-	a.URL = address
-	var secrets lines
-	if err := (options{"secret": &secrets}).unmarshal(d, "announce"); err != nil {
+	if _, err := own.unmarshalBlock(d, block); err != nil {
 		return err
 	}
 	for _, s := range secrets {
@@ -118,39 +110,38 @@ func (e *EmailConfig) options() options {
 }
 
 // provision returns the endpoint, nil if its address is empty.
-func (a *AnnounceConfig) provision(r *resolver) announce.Endpoint {
+func (a *AnnounceConfig) provision(r *resolver, name string) announce.Endpoint {
 	switch {
 	case a.URL != "" && a.Ntfy != nil, a.URL != "" && a.Email != nil, a.Ntfy != nil && a.Email != nil:
-		r.fail("announce", errors.New("a webhook, a topic of ntfy and a mailbox are separate endpoints; write an entry for each"))
+		r.fail(name, errors.New("url, ntfy and email are separate endpoints; write one entry of announce for each of them"))
 	case a.Ntfy != nil:
-		return a.Ntfy.provision(r)
+		return a.Ntfy.provision(r, name+" ntfy")
 	case a.Email != nil:
-		return a.Email.provision(r)
+		return a.Email.provision(r, name+" email")
 	default:
-		url := r.upstream("announce", a.URL)
+		url := r.upstream(name, a.URL)
 		if url == "" {
 			return nil
 		}
 		r.customized = r.customized || publicHost(url)
-		return announce.Webhook{URL: url, Secrets: []string{r.secret("announce secret", a.Secret), r.secret("announce secret", a.OtherSecret)}}
+		return announce.Webhook{URL: url, Secrets: []string{r.secret(name+" secret", a.Secret), r.secret(name+" secret", a.OtherSecret)}}
 	}
 	return nil
 }
 
-func (n *NtfyConfig) provision(r *resolver) announce.Endpoint {
-	url := r.upstream("announce ntfy", n.URL)
+func (n *NtfyConfig) provision(r *resolver, name string) announce.Endpoint {
+	url := r.upstream(name, n.URL)
 	if url == "" {
 		return nil
 	}
 	if _, _, err := announce.ParseTopic(url); err != nil {
-		r.fail("announce ntfy", err)
+		r.fail(name, err)
 	}
 	r.customized = r.customized || publicHost(url)
-	return announce.Ntfy{URL: url, Token: r.secret("announce ntfy token", n.Token)}
+	return announce.Ntfy{URL: url, Token: r.secret(name+" token", n.Token)}
 }
 
-func (e *EmailConfig) provision(r *resolver) announce.Endpoint {
-	const name = "announce email"
+func (e *EmailConfig) provision(r *resolver, name string) announce.Endpoint {
 	to := resolve(r, name, e.To, offer.ParseMailbox)
 	if r.replace(e.To) == "" {
 		return nil
@@ -163,13 +154,13 @@ func (e *EmailConfig) provision(r *resolver) announce.Endpoint {
 	r.customized = r.customized || publicHost("smtp://"+server)
 	endpoint := announce.Email{To: to, Server: server, From: cmp.Or(resolve(r, name+" from", e.From, offer.ParseMailbox), to), TLS: word}
 	if (e.User == "") != (e.Password == "") {
-		r.fail(name, errors.New("user and password belong together; write both or none"))
+		r.fail(name, errors.New("user and password are needed together; add the missing one, such as 'password {env.SMTP_PASSWORD}', or remove both"))
 	}
 	endpoint.User, endpoint.Password = r.text(name+" user", e.User, 80), r.replace(string(e.Password))
 	switch {
 	case endpoint.User == "" && endpoint.Password == "": // no login is meant
 	case endpoint.User == "":
-		r.secretsOff = append(r.secretsOff, name+" user")
+		r.secretsOff = append(r.secretsOff, name+" user "+e.User)
 		endpoint.Password = ""
 	default:
 		if r.secret(name+" password", e.Password); endpoint.Password == "" {

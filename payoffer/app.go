@@ -155,7 +155,7 @@ func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service
 // checkUnique refuses an offer whose receipts could belong to another offer.
 func (app *App) checkUnique(s *service.Settings) error {
 	if app.offers[s.Offer.ID] != nil {
-		return fmt.Errorf("two offers have the id %q; give one of them another 'id' or base_url", s.Offer.ID)
+		return fmt.Errorf("two offers have the id %q; give one of them another id, such as 'id second-offer'", s.Offer.ID)
 	}
 	for _, a := range s.Accounts() {
 		if taken, twice := app.accounts[a.ID]; twice {
@@ -241,7 +241,7 @@ func (app *App) Stop() error { return nil }
 func (app *App) Cleanup() error {
 	if app.share != nil {
 		app.share.Release(func(err error) {
-			caddy.Log().Named("pay_offer").Error("a shared part cannot be closed", zap.Error(err))
+			caddy.Log().Named("pay_offer").Error("a service cannot be closed", zap.Error(err), zap.String("hint", "restart the server if its ledger stays locked"))
 		})
 	}
 	if app.demo != nil {

@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/spf13/cobra"
 )
 
 func init() {
@@ -34,13 +36,10 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next() // the option's name
 	if existing != nil {
-		return nil, d.Err("the global option pay_offer is given twice")
+		return nil, d.Err("the global option pay_offer is given twice; merge both blocks")
 	}
 	app := new(App)
-	if err := arguments(d, "pay_offer { ... }"); err != nil {
-		return nil, err
-	}
-	if err := (options{"ledger": &app.Ledger}).unmarshal(d, "the global option pay_offer"); err != nil {
+	if err := (options{"ledger": &app.Ledger}).unmarshal(d, "pay_offer { ... }"); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "pay_offer", Value: caddyconfig.JSON(app, nil)}, nil
@@ -67,31 +66,33 @@ type (
 	}
 )
 
-// unmarshal reads the block of an option, if it has one: one option a line.
-func (o options) unmarshal(d *caddyfile.Dispenser, block string) error {
-	_, err := o.unmarshalSeen(d, block)
+// unmarshal reads an option that begins like its usage: its arguments, and its block, if it has one.
+func (o options) unmarshal(d *caddyfile.Dispenser, usage string, values ...*string) error {
+	if err := arguments(d, usage, values...); err != nil {
+		return err
+	}
+	_, err := o.unmarshalBlock(d, strings.Fields(usage)[0])
 	return err
 }
 
-// unmarshalSeen is unmarshal that returns the names of the options in the block.
-func (o options) unmarshalSeen(d *caddyfile.Dispenser, block string) (seen map[string]bool, err error) {
+// unmarshalBlock reads one option a line, and returns their names.
+func (o options) unmarshalBlock(d *caddyfile.Dispenser, block string) (seen map[string]bool, err error) {
 	seen = make(map[string]bool)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		name := d.Val()
 		field, known := o[name]
 		if !known {
-			names := slices.Sorted(maps.Keys(o))
-			return nil, d.WrapErr(redact(fmt.Errorf("unrecognized option %q of %s%s; its options are: %s", name, block, didYouMean(name, names), strings.Join(names, ", "))))
+			return nil, d.WrapErr(o.unrecognized(name, block))
 		}
 		if seen[name] && !repeats(field) {
-			return nil, d.Errf("duplicate option '%s' of %s", name, block)
+			return nil, d.Errf("duplicate option '%s' of %s; keep one of them", name, block)
 		}
 		seen[name] = true
 		if err := unmarshalField(d, name, field); err != nil {
 			return nil, err
 		}
 		if d.NextBlock(nesting + 1) {
-			return nil, d.Errf("option '%s' of %s takes no block", name, block)
+			return nil, d.Errf("option '%s' of %s takes no block; remove its braces", name, block)
 		}
 	}
 	return seen, nil
@@ -108,7 +109,7 @@ func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
 	var value string
 	switch field := field.(type) {
 	case *string:
-		return arguments(d, name+" <value>", field)
+		return arguments(d, name+" <value> (in quotes if it has spaces)", field)
 	case *secret:
 		err := arguments(d, name+" <value>", (*string)(field))
 		if err == nil && *field == "" {
@@ -130,7 +131,7 @@ func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
 		*field = true
 		if d.NextArg() {
 			if *field = d.Val() == "on"; !*field && d.Val() != "off" && d.Val() != "" {
-				return d.Errf("%s: write on or off", name)
+				return d.Errf("%s: the value is not on or off; write for example '%s on'", name, name)
 			}
 		}
 		return arguments(d, name+" [on|off]")
@@ -139,7 +140,7 @@ func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
 			return err
 		}
 		if n, err := strconv.ParseUint(value, 10, 63); err != nil || n == 0 || json.Unmarshal([]byte(value), field) != nil {
-			return d.Errf("%s: write a whole number from 1 on, or remove the option", name)
+			return d.WrapErr(redact(fmt.Errorf("%s: %q is not a whole number from 1 on; write for example '%s 3'", name, value, name)))
 		}
 		return nil
 	case *caddy.Duration:
@@ -148,14 +149,14 @@ func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
 		}
 		return parseDuration(d, name, value, field)
 	default:
-		return unmarshalBlock(d, reflect.ValueOf(field).Elem())
+		return unmarshalConfig(d, reflect.ValueOf(field).Elem())
 	}
 	return nil
 }
 
-// unmarshalBlock makes a config block for a field, which is a pointer to it or a slice of
+// unmarshalConfig makes a config block for a field, which is a pointer to it or a slice of
 // such pointers, and reads it.
-func unmarshalBlock(d *caddyfile.Dispenser, field reflect.Value) error {
+func unmarshalConfig(d *caddyfile.Dispenser, field reflect.Value) error {
 	kind := field.Type()
 	if field.Kind() == reflect.Slice {
 		kind = kind.Elem()
@@ -181,37 +182,42 @@ func arguments(d *caddyfile.Dispenser, usage string, values ...*string) error {
 func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Duration) error {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil || duration <= 0 {
-		return d.Errf("%s: this is not a duration; write for example 30s or 1m", name)
+		return d.WrapErr(redact(fmt.Errorf("%s: %q is not a positive duration; write for example 30s or 1m", name, value)))
 	}
 	*into = caddy.Duration(duration)
 	return nil
 }
 
-// didYouMean names the option with the fewest typos, at most two.
-func didYouMean(name string, known []string) string {
-	nearest := slices.MinFunc(known, func(a, b string) int { return typos(name, a) - typos(name, b) })
-	if typos(name, nearest) > min(2, len(name)/2) {
-		return ""
+// unrecognized is the error for an option that a block does not have.
+func (o options) unrecognized(name, block string) error {
+	names := slices.Sorted(maps.Keys(o))
+	similar := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, known := range names {
+		similar.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
 	}
-	return " (did you mean '" + nearest + "'?)"
+	if blocks := blocksWith(name, "pay_offer", new(Handler).options()); len(blocks) > 0 {
+		return fmt.Errorf("'%s' belongs inside the %s block", name, strings.Join(blocks, " or "))
+	} else if name == "ledger" {
+		return errors.New("'ledger' belongs inside the 'pay_offer { }' block of the global options, at the top of the file")
+	} else if nearest := similar.SuggestionsFor(name); len(nearest) > 0 && len(name) > 2 {
+		return redact(fmt.Errorf("unrecognized option %q of %s (did you mean '%s'?)", name, block, nearest[0]))
+	}
+	return redact(fmt.Errorf("unrecognized option %q of %s; valid options: %s", name, block, strings.Join(names, ", ")))
 }
 
-// typos counts the bytes to insert, remove or replace to turn a into b (Levenshtein).
-func typos(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// blocksWith returns the blocks that have an option of this name, such as 'card { }'.
+func blocksWith(name, block string, o options) (found []string) {
+	if o[name] != nil {
+		found = append(found, "'"+block+" { }'")
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0]++
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
+	for _, inner := range slices.Sorted(maps.Keys(o)) {
+		kind := reflect.TypeOf(o[inner]).Elem()
+		for kind.Kind() == reflect.Slice || kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		if config, ok := reflect.New(kind).Interface().(interface{ options() options }); ok {
+			found = append(found, blocksWith(name, inner, config.options())...)
 		}
 	}
-	return row[len(b)]
+	return found
 }

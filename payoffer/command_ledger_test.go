@@ -51,7 +51,7 @@ func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
 	require.NoError(t, os.Remove(i.ledgerPath()))
 	_, err = i.ledgerCommand("", "restore", backup)
 	require.ErrorContains(t, err, "there is no ledger")
-	require.ErrorContains(t, err, "add --create to make a new ledger: "+i.ledgerPath())
+	require.ErrorContains(t, err, "To make a new ledger at "+i.ledgerPath()+", add --create")
 	require.NoFileExists(t, i.ledgerPath())
 	out, err = i.ledgerCommand("", "restore", "--create", backup)
 	require.NoError(t, err)
@@ -106,10 +106,10 @@ The old ledger keeps its data and accepts no more payments.
 func TestCommandLedgerTakesNoDSNAsAnArgument(t *testing.T) {
 	i := newInstance(t)
 	for to, want := range map[string]string{
-		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "other users can read arguments",
+		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "other users of this machine can read arguments",
 		"postgres":                      "needs a DSN",
-		"postgres {env.NOT_SET_AT_ALL}": "set its variable",
-		"mysql x":                       "unknown driver",
+		"postgres {env.NOT_SET_AT_ALL}": "set it to a DSN",
+		"mysql x":                       "the driver is unknown",
 	} {
 		_, err := i.ledgerCommand("", "move", "--to", to)
 		require.ErrorContains(t, err, want)

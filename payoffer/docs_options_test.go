@@ -39,7 +39,7 @@ func usages(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	for _, file := range []string{"announce.go", "handler.go", "ledger.go", "rail_bank.go", "rail_bitcoin.go", "rail_card.go", "rail_storefront.go", "rail_usdc.go", "settings.go"} {
-		for _, usage := range regexp.MustCompile(`(?:arguments\(d, |&form\{)"([a-z_]+) ([^"]*)"`).FindAllStringSubmatch(readSource(t, file), -1) {
+		for _, usage := range regexp.MustCompile(`(?:arguments\(d, |unmarshal\(d, |&form\{)"([a-z_]+) ([^"]*)"`).FindAllStringSubmatch(readSource(t, file), -1) {
 			found[usage[1]] = strings.ReplaceAll(usage[2], "...", "…")
 		}
 	}

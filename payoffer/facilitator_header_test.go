@@ -57,9 +57,9 @@ func TestWhatIsNoHeaderOfAFacilitatorIsRefused(t *testing.T) {
 		`header x-secret-key ""`:                                         "a header needs a name and a value",
 		"header x:secret {env.A}":                                        "not the name of a header",
 		"header sk_live_hiddensecret0 x-secret-key":                      "a secret of a payment service",
-		"header host {env.A}":                                            "the call itself sets the header host",
+		"header host {env.A}":                                            "the header host is set by every call",
 		"header a {env.A}\nheader b {env.A}":                             "duplicate option 'header'",
-		"header a {env.A}\n\t\t\t\tkey_id b\n\t\t\t\tkey_secret {env.A}": "write one of them",
+		"header a {env.A}\n\t\t\t\tkey_id b\n\t\t\t\tkey_secret {env.A}": "keep the one that your facilitator asks for",
 		"header x-secret-key \"hidden\x01secret\"":                       "header: the value contains a character that no header accepts",
 		"header x-secret-key {env.OFFER_TEST_BROKEN}":                    "header: the value contains a character that no header accepts",
 	} {

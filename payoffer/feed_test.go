@@ -71,7 +71,7 @@ func TestTheFeedRefusesWhatItDoesNotKnow(t *testing.T) {
 	}{
 		"?since=1":       {http.StatusBadRequest, "use offer and after"},
 		"?after=x":       {http.StatusBadRequest, "this is not a cursor"},
-		"?after=99":      {http.StatusConflict, "an older copy was restored"},
+		"?after=99":      {http.StatusConflict, "an older backup was restored"},
 		"?offer=nothing": {http.StatusNotFound, "no offer has the id"},
 	} {
 		got := o.ask(http.MethodGet, operator.PathFeed+query, "")

@@ -158,10 +158,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // repeated is a list there.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
-	if err := arguments(d, "pay_offer [<matcher>] { ... }"); err != nil {
-		return err
-	}
-	return h.options().unmarshal(d, "pay_offer")
+	return h.options().unmarshal(d, "pay_offer [<matcher>] { ... }")
 }
 
 func (h *Handler) options() options {
@@ -207,7 +204,7 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 		Updated:   today.UTC().Format(time.DateOnly),
 	}
 	if t.BaseURL == "" && r.replace(h.BaseURL) == "" {
-		r.fail("base_url", errors.New("the origin is missing; write the address at which payers reach this offer, such as https://pay.example.org"))
+		r.fail("base_url", errors.New("the address of this offer is empty; write the one that payers use, such as 'base_url https://pay.example.org'"))
 	}
 	t.SiteURL = cmp.Or(resolve(r, "site_url", h.SiteURL, offer.ParseOrigin), t.BaseURL)
 	t.ID = cmp.Or(r.word("id", h.ID, offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores"), offer.Host(t.BaseURL))
@@ -220,17 +217,17 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 	}
 	t.Tags = resolveAll(r, "tags", h.Tags, func(s string) (string, error) {
 		if !tag.MatchString(s) {
-			return "", fmt.Errorf("%q is not a tag; use at most 32 printable ASCII characters", s)
+			return "", fmt.Errorf("%q is not a tag; write at most 32 printable ASCII characters, such as donation", s)
 		}
 		return s, nil
 	})
 	if len(t.Tags) > maxTags {
-		r.fail("tags", fmt.Errorf("there are %d; directories accept at most %d", len(t.Tags), maxTags))
+		r.fail("tags", fmt.Errorf("there are %d tags, and directories accept at most %d; remove some", len(t.Tags), maxTags))
 	}
 	t.MPP = mppHeaders["authorization"]
 	resolve(r, "mpp", h.MPP, func(s string) (known bool, err error) {
 		if t.MPP, known = mppHeaders[s]; !known {
-			err = fmt.Errorf("%q is not one of: authorization, header, off", s)
+			err = fmt.Errorf("%q is unknown; write authorization, header or off", s)
 		}
 		return known, err
 	})
@@ -239,7 +236,7 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 			s = t.BaseURL + s
 		}
 		if _, err := offer.ParseURL(s); err != nil || !strings.HasPrefix(s, t.BaseURL+"/") {
-			return "", errors.New("this is not an image on the host of base_url, from which pages load everything; write its path, such as /logo.svg")
+			return "", fmt.Errorf("%q is not on the host of base_url, and pages load nothing from other hosts; serve the image there and write its path, such as /logo.svg", s)
 		}
 		return s, nil
 	})

@@ -70,7 +70,7 @@ func (k *keyed) stop() {
 // requireRefused requires the sentence for other keys.
 func (k *keyed) requireRefused(err error, keys string) {
 	k.t.Helper()
-	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has here: all instances of a ledger share one storage. ")
+	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has here; set the option 'storage'")
 	require.ErrorContains(k.t, err, "run 'caddy pay-offer ledger forget-keys'")
 }
 

@@ -3,6 +3,7 @@ package payoffer
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -70,16 +71,16 @@ func (c *LedgerConfig) database() (database, error) {
 	path, dsn := replacer.ReplaceKnown(c.Path, ""), replacer.ReplaceKnown(c.DSN, "")
 	switch {
 	case c.Driver == driverPostgres && (c.DSN == "" || path != ""):
-		return database{}, errors.New("ledger postgres needs a DSN and no path; write 'ledger postgres {env.NAME}'")
+		return database{}, errors.New("ledger postgres needs a DSN and no path; write for example 'ledger postgres {env.LEDGER_DSN}'")
 	case c.Driver == driverPostgres && dsn == "":
-		return database{}, errors.New("ledger postgres: the DSN is empty; set its variable")
+		return database{}, fmt.Errorf("ledger postgres: %s is empty; set it to a DSN such as postgres://user:password@host:5432/database", c.DSN)
 	case c.Driver == driverPostgres:
 		_, err := ledger.NewPostgres(dsn, time.Now)
 		return database{driverPostgres, dsn}, err
 	case c.Driver != "" && c.Driver != driverSQLite:
-		return database{}, errors.New("ledger: unknown driver; write sqlite or postgres")
+		return database{}, errors.New("ledger: the driver is unknown; write sqlite or postgres, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	case c.DSN != "" || strings.Contains(path, "://"): // a DSN may contain a password, and errors repeat a path
-		return database{}, errors.New("ledger sqlite needs a path and no DSN; write 'ledger postgres {env.NAME}' for PostgreSQL")
+		return database{}, errors.New("ledger sqlite needs a path and no DSN; write for PostgreSQL for example 'ledger postgres {env.LEDGER_DSN}'")
 	}
 	path = cmp.Or(path, defaultLedger)
 	if !filepath.IsAbs(path) {
@@ -98,7 +99,7 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 		if driver == driverPostgres {
 			config = &LedgerConfig{Driver: driver, DSN: where}
 			if where != "" && !hasPlaceholder(where) {
-				return nil, errors.New("a DSN is a secret, and other users can read arguments; write 'postgres {env.NAME}'")
+				return nil, errors.New("--to contains a DSN, and other users of this machine can read arguments; put it into a variable and write 'postgres {env.LEDGER_DSN}'")
 			}
 		}
 	}

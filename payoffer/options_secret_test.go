@@ -143,8 +143,8 @@ func TestAnErrorRepeatsAShortValue(t *testing.T) {
 		"contact payer":           `contact: "payer" is not an e-mail address`,
 		"usdc bass 0x1":           `unknown network "bass"`,
 		"colour red":              "unrecognized option \"colour\"",
-		"account UPPER":           `account: "UPPER" is not an account name; use lower-case letters`,
-		usdcWith("from_block -1"): "from_block: write a whole number from 1 on",
+		"account UPPER":           `account: "UPPER" is not the name of an account; write lower-case letters`,
+		usdcWith("from_block -1"): "from_block: \"-1\" is not a whole number from 1 on",
 	} {
 		require.ErrorContains(t, validate(t, offering(line+"%.0s", "")), want)
 	}

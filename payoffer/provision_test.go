@@ -28,7 +28,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 	const valid = `"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay"}`
 	require.NoError(t, caddy.Validate(handlerConfig(t, "{"+valid+"}")))
 	for name, c := range map[string]struct{ handler, want string }{
-		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: the origin is missing"},
+		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: the address of this offer is empty"},
 		"no card":             {`{"base_url": "http://localhost:8402"}`, "the card checkout is missing"},
 		"empty card":          {`{"base_url": "http://localhost:8402", "card": {}}`, "card: the address is empty"},
 		"unknown field":       {`{` + valid + `, "colour": "red"}`, `unknown field "colour"`},
@@ -40,15 +40,15 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"rate limit":          {`{` + valid + `, "rate_limit": {"attempts": -1}}`, "rate_limit: "},
 		"network":             {`{` + valid + `, "usdc": [{"address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "usdc: the network is empty"},
 		"mainnet":             {`{` + valid + `, "usdc": [{"network": "base", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "a facilitator must settle"},
-		"two on one chain":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}, {"network": "eip155:84532", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "given twice"},
+		"two on one chain":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}, {"network": "eip155:84532", "address": "0x52908400098527886E0F7030069857D2E4169EE7"}]}`, "two usdc options name this network"},
 		"token contract":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}]}`, "money sent there is lost"},
 		"rpc off and on":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": ["off", "https://rpc.example"]}]}`, "'off' cannot be combined with endpoints"},
-		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "belong together"},
+		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "are needed together"},
 		"half a header":       {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "header_value": "{env.X}"}]}]}`, "a header needs a name and a value"},
 		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: the duration is negative"},
 		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
 		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},
-		"unconfirmed key":     {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"}}`, "bitcoin: an extended public key"},
+		"unconfirmed key":     {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"}}`, "bitcoin: an xpub does not say"},
 		"first address":       {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V", "first_address": "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"}}`, "bitcoin: first_address is address 1"},
 		"address type":        {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V", "address_type": "p2tr"}}`, "bitcoin address_type: p2tr"},
 		"repeated source":     {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "rates": ["kraken", "kraken"]}}`, "given twice"},
@@ -62,21 +62,21 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: an EPC QR code has at most 331 bytes"},
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both receive money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
-		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; write the name of one of: card`},
-		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "logo: this is not an image on the host of base_url"},
-		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6; directories accept at most 5"},
-		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is not one of: authorization, header, off"},
+		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; valid names: card`},
+		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "is not on the host of base_url"},
+		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6 tags, and directories accept at most 5"},
+		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is unknown; write authorization, header or off"},
 		"goal":                {`{` + valid + `, "goal": "much"}`, "goal: "},
 		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
-		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: write the address"},
-		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: write the address"},
-		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: a webhook, a topic of ntfy and a mailbox are separate endpoints"},
+		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: the address must end"},
+		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: the address must end"},
+		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: url, ntfy and email are separate endpoints"},
 		"topic":               {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example"}}]}`, "announce ntfy: this is not the URL of a topic"},
 		"topic in the clear":  {`{` + valid + `, "announce": [{"ntfy": {"url": "http://ntfy.example/topic"}}]}`, "announce ntfy: the URL for host \"ntfy.example\" is plain http"},
 		"one topic twice":     {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example/topic"}}, {"ntfy": {"url": "https://ntfy.example/topic"}}]}`, `announce: endpoints 1 and 2 have the same address (host "ntfy.example")`},
 		"no mail server":      {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com"}}]}`, "announce email: smtp is missing"},
 		"mail in the clear":   {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "tls": "off"}}]}`, "announce email: the connect"},
-		"half a login":        {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "user": "pay"}}]}`, "announce email: user and password belong together"},
+		"half a login":        {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "user": "pay"}}]}`, "announce email: user and password are needed together"},
 		"sender":              {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "from": "a@b\r\nBcc: c@example.com"}}]}`, "announce email from: "},
 		"link of the demo":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_pay_offer_demo"}}`, "card payment_link: plink_pay_offer_demo is the payment link of the demo"},
 		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "also need payment_link"},
@@ -115,10 +115,10 @@ func TestARecommendedRailThatIsLeftOutGivesWay(t *testing.T) {
 
 func TestLedgerDriverIsChecked(t *testing.T) {
 	for config, want := range map[string]string{
-		`"driver": "mysql"`:                                              "unknown driver",
+		`"driver": "mysql"`:                                              "the driver is unknown",
 		`"driver": "postgres"`:                                           "needs a DSN",
 		`"driver": "postgres", "dsn": "x", "path": "y"`:                  "no path",
-		`"driver": "postgres", "dsn": "{env.OFFER_TEST_UNSET}"`:          "the DSN is empty",
+		`"driver": "postgres", "dsn": "{env.OFFER_TEST_UNSET}"`:          "is empty; set it to a DSN",
 		`"driver": "postgres", "dsn": "postgres://u:hidden%word@h/base"`: "the PostgreSQL DSN cannot be read",
 		`"driver": "sqlite", "dsn": "postgres://u@h/base"`:               "needs a path and no DSN",
 	} {
@@ -218,4 +218,12 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 	require.Equal(t, "https://explorer.example/?tx=0x1", service.RailsOf[service.USDC](s)[0].TransactionURL("0x1"))
 	require.Empty(t, service.RailsOf[service.USDC](s)[1].TransactionURL("0x1"))
 	require.Empty(t, s.Offer.Bitcoin().TransactionURL("1"))
+}
+
+// An unset variable must not drop a rail silently.
+func TestRailsWithoutAnAddressAreNamed(t *testing.T) {
+	warnings, _ := warned(t, strings.Replace(smallest, "\t\tusdc", "\t\tbitcoin {env.OFFER_TEST_UNSET}\n\t\tstorefront pack {env.OFFER_TEST_UNSET}\n\t\tusdc", 1))
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "rails without an address are left out")
+	require.Contains(t, warnings[0], `"options":["bitcoin","storefront pack"]`)
 }

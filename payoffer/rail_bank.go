@@ -53,10 +53,7 @@ func (b *BankTransferConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.CountRemainingArgs() == 1 {
 		values = values[1:]
 	}
-	if err := arguments(d, "bank_transfer [<name>] <inbox> { ... }", values...); err != nil {
-		return err
-	}
-	return b.options().unmarshal(d, "bank_transfer")
+	return b.options().unmarshal(d, "bank_transfer [<name>] <inbox> { ... }", values...)
 }
 
 func (b *BankTransferConfig) options() options {
@@ -83,10 +80,10 @@ func (b *BankTransferConfig) provision(r *resolver, t offer.Terms, s *service.Se
 	r.customized = r.customized || published
 	if r.replace(b.Inbox) == "" {
 		if published {
-			r.fail("bank_transfer", errors.New("the inbox is empty, which leaves the rail out with its account; write the e-mail address that answers, "+
-				"or remove the account"))
+			r.fail("bank_transfer", errors.New("the inbox is empty, but a bank account is set; write the e-mail address that answers payers, "+
+				"such as invoices@example.org, or remove the account"))
 		}
-		r.leftOut = append(r.leftOut, name)
+		r.leaveOut("bank_transfer", name)
 		return nil
 	}
 	if len(r.errs) > 0 {

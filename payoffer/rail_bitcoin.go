@@ -52,10 +52,7 @@ type BitcoinConfig struct {
 
 // UnmarshalCaddyfile reads 'bitcoin <account> { ... }'.
 func (b *BitcoinConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := arguments(d, "bitcoin <account> { ... }", &b.Account); err != nil {
-		return err
-	}
-	return b.options().unmarshal(d, "bitcoin")
+	return b.options().unmarshal(d, "bitcoin <account> { ... }", &b.Account)
 }
 
 func (b *BitcoinConfig) options() options {
@@ -70,11 +67,11 @@ const maxConfirmations = 100
 // provision makes the Bitcoin rail.
 func (b *BitcoinConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
 	if r.replace(b.Account) == "" {
-		r.leftOut = append(r.leftOut, offer.RailBitcoin)
+		r.leaveOut("bitcoin", offer.RailBitcoin)
 		return nil
 	}
 	addressType := resolve(r, "bitcoin address_type", b.AddressType, func(s string) (string, error) { return s, offer.CheckAddressType(s) })
-	firstAddress := resolve(r, "bitcoin first_address", b.FirstAddress, unparsed)
+	firstAddress := resolve(r, "bitcoin first_address", b.FirstAddress, func(s string) (string, error) { return s, nil })
 	rail := resolve(r, "bitcoin", b.Account, func(account string) (*offer.Bitcoin, error) {
 		if err := offer.ConfirmBitcoinAccount(account, addressType, firstAddress); err != nil {
 			return nil, err

@@ -51,7 +51,7 @@ func (c *CardConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := arguments(d, "card <url> { ... }", &c.URL); err != nil {
 		return err
 	}
-	seen, err := c.options().unmarshalSeen(d, "card")
+	seen, err := c.options().unmarshalBlock(d, "card")
 	if (seen["webhook_secret"] || seen["api_key"]) && !seen["payment_link"] {
 		err = d.WrapErr(errNoPaymentLink)
 	}
@@ -78,7 +78,7 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	link := r.word("card payment_link", c.PaymentLink, paymentLink, "the id of a payment link; it starts with plink_")
 	methods := resolveAll(r, "card methods", c.Methods, func(s string) (string, error) {
 		if !paymentMethod.MatchString(s) {
-			return "", fmt.Errorf("%q is not a payment method; use its identifier, such as us_bank_account", s)
+			return "", fmt.Errorf("%q is not the identifier of a payment method; write lower-case letters, such as us_bank_account", s)
 		}
 		return s, nil
 	})
@@ -89,12 +89,12 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	r.customized = r.customized || observed != (service.Card{}) || link != "" || c.TestMode
 	switch {
 	case link == offer.DemoLink && !r.inDemo:
-		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own", link))
+		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own, such as plink_1Abc", link))
 	case observed.WebhookSecret+observed.APIKey != "" && link == "":
 		r.errs = append(r.errs, errNoPaymentLink)
 	}
 	if r.replace(c.URL) == "" {
-		r.fail("card", errors.New("the address is empty; write the address of the card checkout, which every offer has"))
+		r.fail("card", errors.New("the address is empty, and every offer needs a card checkout; set its variable, or write for example 'card https://buy.stripe.com/YOUR_LINK'"))
 		return nil
 	}
 	card := resolve(r, "card", c.URL, func(url string) (*offer.Card, error) { return offer.NewCard(url, methods, t.Amount) })

@@ -45,7 +45,7 @@ func (c *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := arguments(d, "storefront <name> <url> { ... }", &c.Name, &c.URL); err != nil {
 		return err
 	}
-	seen, err := c.options().unmarshalSeen(d, "storefront")
+	seen, err := c.options().unmarshalBlock(d, "storefront")
 	if (seen["hook_secret"] || seen["token"]) && !seen["product"] {
 		err = d.WrapErr(fmt.Errorf("storefront: %w", errNoProduct))
 	}
@@ -64,12 +64,12 @@ var shopID = regexp.MustCompile(`^[!-~]{1,200}$`)
 func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
 	name := resolve(r, "storefront", c.Name, parseRailName)
 	if r.replace(c.URL) == "" {
-		r.leftOut = append(r.leftOut, name)
+		r.leaveOut("storefront "+name, name)
 		return nil
 	}
 	if name == "" {
 		if r.replace(c.Name) == "" {
-			r.fail("storefront", errors.New("the name is empty; write 'storefront <name> <url>'"))
+			r.fail("storefront", errors.New("the name is empty; write a name before the address, such as 'storefront tip-jar https://tip-jar.example/42'"))
 		}
 		return nil
 	}

@@ -74,10 +74,7 @@ type FacilitatorConfig struct {
 
 // UnmarshalCaddyfile reads 'usdc <network> <address> { ... }'.
 func (u *USDCConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := arguments(d, "usdc <network> <address> { ... }", &u.Network, &u.Address); err != nil {
-		return err
-	}
-	return u.options().unmarshal(d, "usdc")
+	return u.options().unmarshal(d, "usdc <network> <address> { ... }", &u.Network, &u.Address)
 }
 
 func (u *USDCConfig) options() options {
@@ -88,10 +85,7 @@ func (u *USDCConfig) options() options {
 
 // UnmarshalCaddyfile reads 'facilitator <url> { ... }'.
 func (f *FacilitatorConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := arguments(d, "facilitator <url> { ... }", &f.URL); err != nil {
-		return err
-	}
-	return f.options().unmarshal(d, "facilitator")
+	return f.options().unmarshal(d, "facilitator <url> { ... }", &f.URL)
 }
 
 func (f *FacilitatorConfig) options() options {
@@ -106,19 +100,19 @@ func (f *FacilitatorConfig) options() options {
 func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
 	network := resolve(r, "usdc", u.Network, func(s string) (offer.Network, error) {
 		if strings.HasPrefix(s, "0x") {
-			return offer.Network{}, errors.New("the network comes first, then the address; write 'usdc <network> <address>'")
+			return offer.Network{}, errors.New("the network must come before the address; write for example 'usdc base 0x…'")
 		}
 		return offer.LookupNetwork(s)
 	})
 	chainName := "usdc-" + strconv.FormatInt(network.ChainID, 10)
 	name := "usdc " + network.Name
 	if r.replace(u.Address) == "" {
-		r.leftOut = append(r.leftOut, "usdc", chainName)
+		r.leaveOut(name, "usdc", chainName)
 		return nil
 	}
 	if network.Name == "" {
 		if r.replace(u.Network) == "" {
-			r.fail("usdc", errors.New("the network is empty; write 'usdc <network> <address>'"))
+			r.fail("usdc", errors.New("the network is empty; write it before the address, such as 'usdc base 0x…'"))
 		}
 		return nil
 	}
@@ -129,8 +123,8 @@ func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 		FromBlock: number(r, name+" from_block", u.FromBlock, 1<<63-1),
 	}
 	explorer := r.explorer(name+" explorer", u.Explorer, network.Explorer)
-	for _, f := range withoutNil(u.Facilitators) {
-		if facilitator := f.provision(r, name+" facilitator"); facilitator.URL != "" {
+	for i, f := range withoutNil(u.Facilitators) {
+		if facilitator := f.provision(r, entry(name+" facilitator", i, len(u.Facilitators))); facilitator.URL != "" {
 			c.Facilitators = append(c.Facilitators, facilitator)
 		}
 	}
@@ -140,13 +134,13 @@ func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	case c.Facilitators == nil && network.Test:
 		c.Facilitators = []x402.FacilitatorConfig{{URL: x402.DefaultTestFacilitator, Timeout: defaultTimeout}}
 	case c.Facilitators == nil:
-		r.fail(name, fmt.Errorf("%s is a main network, on which a facilitator must settle payments; add 'facilitator <url>'", network.Name))
+		r.fail(name, fmt.Errorf("%s is a main network, where a facilitator must settle payments; add one, such as 'facilitator https://api.cdp.coinbase.com/platform/v2/x402'", network.Name))
 	}
 	railName := "usdc"
 	for _, other := range service.RailsOf[service.USDC](s) {
 		railName = chainName
 		if other.Network.ChainID == network.ChainID {
-			r.fail(name, errors.New("the chain is given twice; write one rail for each chain"))
+			r.fail(name, errors.New("two usdc options name this network; keep one of them"))
 		}
 	}
 	var err error
@@ -171,11 +165,11 @@ func (f *FacilitatorConfig) provision(r *resolver, name string) x402.Facilitator
 	}
 	switch {
 	case (f.KeyID == "") != (f.KeySecret == ""):
-		r.fail(name, errors.New("key_id and key_secret belong together; write both or none"))
+		r.fail(name, errors.New("key_id and key_secret are needed together; add the missing one, such as 'key_secret {env.CDP_KEY_SECRET}', or remove both"))
 	case (f.Header == "") != (f.HeaderValue == ""):
 		r.fail(name, errors.New("a header needs a name and a value; write it as: header x-secret-key {env.SETTLER_KEY}"))
 	case f.KeyID != "" && f.Header != "":
-		r.fail(name, errors.New("header and key_id are two ways to authenticate; write one of them"))
+		r.fail(name, errors.New("header and key_id both authenticate the calls; keep the one that your facilitator asks for"))
 	}
 	c.KeyID, c.KeySecret = r.secret(name+" key_id", f.KeyID), r.secret(name+" key_secret", f.KeySecret)
 	if c.KeyID == "" || c.KeySecret == "" {
@@ -197,7 +191,7 @@ func parseHeader(s string) (string, error) {
 	case !httpguts.ValidHeaderFieldName(s):
 		return "", errors.New("this is not the name of a header; write 'header <name> <value>', such as 'header x-secret-key {env.SETTLER_KEY}'")
 	case slices.Contains([]string{"host", "content-type", "content-length", "transfer-encoding", "connection"}, strings.ToLower(s)):
-		return "", fmt.Errorf("the call itself sets the header %s; write the one that accepts the key", s)
+		return "", fmt.Errorf("the header %s is set by every call; write the header that carries your key, such as x-secret-key", s)
 	}
 	return s, nil
 }

@@ -25,12 +25,12 @@ type resolver struct {
 	errs []error
 	// values are all values after replacement. They identify the settings.
 	values []string
-	// secretsOff are the secrets without a value, literalSecrets those that the
-	// configuration itself contains.
+	// secretsOff are the secrets without a value, with their variables; literalSecrets
+	// are those that the configuration itself contains.
 	secretsOff, literalSecrets []string
 	// hooksOff are the rails whose webhook secret is empty. leftOut are the rails whose
-	// address is empty.
-	hooksOff, leftOut []string
+	// address is empty, and withoutAddress their options.
+	hooksOff, leftOut, withoutAddress []string
 	// customized says that an option is set that a demo does not have. inDemo says that
 	// the offer is a demo.
 	customized, inDemo bool
@@ -40,6 +40,11 @@ func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
 
 func (r *resolver) fail(option string, err error) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %w", option, err))
+}
+
+// leaveOut notes that an option has no address, and the names that its rail may have.
+func (r *resolver) leaveOut(option string, names ...string) {
+	r.withoutAddress, r.leftOut = append(r.withoutAddress, option), append(r.leftOut, names...)
 }
 
 // replace returns a value with its placeholders replaced.
@@ -66,15 +71,21 @@ func resolve[T any](r *resolver, option, value string, parse func(string) (T, er
 	return parsed
 }
 
-// unparsed returns every value unchanged.
-func unparsed(s string) (string, error) { return s, nil }
+// entry names an entry of a list as in the JSON configuration, such as announce[1].
+func entry(option string, i, n int) string {
+	if n > 1 {
+		option += fmt.Sprintf("[%d]", i)
+	}
+	return option
+}
 
 // resolveAll resolves the values of a list, without the empty ones.
 func resolveAll(r *resolver, option string, values []string, parse func(string) (string, error)) (resolved []string) {
-	for _, value := range values {
-		switch value = resolve(r, option, value, parse); {
+	for i, value := range values {
+		name := entry(option, i, len(values))
+		switch value = resolve(r, name, value, parse); {
 		case slices.Contains(resolved, value):
-			r.fail(option, errors.New("a value is given twice"))
+			r.fail(name, redact(fmt.Errorf("%q is given twice; remove one", value)))
 		case value != "":
 			resolved = append(resolved, value)
 		}
@@ -107,10 +118,10 @@ func redact(err error) error {
 func (r *resolver) text(option, value string, limit int) string {
 	return resolve(r, option, value, func(s string) (string, error) {
 		if n := utf8.RuneCountInString(s); n > limit {
-			return "", fmt.Errorf("this text has %d characters; at most %d are allowed", n, limit)
+			return "", fmt.Errorf("this text has %d characters and may have %d; shorten it", n, limit)
 		}
 		if !utf8.ValidString(s) {
-			return "", errors.New("this text is not valid UTF-8")
+			return "", errors.New("this text is not valid UTF-8; save the configuration as UTF-8")
 		}
 		return s, offer.CheckPrintable(s)
 	})
@@ -129,7 +140,7 @@ func (r *resolver) word(option, value string, form *regexp.Regexp, want string) 
 // number checks that a number is between 0, which stands for the default, and high.
 func number[N int | uint64](r *resolver, option string, n, high N) N {
 	if n < 0 || n > high {
-		r.fail(option, fmt.Errorf("%d is not a whole number from 1 to %d", n, high))
+		r.fail(option, fmt.Errorf("%d is out of range; write a whole number from 1 to %d", n, high))
 	}
 	return n
 }
@@ -137,7 +148,7 @@ func number[N int | uint64](r *resolver, option string, n, high N) N {
 // duration checks that a duration is not negative; 0 stands for the default.
 func (r *resolver) duration(option string, d caddy.Duration) time.Duration {
 	if d < 0 {
-		r.fail(option, errors.New("the duration is negative; write for example 30s"))
+		r.fail(option, errors.New("the duration is negative; write a positive one, such as 30s"))
 	}
 	return time.Duration(d)
 }
@@ -152,7 +163,7 @@ func (r *resolver) secret(option string, configured secret) string {
 	}
 	value := r.replace(string(configured))
 	if value == "" {
-		r.secretsOff = append(r.secretsOff, option)
+		r.secretsOff = append(r.secretsOff, option+" "+string(configured))
 	}
 	return value
 }
@@ -189,7 +200,7 @@ func (r *resolver) upstreams(option string, values, public []string) (resolved [
 			r.fail(option, err)
 		}
 		if slices.Contains(resolved, value) {
-			r.fail(option, errors.New("an endpoint is given twice; a second one must be another host"))
+			r.fail(option, fmt.Errorf("the endpoint at %s is given twice; remove one, or name another host", offer.Host(value)))
 		}
 		if value != "" {
 			resolved = append(resolved, value)
@@ -201,7 +212,7 @@ func (r *resolver) upstreams(option string, values, public []string) (resolved [
 	case len(resolved) == 1 && resolved[0] == off:
 		return nil
 	case slices.Contains(resolved, off):
-		r.fail(option, errors.New("'off' cannot be combined with endpoints; write one or the other"))
+		r.fail(option, errors.New("'off' cannot be combined with endpoints; remove 'off' to read from the endpoints"))
 	}
 	return resolved
 }
@@ -210,13 +221,13 @@ func checkUpstream(s string) error {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Contains(s, ",http"):
-		return errors.New("this is not an absolute URL; write it as in https://host.example.org/path")
+		return errors.New("this is not an absolute URL; write one such as https://host.example.org/path")
 	case u.Scheme == "http" && !offer.IsLoopback(u.Hostname()):
-		return fmt.Errorf("the URL for host %q is plain http to a host that is not loopback; use https", u.Hostname())
+		return fmt.Errorf("the URL for host %q is plain http, which anyone on the way can read; write https", u.Hostname())
 	}
 	if _, err := offer.ParseURL(s); err != nil {
 		return fmt.Errorf("the URL for host %q contains a user name, a password or an unescaped character; write a key into its path or query, "+
-			"percent-encoded", u.Hostname())
+			"percent-encoded, such as ?key=abc%%20def", u.Hostname())
 	}
 	return nil
 }
@@ -225,7 +236,7 @@ func checkUpstream(s string) error {
 func (r *resolver) explorer(option, value, public string) string {
 	address := resolve(r, option, value, func(s string) (string, error) {
 		if _, err := offer.ParseURL(s); s != off && (err != nil || !strings.HasSuffix(s, "/") && !strings.HasSuffix(s, "=")) {
-			return "", errors.New("write the address to which the hash of a transaction is appended, as in https://basescan.org/tx/, or off")
+			return "", errors.New("the address must end with / or =, because the hash of a transaction is appended; write for example https://basescan.org/tx/, or off")
 		}
 		return s, nil
 	})
@@ -258,9 +269,9 @@ func parseSince(s string) (time.Time, error) {
 	case err != nil:
 		return begin, fmt.Errorf("%q is not a date; use 2026-11-01 (midnight UTC) or 2026-11-01T15:04:05Z", s)
 	case begin.Year() < 2009:
-		return begin, fmt.Errorf("%s is before 2009; correct the year", s)
+		return begin, fmt.Errorf("%s is before 2009, when Bitcoin began; correct the year, such as 2026-11-01", s)
 	case begin.After(time.Now()):
-		return begin, fmt.Errorf("%s is in the future; write the day of the first payment that counts", s)
+		return begin, fmt.Errorf("%s is in the future; write the day of the first payment that counts, such as 2026-11-01", s)
 	}
 	return begin, nil
 }

@@ -34,7 +34,7 @@ func (c *RateLimitConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	var err error
 	if c.Attempts, err = strconv.Atoi(attempts); err != nil || c.Attempts < 1 {
-		return d.Err("rate_limit: the attempts are not a whole number; write for example 'rate_limit 10 1m'")
+		return d.Err("rate_limit: the attempts are not a whole number from 1 on; write for example 'rate_limit 10 1m'")
 	}
 	return parseDuration(d, "rate_limit", window, &c.Window)
 }
@@ -79,8 +79,8 @@ func (h *Handler) build(r *resolver, today time.Time, rails []railConfig) *servi
 		s.Limit.Period = cmp.Or(r.duration("rate_limit", limit.Window), defaultWindow)
 	}
 	s.OwnPayers = resolveAll(r, "ignore_payer", h.IgnorePayers, offer.ParseEVMAddress)
-	for _, a := range withoutNil(h.Announce) {
-		if endpoint := a.provision(r); endpoint != nil {
+	for i, a := range withoutNil(h.Announce) {
+		if endpoint := a.provision(r, entry("announce", i, len(h.Announce))); endpoint != nil {
 			s.Announce = append(s.Announce, endpoint)
 		}
 	}

@@ -25,16 +25,19 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		return
 	}
 	if options := demoOptions(s.Offer); len(options) > 0 && !publicHost(s.Offer.BaseURL) { // else they were refused
-		warn("payments to the demo addresses are lost", "set your own addresses", zap.Strings("options", options))
+		warn("payments to the demo addresses are lost", "replace the values of these options by your own before you publish this offer", zap.Strings("options", options))
 	}
 	if len(r.secretsOff) > 0 {
-		warn("secrets without a value: their features are off", "set the variables of these options", zap.Strings("options", r.secretsOff))
+		warn("the variables of secrets are not set", "these options are off until you set their variables and restart the server", zap.Strings("options", r.secretsOff))
+	}
+	if len(r.withoutAddress) > 0 {
+		warn("rails without an address are left out", "set the variables of these options, or remove the options", zap.Strings("options", r.withoutAddress))
 	}
 	if len(r.literalSecrets) > 0 {
 		warn("secrets are in the configuration itself", literalSecretsHint, zap.Strings("options", r.literalSecrets))
 	}
 	if s.Offer.Amount != defaultAmount {
-		warn("the amount is not 42", "clients that know the interface expect 42 USD", zap.Stringer("amount", s.Offer.Amount))
+		warn("the amount is not 42", "clients that know the interface expect 42 USD; remove the option amount unless you need another price", zap.Stringer("amount", s.Offer.Amount))
 	}
 	if s.Offer.Card.Test() {
 		warn("the card checkout is in test mode", "its payments are worth nothing, and the pages say so; before you sell, give card the address of a live "+
@@ -42,12 +45,12 @@ func (app *App) warn(s *service.Service, r *resolver) {
 	}
 	for _, a := range s.Announce {
 		if hook, is := a.(announce.Webhook); is && strings.Join(hook.Secrets, "") == "" {
-			warn("webhooks are not signed", "their endpoint cannot detect forged ones; give announce a secret", zap.String("host", offer.Host(hook.URL)))
+			warn("webhooks are not signed", "their endpoint cannot detect forged ones; add 'secret {env.NAME}' to this announce option", zap.String("host", offer.Host(hook.URL)))
 		}
 	}
 	s.Warn(app.ctx.Slogger().With("offer", s.Offer.ID))
 	if size := s.Server.LargestHead(); size > web.MaxHead {
-		warn("the headers of a quote exceed a proxy's default buffer", "nginx answers 502 above 4 KB; write 'proxy_buffer_size 8k;' there, or shorten card "+
+		warn("quote headers exceed a proxy's default buffer", "nginx answers 502 above 4 KB; write 'proxy_buffer_size 8k;' there, or shorten card "+
 			"or base_url, or remove a usdc line", zap.Int("bytes", size))
 	}
 }

@@ -182,7 +182,7 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 `)
 	require.Len(t, warnings, 5)
 	for n, want := range [][]string{
-		{"secrets without a value", "card api_key", "usdc base facilitator key_id"},
+		{"the variables of secrets are not set", "card api_key", "usdc base facilitator key_id"},
 		{"secrets are in the configuration", "card webhook_secret"},
 		{"the amount is not 42"},
 		{"webhooks are not signed", "127.0.0.1"},
@@ -203,9 +203,9 @@ func TestTheLoginOfAnAnnouncementIsWhollyThereOrOff(t *testing.T) {
 	for name, c := range map[string]struct{ user, password, token, want string }{
 		"whole":       {"{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", ""},
 		"none":        {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", ""},
-		"no password": {"pay", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", `"options":["announce email password"]`},
-		"no user":     {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", `"options":["announce email user"]`},
-		"no token":    {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", `"options":["announce ntfy token"]`},
+		"no password": {"pay", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", `"options":["announce[1] email password {env.OFFER_TEST_UNSET}"]`},
+		"no user":     {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", `"options":["announce[1] email user {env.OFFER_TEST_UNSET}"]`},
+		"no token":    {"{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}", `"options":["announce[0] ntfy token {env.OFFER_TEST_UNSET}"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			warnings, log := warned(t, strings.Replace(smallest, "\t\tusdc", `		announce ntfy http://127.0.0.1:9/hidden-topic {
@@ -223,7 +223,7 @@ func TestTheLoginOfAnAnnouncementIsWhollyThereOrOff(t *testing.T) {
 				return
 			}
 			require.Len(t, warnings, 1)
-			require.Contains(t, warnings[0], "secrets without a value: their features are off")
+			require.Contains(t, warnings[0], "the variables of secrets are not set")
 			require.Contains(t, warnings[0], c.want)
 		})
 	}

@@ -39,7 +39,7 @@ func askContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri strin
 		return answer, err
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return answer, fmt.Errorf("the admin API's answer cannot be read: %w", err)
+		return answer, fmt.Errorf("the answer of the admin API is not JSON of this plugin (%w); check --address", err)
 	}
 	return answer, nil
 }
@@ -55,7 +55,7 @@ func refused(response *http.Response) error {
 	}
 	var refusal caddy.APIError
 	if json.Unmarshal(text, &refusal) != nil || refusal.Message == "" {
-		return fmt.Errorf("caddy responded with error: HTTP %d: %s", response.StatusCode, text)
+		return fmt.Errorf("the admin API answers with status %d (%.200s); check --address", response.StatusCode, text)
 	}
 	return errors.New(printable(refusal.Message))
 }
@@ -70,7 +70,7 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	}
 	listener, err := caddy.ParseNetworkAddress(address)
 	if err != nil || listener.PortRangeSize() > 1 {
-		return nil, fmt.Errorf("invalid admin address %s: %v", address, err)
+		return nil, fmt.Errorf("the admin address %q is not valid (%v); write for example --address localhost:2019", address, err)
 	}
 	dial := listener.JoinHostPort(0)
 	origin := "http://" + dial
@@ -80,7 +80,7 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	}
 	request, err := http.NewRequestWithContext(ctx, method, origin+uri, &sent)
 	if err != nil {
-		return nil, fmt.Errorf("making request: %v", err)
+		return nil, fmt.Errorf("the admin API cannot be asked: %v; check --address", err)
 	}
 	if !listener.IsUnixNetwork() {
 		request.Header.Set("Origin", origin)
@@ -96,10 +96,10 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	}}
 	response, err := client.Do(request)
 	if refused := (*net.OpError)(nil); errors.As(err, &refused) && refused.Op == "dial" {
-		return nil, fmt.Errorf("no server answers at the admin API %s (%v): start it with 'caddy run', or name its address with --address", printable(dial), refused.Err)
+		return nil, fmt.Errorf("no server answers at the admin API %s (%v); start the server, or name its address, such as --address localhost:2019", printable(dial), refused.Err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("performing request: %v", err)
+		return nil, fmt.Errorf("the admin API did not answer to the end (%v); read the server's log, and try again", err)
 	}
 	return response, nil
 }
@@ -117,7 +117,7 @@ func adminAddress(fl caddycmd.Flags) (string, error) {
 	var config caddy.Config
 	if json.Unmarshal(raw, &config) == nil && config.Admin != nil && config.Admin.Disabled {
 		// Another server, with another ledger, may answer at the default address.
-		return "", fmt.Errorf("%s turns the admin API off, which this command needs; set 'admin' there, or give --address", file)
+		return "", fmt.Errorf("%s turns the admin API off, and this command needs it; write 'admin localhost:2019' there, or give --address", file)
 	}
 	return caddycmd.DetermineAdminAPIAddress("", raw, file, fl.String("adapter"))
 }

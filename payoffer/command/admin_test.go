@@ -22,8 +22,8 @@ func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
 	}{
 		{http.StatusConflict, `{"error":"it is: {so}"}` + "\n", "it is: {so}"},
 		{http.StatusConflict, `{"error":"a\u001b[2Jb"}`, "a[2Jb"},
-		{http.StatusServiceUnavailable, `{"error":""}`, `caddy responded with error: HTTP 503: {"error":""}`},
-		{http.StatusNotFound, "404 page not found", "caddy responded with error: HTTP 404: 404 page not found"},
+		{http.StatusServiceUnavailable, `{"error":""}`, `the admin API answers with status 503 ({"error":""}); check --address`},
+		{http.StatusNotFound, "404 page not found", "the admin API answers with status 404 (404 page not found); check --address"},
 	} {
 		api := newAdminAPI(t)
 		api.status, api.answers = c.status, []string{c.answer}
@@ -34,10 +34,10 @@ func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
 
 func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	_, err := execute(t, receivedCommand(), "--address", "127.0.0.1:9")
-	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9 (connect: connection refused): start it with 'caddy run', or name its address with --address")
+	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9 (connect: connection refused); start the server, or name its address, such as --address localhost:2019")
 	require.ErrorContains(t, err, "refused)")
 	_, err = execute(t, receivedCommand(), "--address", "127.0.0.1:9-10")
-	require.ErrorContains(t, err, "invalid admin address 127.0.0.1:9-10")
+	require.ErrorContains(t, err, `the admin address "127.0.0.1:9-10" is not valid`)
 }
 
 func TestTheAdminAPIIsAskedFromItsOwnOrigin(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTheAdminAPIMayListenAtASocket(t *testing.T) {
 		api.address = address
 		out, err := api.run(intentsCommand())
 		require.NoError(t, err, address)
-		require.Equal(t, "no payment is open\n", out)
+		require.Equal(t, "no payment has an unknown outcome\n", out)
 		require.NotContains(t, api.header, "Origin")
 	}
 }

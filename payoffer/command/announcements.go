@@ -14,15 +14,14 @@ import (
 
 func announcementsCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use:   "announcements [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Shows the notification endpoints and their pending deliveries",
+		Use:   "announcements",
+		Short: "Lists notification endpoints and undelivered notifications",
 		Long: `
-Lists the notification endpoints, the number of pending changes of each, and its
-last error. A change that an endpoint refuses for three days is logged and
-skipped; it stays in the feed.`,
+Lists each notification endpoint, its undelivered notifications and its last
+error. A notification that is refused for three days is logged and skipped.`,
 		Example: "  caddy pay-offer announcements",
 	}, announcements)
-	cmd.Flags().Bool("json", false, "Print the answer of the admin API as it is")
+	cmd.Flags().Bool("json", false, "Print JSON")
 	return cmd
 }
 
@@ -37,7 +36,7 @@ type offersAnnounced struct {
 
 func printAnnouncements(out io.Writer, answer offersAnnounced) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "OFFER\tRECEIVER\tBEHIND\tLAST ERROR")
+	fmt.Fprintln(table, "OFFER\tENDPOINT\tUNDELIVERED\tLAST ERROR")
 	for _, offer := range answer.Offers {
 		for _, r := range offer.Receivers {
 			fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", printable(offer.Offer), printable(r.Host), r.Behind, cmp.Or(printable(r.LastError), "-"))

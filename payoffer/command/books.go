@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,8 +16,9 @@ import (
 
 func intentsCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use:   "intents [--claims] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Lists x402 payments whose outcome is unknown or only claimed",
+		Use:     "intents",
+		Short:   "Lists x402 payments with an unknown or unverified outcome",
+		Example: "  caddy pay-offer intents --claims",
 	}, printIntents)
 	cmd.Flags().Bool("claims", false, "List payments that only a facilitator or you reported as settled")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
@@ -32,9 +32,9 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 	if id := fl.String("offer"); id != "" {
 		query.Set("offer", id)
 	}
-	path, none := operator.PathIntents, "no payment is open"
+	path, none := operator.PathIntents, "no payment has an unknown outcome"
 	if fl.Bool("claims") {
-		path, none = operator.PathClaims, "no payment rests on a claim"
+		path, none = operator.PathClaims, "no payment has an unverified outcome"
 	}
 	count := 0
 	for {
@@ -84,20 +84,18 @@ func printIntent(out io.Writer, r operator.Intent) {
 
 func resolveCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use:   "resolve --network <chain> --from <address> --nonce <hex> {--paid <transaction> | --not-paid} --reason <text> [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Sets the outcome of an x402 payment, or retracts a claim",
+		Use:   "resolve",
+		Short: "Sets the outcome of an x402 payment that nothing else can decide",
 		Long: `
 Look the payment up at a block explorer first: the transaction that paid it
-contains the token's event AuthorizationUsed with this payer and nonce. The
-outcome that you set is a claim and is not counted; the chain replaces it as
-soon as it can be read. While the chain is read, this command is refused.
-
---not-paid retracts a claim, yours or a facilitator's; its transaction is then
-free for another payment. --paid makes what you called unpaid a claim again.`,
+contains the event AuthorizationUsed of the token, with this payer and nonce.
+The outcome that you set is not counted; the chain replaces it as soon as it can
+be read. While the chain is read, this command is refused.
+--not-paid also retracts a claim of a facilitator or of yours.`,
 		Example: `  caddy pay-offer resolve --network base --from 0x… --nonce 0x… --not-paid --reason "nonce unused at the explorer"
   caddy pay-offer intents --claims`,
 	}, resolveIntent)
-	cmd.Flags().String("network", "", "The chain, as in base or eip155:8453")
+	cmd.Flags().String("network", "", "The chain, such as base or eip155:8453")
 	cmd.Flags().String("asset", "", "The token contract (default: USDC on the chain)")
 	cmd.Flags().String("from", "", "The payer's address")
 	cmd.Flags().String("nonce", "", "The authorization's nonce")
@@ -114,10 +112,7 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 		Network: fl.String("network"), Asset: fl.String("asset"), From: fl.String("from"), Nonce: fl.String("nonce"),
 		Outcome: "paid", Transaction: fl.String("paid"), Reason: fl.String("reason"),
 	}
-	if body.Transaction == "" {
-		if !fl.Bool("not-paid") {
-			return errors.New("give --paid with the hash of the transaction, or --not-paid")
-		}
+	if fl.Bool("not-paid") {
 		body.Outcome = "not_paid"
 	}
 	resolved, err := ask[operator.Intent](fl, http.MethodPost, operator.PathIntents, body)
@@ -129,15 +124,14 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 
 func rotateKeyCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use:   "rotate-key [--offer <id>] [--revoke] [--address <interface>] [--config <path>] [--adapter <name>]",
+		Use:   "rotate-key",
 		Short: "Makes a new key for signed offers and receipts",
 		Long: `
-Makes a new key for signed offers and receipts. It is published at once and
-signs ten minutes later, when every instance and cache has it. Former keys stay
-published, so that the receipts that they signed can be verified.
-
-Use --revoke if a key was stolen: former keys are withdrawn, the new key signs
-at once, and receipts that former keys signed can no longer be verified.`,
+Makes a new key for signed offers and receipts. It signs ten minutes later, when
+every instance and cache has it. Former keys stay published.
+--revoke is for a stolen key: former keys are withdrawn, the new key signs at
+once, and receipts that former keys signed can no longer be verified.`,
+		Example: "  caddy pay-offer rotate-key --revoke",
 	}, rotateKey)
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("revoke", false, "Withdraw all former keys")

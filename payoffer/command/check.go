@@ -20,40 +20,33 @@ import (
 
 func checkCommand() *cobra.Command {
 	cmd := configured(&cobra.Command{
-		Use:   "check [--live [--json] [--address <interface>]] [--config <path>] [--adapter <name>]",
-		Short: "Checks a configuration, and with --live its surroundings",
+		Use:   "check",
+		Short: "Checks a configuration, and with --live what is around it",
 		Long: `
 Checks a configuration and prints what its offers publish.
 
-With --live it also checks the public addresses, proxies in front, chains,
-facilitators, price sources, and what the running server reports of its
-webhooks, ledger and clock. It moves no money. The exit status is 0 without
-problems, 1 with problems, and 2 if nothing could be checked. Proxies of the
-environment (HTTPS_PROXY) are used: through one elsewhere it checks from there.`,
+--live also checks public addresses, proxies in front, chains, facilitators,
+price sources, and the webhooks, ledger and clock of the running server. It
+moves no money, and uses a proxy of the environment (HTTPS_PROXY).
+Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		Example: "  caddy pay-offer check --live --config /etc/caddy/Caddyfile\n  caddy pay-offer check --live --json",
-		Args:    cobra.NoArgs,
-	}, func(fl caddycmd.Flags, out io.Writer) error {
-		if fl.Bool("json") || fl.String("address") != "" {
-			return errors.New("--json and --address belong to --live")
+	}, nil)
+	exits(cmd, func(fl caddycmd.Flags) (int, error) {
+		if fl.Bool("live") {
+			return checkLive(fl, cmd.OutOrStdout())
+		} else if fl.Bool("json") || fl.String("address") != "" {
+			return caddy.ExitCodeFailedStartup, errors.New("--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 		}
 		app, err := provisioned(fl, warnings)
 		if err != nil {
-			return err
+			return caddy.ExitCodeFailedStartup, err
 		}
 		for _, o := range app.Offers() {
-			printOffer(out, o)
+			printOffer(cmd.OutOrStdout(), o)
 		}
-		return nil
+		return caddy.ExitCodeSuccess, nil
 	})
-	plain := cmd.RunE
-	live := exits(cmd, func(fl caddycmd.Flags) (int, error) { return checkLive(fl, cmd.OutOrStdout()) }).RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if on, _ := cmd.Flags().GetBool("live"); on {
-			return live(cmd, args)
-		}
-		return plain(cmd, args)
-	}
-	cmd.Flags().Bool("live", false, "Check what surrounds the server, too")
+	cmd.Flags().Bool("live", false, "Also check public addresses, chains, facilitators and the running server")
 	cmd.Flags().Bool("json", false, "With --live: print the problems as JSON")
 	cmd.Flags().String("address", "", "With --live: the address of the admin API, if not that of the configuration")
 	return cmd
@@ -86,11 +79,11 @@ func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 		return nil, err
 	}
 	if file == "" {
-		return nil, errors.New("there is no Caddyfile here; name the configuration with --config")
+		return nil, errors.New("there is no Caddyfile in this folder; name the configuration, such as --config /etc/caddy/Caddyfile")
 	}
 	var config caddy.Config
 	if err := json.Unmarshal(caddy.RemoveMetaFields(raw), &config); err != nil {
-		return nil, fmt.Errorf("decoding the configuration: %w", err)
+		return nil, fmt.Errorf("the configuration is not valid JSON of Caddy: %w; see where with 'caddy adapt'", err)
 	}
 	config.Logging = new(caddy.Logging)
 	if err := json.Unmarshal([]byte(logs), &config.Logging.Logs); err != nil {
@@ -106,7 +99,7 @@ func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 	}
 	app := value.(plugin)
 	if len(app.Offers()) == 0 {
-		return nil, fmt.Errorf("%s has no pay_offer directive", file)
+		return nil, fmt.Errorf("%s has no pay_offer directive; add one, or name another file with --config", file)
 	}
 	return app, nil
 }
@@ -133,7 +126,7 @@ func printOffer(w io.Writer, o *offer.Offer) {
 	switch {
 	case b == nil:
 	case b.Extended():
-		fmt.Fprintf(w, "  the first addresses of the extended key are %s; compare them with the first two receiving addresses in its wallet: if they differ, it will not show what is paid\n",
+		fmt.Fprintf(w, "  the first addresses of the extended key are %s; compare them with the first two receiving addresses in its wallet: if they differ, the wallet will not show the payments\n",
 			strings.Join(b.FirstAddresses(), " and "))
 	default:
 		address, _ := b.Address(0) // a single address has no error
@@ -156,10 +149,9 @@ func printBank(w io.Writer, m offer.Method) {
 
 func qrCommand() *cobra.Command {
 	return configured(&cobra.Command{
-		Use:     "qr <rail> [--config <path>] [--adapter <name>]",
+		Use:     "qr <rail>",
 		Short:   "Prints the QR code of a rail and its content",
 		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
-		Args:    cobra.ExactArgs(1),
 	}, func(fl caddycmd.Flags, out io.Writer) error {
 		app, err := configuredApp(fl)
 		if err != nil {
@@ -183,11 +175,11 @@ func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 		}
 		m := rail.Methods(o, offer.Live{})[0]
 		if !m.Available {
-			return fmt.Errorf("the rail %s has no URI without a running server (%s); ask %s", name, m.Reason, o.URL(offer.URIPath(name)))
+			return fmt.Errorf("the QR code of %s needs a running server (%s); start it and open %s", name, m.Reason, o.URL(offer.URIPath(name)))
 		}
 		code, err := qrcode.New(m.Code(), qrcode.Medium)
 		if err != nil {
-			return fmt.Errorf("the URI of the rail %s does not fit into a QR code: %w", name, err)
+			return fmt.Errorf("the address of %s does not fit into a QR code (%w); shorten its option", name, err)
 		}
 		fmt.Fprintf(w, "%s\n%s%s\n", m.Title, code.ToSmallString(false), m.Code())
 		if m.Code() != m.Link() {
@@ -196,14 +188,15 @@ func printQR(w io.Writer, offers []*offer.Offer, name string) error {
 		printBank(w, m)
 		return nil
 	}
-	return fmt.Errorf("no rail is named %q; there are: %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("no rail is named %.80q; valid names: %s", name, strings.Join(names, ", "))
 }
 
 func siteCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "site <dir>",
-		Short: "Writes the payment page into a folder",
-		Args:  cobra.ExactArgs(1),
+		Use:     "site <dir>",
+		Short:   "Writes the payment page into a folder, for another web server",
+		Example: "  caddy pay-offer site /srv/www/offer",
+		Args:    checkArguments,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return site.Write(args[0])
 		},

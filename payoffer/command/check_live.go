@@ -62,7 +62,7 @@ func askDiagnostics(ctx context.Context, fl caddycmd.Flags) ([]operator.Diagnost
 	}
 	a, err := askContext[answer](ctx, fl, http.MethodGet, operator.PathDiagnostics, nil)
 	if ctx.Err() != nil {
-		err = errors.New("the admin API does not answer in time")
+		err = errors.New("the admin API does not answer within 15 s; read the server's log, and try again")
 	}
 	return a.Offers, err
 }

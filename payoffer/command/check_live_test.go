@@ -13,7 +13,7 @@ import (
 func TestFlagsOfALiveCheckBelongToIt(t *testing.T) {
 	for _, flag := range [][]string{{"--json"}, {"--address", "localhost:1"}} {
 		_, err := execute(t, checkCommand(), append(flag, "--config", configuration(t, `{}`))...)
-		require.EqualError(t, err, "--json and --address belong to --live")
+		require.EqualError(t, err, "--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 	}
 }
 
@@ -21,7 +21,7 @@ func TestTheProblemsOfALiveCheckAreJSONForMonitoring(t *testing.T) {
 	api := newAdminAPI(t, map[string]any{"offers": []operator.Diagnostics{}})
 	out, err := api.run(checkCommand(), "--live", "--json", "--config", configuration(t, `{"None":true}`))
 	require.ErrorContains(t, err, "has no pay_offer directive")
-	require.Regexp(t, `^Error: \S+ has no pay_offer directive\n$`, out, "nothing that could be read as a report")
+	require.Regexp(t, `^Error: \S+ has no pay_offer directive; .*\n$`, out, "nothing that could be read as a report")
 	require.Empty(t, api.asked)
 
 	out, err = api.run(checkCommand(), "--live", "--json", "--config", configuration(t, `{}`))

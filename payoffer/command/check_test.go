@@ -100,7 +100,7 @@ func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
 		`zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"}`))
 	require.NoError(t, err)
 	require.Contains(t, out, "\n  the first addresses of the extended key are bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu and bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g; "+
-		"compare them with the first two receiving addresses in its wallet: if they differ, it will not show what is paid\n")
+		"compare them with the first two receiving addresses in its wallet: if they differ, the wallet will not show the payments\n")
 	require.NotContains(t, out, "zpub6rFR7")
 }
 
@@ -111,7 +111,7 @@ func TestCommandCheckFailsWithASentence(t *testing.T) {
 	require.ErrorContains(t, err, "pay_offer")
 	t.Chdir(t.TempDir())
 	_, err = execute(t, checkCommand())
-	require.ErrorContains(t, err, "name the configuration with --config")
+	require.ErrorContains(t, err, "name the configuration, such as --config")
 }
 
 func TestCommandQRPrintsARailsURI(t *testing.T) {
@@ -125,5 +125,5 @@ func TestCommandQRPrintsARailsURI(t *testing.T) {
 	_, err = qr("btc")
 	require.ErrorContains(t, err, "http://localhost:8402/v1/pay/btc.uri")
 	_, err = qr("pack")
-	require.ErrorContains(t, err, "there are: card, btc")
+	require.ErrorContains(t, err, "valid names: card, btc")
 }

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func init() {
@@ -22,25 +25,39 @@ func init() {
 		Long: `
 Manages the payment offers of a configuration.
 
-Without --config, the commands read the Caddyfile in the current directory. init
-writes a Caddyfile. check, qr and site start nothing and open no ledger. pay and
-verify need no configuration. ledger opens the database itself. The other
-commands use the admin API of the running server.`,
+Without --config, the commands read the Caddyfile in the current folder. The
+commands under Money, and watch, announcements and rotate-key, need a running
+server and use its admin API. ledger opens the database itself. The others need
+no server.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			group(cmd, subcommands()...)
+			cmd.Example = "  caddy pay-offer init\n  caddy pay-offer check --live\n  caddy pay-offer received"
+			cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return instead(cmd, err.Error()) })
+			for i, title := range []string{"Set up", "Money", "Operate", "Client"} {
+				cmd.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+				for _, c := range subcommands()[i] {
+					c.GroupID = title
+					group(cmd, c)
+				}
+			}
 		},
 	})
 }
 
-func subcommands() []*cobra.Command {
-	return []*cobra.Command{initCommand(), checkCommand(), qrCommand(), siteCommand(), receivedCommand(), recordCommand(),
-		intentsCommand(), resolveCommand(), announcementsCommand(), watchCommand(), payCommand(), verifyCommand(), rotateKeyCommand(), ledgerCommand()}
+// subcommands are those of each title in the help.
+func subcommands() [][]*cobra.Command {
+	return [][]*cobra.Command{
+		{initCommand(), checkCommand(), qrCommand(), siteCommand()},
+		{receivedCommand(), recordCommand(), intentsCommand(), resolveCommand()},
+		{watchCommand(), announcementsCommand(), rotateKeyCommand(), ledgerCommand()},
+		{payCommand(), verifyCommand()},
+	}
 }
 
 // group adds subcommands to a command. An unknown subcommand is an error: cobra would
 // print the help and succeed, and a mistyped backup would look like a backup.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -50,9 +67,41 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return fmt.Errorf("unknown command %.80q for %q; there are: %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
+		if similar := cmd.SuggestionsFor(args[0]); args[0] != "" && len(similar) > 0 {
+			return fmt.Errorf("unknown command %.80q (did you mean '%s %s'?)", args[0], cmd.CommandPath(), similar[0])
+		}
+		return fmt.Errorf("unknown command %.80q; valid commands of '%s': %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 	}
 	return cmd
+}
+
+// plainErrors replaces cobra's words.
+var plainErrors = strings.NewReplacer("unknown flag: ", "there is no option ", "flag needs an argument: ", "a value is missing after ",
+	"required flag(s)", "required options", "at least one of the flags in the group", "one of the options",
+	"if any flags in the group", "the options", "are set none of the others can be;", "exclude each other:", "were all set", "were given")
+
+// instead says what is wrong with the words of a command, and shows right ones.
+func instead(cmd *cobra.Command, problem string) error {
+	example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+	return fmt.Errorf("%s; write for example: %s (see also --help)", plainErrors.Replace(problem), example)
+}
+
+// checkArguments accepts one argument if Use shows one, else none.
+func checkArguments(cmd *cobra.Command, args []string) error {
+	_, wanted, _ := strings.Cut(cmd.Use, " ")
+	limit := 0
+	if strings.HasPrefix(wanted, "<") {
+		limit = 1
+	}
+	switch err := cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); {
+	case len(args) < limit:
+		return instead(cmd, "the argument "+wanted+" is missing")
+	case len(args) > limit:
+		return cmp.Or(offer.CheckNoSecret(args[limit]), instead(cmd, fmt.Sprintf("unexpected argument %.80q", args[limit])))
+	case err != nil:
+		return instead(cmd, err.Error())
+	}
+	return nil
 }
 
 // runs sets the function of a command.
@@ -68,6 +117,7 @@ func runs(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) 
 // exits sets the function of a command that returns an exit status. Caddy's log is
 // suppressed, so that the output is only the command's.
 func exits(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, error)) *cobra.Command {
+	cmd.Args = checkArguments
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		caddy.BufferedLog()
 		status, err := run(caddycmd.Flags{FlagSet: cmd.Flags()})
@@ -107,12 +157,6 @@ func configured(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) e
 
 // asking adds the flags of a command that uses the admin API of the running server.
 func asking(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unexpected argument %q; see 'caddy pay-offer %s --help'", args[0], cmd.Name())
-		}
-		return nil
-	}
 	cmd.Flags().String("address", "", "The address of the admin API, if not that of the configuration")
 	return configured(cmd, run)
 }

@@ -15,7 +15,7 @@ import (
 
 // TestHelpFitsIntoATerminal of 80 columns: the lists of commands, and the prose. Examples are one line each, to be copied.
 func TestHelpFitsIntoATerminal(t *testing.T) {
-	commands := subcommands()
+	commands := slices.Concat(subcommands()...)
 	ledger := slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "ledger" })
 	for _, list := range [][]*cobra.Command{commands, commands[ledger].Commands()} {
 		var longest int

@@ -37,11 +37,11 @@ func spanOf(fl caddycmd.Flags) (s span, err error) {
 	s = span{fl.String("from"), fl.String("to")}
 	for name, day := range map[string]string{"from": s.from, "to": s.to} {
 		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
-			return s, fmt.Errorf("--%s is a day, as in 2026-01-31", name)
+			return s, fmt.Errorf("--%s %.20q is not a day; write for example --%s 2026-01-31", name, day, name)
 		}
 	}
 	if s.from != "" && s.to != "" && s.from > s.to {
-		return s, errors.New("--from is after --to")
+		return s, fmt.Errorf("--from %s is after --to %s; exchange them", s.from, s.to)
 	}
 	return s, nil
 }
@@ -88,7 +88,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 	for {
 		var line operator.MovementLine
 		if err := decoder.Decode(&line); err != nil {
-			return fmt.Errorf("the server's answer was cut off, so the export is incomplete: %w", err)
+			return fmt.Errorf("the answer of the server ended early (%w), so the export is incomplete; export again", err)
 		}
 		if line.End != nil {
 			if table.Flush(); table.Error() != nil {
@@ -98,12 +98,12 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 			return agree(all, *line.End, days, info)
 		}
 		if line.Movement == nil {
-			return errors.New("the server's answer has a line that is not a movement, so the export is incomplete")
+			return errors.New("the answer of the server has an unknown line, so the export is incomplete; use the same version for command and server")
 		}
 		m := *line.Movement
 		at, err := time.Parse(time.RFC3339, m.Date)
 		if err != nil {
-			return fmt.Errorf("the date of a movement cannot be read: %w", err)
+			return fmt.Errorf("the date of a payment cannot be read (%w); use the same version for command and server", err)
 		}
 		counted := int64(0)
 		if m.Counted && m.AmountUSD != nil {
@@ -133,7 +133,7 @@ func agree(all, end operator.MovementsEnd, days span, info io.Writer) error {
 		return errors.New(printable(end.Error))
 	}
 	if all.Count != end.Count || all.ReceivedCents != end.ReceivedCents || all.ExternalCents != end.ExternalCents {
-		return fmt.Errorf("%d movements add up to %s USD received, %s of it from others; the ledger says %d, %s and %s: do not use this export, and please report this",
+		return fmt.Errorf("%d movements add up to %s USD received, %s of it from others; the ledger says %d, %s and %s: do not use this export, and report this as a bug",
 			all.Count, dollars(all.ReceivedCents), dollars(all.ExternalCents), end.Count, dollars(end.ReceivedCents), dollars(end.ExternalCents))
 	}
 	which := "all movements"

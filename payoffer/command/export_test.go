@@ -125,7 +125,7 @@ func TestDaysAreThoseOfTheOperator(t *testing.T) {
 	}
 }
 
-// An export whose sums differ from the ledger, or that was cut off, must not be used.
+// An export whose sums differ from the ledger, or that ended early, must not be used.
 func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 	payment := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 	cut := movements(t, operator.MovementsEnd{}, payment)
 	cut.answers[0], _, _ = strings.Cut(cut.answers[0], "\n")
 	_, told, err := cut.exported()
-	require.ErrorContains(t, err, "was cut off")
+	require.ErrorContains(t, err, "ended early")
 	require.Empty(t, told)
 
 	refusing := newAdminAPI(t, map[string]any{"error": "no offer has the id \"x\""})
@@ -157,7 +157,7 @@ func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 
 func TestDaysThatAreNoneAreRefused(t *testing.T) {
 	for _, c := range [][2]string{
-		{"--from 2027-13-01", "--from is a day"}, {"--to yesterday", "--to is a day"}, {"--from 2027-02-02 --to 2027-02-01", "--from is after --to"},
+		{"--from 2027-13-01", "is not a day"}, {"--to yesterday", "is not a day"}, {"--from 2027-02-02 --to 2027-02-01", "is after --to"},
 	} {
 		_, _, err := movements(t, operator.MovementsEnd{}).exported(strings.Fields(c[0])...)
 		require.ErrorContains(t, err, c[1])

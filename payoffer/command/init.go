@@ -36,7 +36,6 @@ variables. It starts nothing, sends no request and does not overwrite a file.
 A script sends the ten answers to its standard input, one a line. Then the first
 rejected answer ends the command.`,
 		Example: "  caddy pay-offer init\n  caddy pay-offer init --output pay-offer.caddyfile",
-		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().String("output", "Caddyfile", "The file to write")
 	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
@@ -98,7 +97,7 @@ func answer[T any](i *interview, question, example string, needed bool, parse fu
 		text := strings.TrimSpace(line)
 		switch {
 		case err != nil && text == "":
-			i.err = errors.New("nothing was written, because the answers ended before the questions")
+			i.err = errors.New("nothing was written, because there are fewer answers than questions; send ten lines, empty ones to skip")
 			return value
 		case text == "" && !needed:
 			return value
@@ -120,7 +119,7 @@ func answer[T any](i *interview, question, example string, needed bool, parse fu
 // something else in a Caddyfile. It does not repeat the answer.
 func checkAnswer(text string) error {
 	if text == "" {
-		return errors.New("an answer is needed")
+		return errors.New("an answer is needed; write one as in the example")
 	}
 	if printable(text) != text || strings.ContainsAny(text, "{}\"`\\") {
 		return errors.New("an answer cannot contain {, }, \", `, \\ or control characters; write such a text into the file later")

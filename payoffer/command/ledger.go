@@ -20,18 +20,18 @@ func ledgerCommand() *cobra.Command {
 		Use:   "ledger",
 		Short: "Backs up, restores or moves the ledger, or forgets lost keys",
 		Long: `
-backup, restore and move copy a consistent snapshot of the ledger (SQLite or
-PostgreSQL) and verify its sums and history. Run them as the user of the server,
-because a ledger's files are private. Each prints the ledger that it uses. Only
-restore and move with --create make a new ledger.`,
+backup, restore and move copy the ledger (SQLite or PostgreSQL) and verify its
+sums and history. Run them as the user of the server, because the files of a
+ledger are private. Only restore and move with --create make a new ledger.`,
+		Example: "  caddy pay-offer ledger backup /backup/pay_offer.db",
 	}, backupCommand(), restoreCommand(), moveCommand(), forgetKeysCommand())
 }
 
 func backupCommand() *cobra.Command {
 	return configured(&cobra.Command{
-		Use:   "backup <file> [--config <path>] [--adapter <name>]",
-		Short: "Copies the ledger into a new file, also while the server runs",
-		Args:  cobra.ExactArgs(1),
+		Use:     "backup <file>",
+		Short:   "Copies the ledger into a new file, also while the server runs",
+		Example: "  caddy pay-offer ledger backup /backup/pay_offer.db",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		rows, err := configured.Backup(ctx, fl.Arg(0))
 		if err != nil {
@@ -43,16 +43,15 @@ func backupCommand() *cobra.Command {
 
 func restoreCommand() *cobra.Command {
 	return creating(configured(&cobra.Command{
-		Use:   "restore <file> [--create] [--config <path>] [--adapter <name>]",
+		Use:   "restore <file>",
 		Short: "Copies a backup into an empty ledger while no server runs",
 		Long: `
-Copies a backup into the ledger of the configuration, which must be empty and
-not in use by a server. With --create it makes that ledger if there is none;
-check the path that it prints. Move an old file away together with its -wal,
-which has the newest payments of a killed server. Payments newer than the backup
-are read again from their sources, as far as those still have them. Readers of
-/v1/received with a newer cursor get an error.`,
-		Args: cobra.ExactArgs(1),
+Copies a backup into the ledger of the configuration, which must be empty. Stop
+the server first. --create makes that ledger if there is none; check the path
+that it prints. Move an old file away together with its -wal, which has the
+newest payments of a killed server. Payments newer than the backup are read
+again from their sources, as far as those still have them.`,
+		Example: "  caddy pay-offer ledger restore --create /backup/pay_offer.db",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
 		if err := openTarget(ctx, configured, fl); err != nil {
 			return err
@@ -78,24 +77,22 @@ func openTarget(ctx context.Context, target *ledger.Ledger, fl caddycmd.Flags) e
 	}
 	err := target.OpenAsItIs(ctx)
 	if errors.Is(err, ledger.ErrNone) {
-		err = fmt.Errorf("%w; or add --create to make a new ledger: %s", err, target.Where())
+		err = fmt.Errorf("%w. To make a new ledger at %s, add --create", err, target.Where())
 	}
 	return err
 }
 
 func moveCommand() *cobra.Command {
 	cmd := creating(configured(&cobra.Command{
-		Use:   "move --to <ledger> [--create] [--config <path>] [--adapter <name>]",
+		Use:   "move",
 		Short: "Copies the ledger to another database while no server runs",
 		Long: `
-Copies the ledger of the configuration into an empty one. --create makes that
-ledger if there is none, and --to names it as the configuration does. A DSN is a
-secret: name its variable or file; {file./dev/stdin} reads it from a pipe. No
-server may use either ledger. The old ledger accepts no more payments; to go
-back, move the new one into an empty one.`,
+Copies the ledger of the configuration into an empty one. Stop the server first.
+--create makes the new ledger if there is none. --to names it as the
+configuration does; a DSN is a secret, so name its variable or file. The old
+ledger accepts no more payments; to go back, move the new one to an empty one.`,
 		Example: `  caddy pay-offer ledger move --create --to 'postgres {env.LEDGER_DSN}'
   caddy pay-offer ledger move --create --to 'sqlite /var/lib/caddy/pay_offer.db'`,
-		Args: cobra.NoArgs,
 	}, withLedger(move)))
 	cmd.Flags().String("to", "", "The other ledger, as in the configuration: sqlite <path> or postgres {env.NAME}")
 	_ = cmd.MarkFlagRequired("to")
@@ -119,7 +116,7 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	}
 	if err == nil {
 		if err = configured.Retire(ctx); err != nil {
-			err = fmt.Errorf("the copy is complete, but the old ledger still accepts payments: %w; start no server with either ledger, empty the new one and move again", err)
+			err = fmt.Errorf("the copy is complete, but the old ledger still accepts payments: %w. Start no server with either ledger, empty the new one and move again", err)
 		}
 	}
 	if err = errors.Join(err, other.Close(), configured.Close()); err != nil {
@@ -138,17 +135,15 @@ The old ledger keeps its data and accepts no more payments.
 
 func forgetKeysCommand() *cobra.Command {
 	return configured(&cobra.Command{
-		Use:   "forget-keys [--config <path>] [--adapter <name>]",
+		Use:   "forget-keys",
 		Short: "Makes the ledger forget lost keys while no server runs",
 		Long: `
-The ledger remembers the keys in Caddy's storage, and a server with other keys
-does not start. Share or restore that storage if you can.
-
-If it is lost for good, this command makes the ledger forget the keys, and the
-next start makes new ones or uses those in the storage. Receipts signed with the
+A server does not start with other keys in Caddy's storage than the ledger has
+seen. Share or restore that storage if you can. If it is lost, stop all servers
+and run this command: the next start makes new keys. Receipts signed with the
 lost keys can no longer be verified, and published URLs of QR images stop
-working. Payments stay. No server may use the ledger.`,
-		Args: cobra.NoArgs,
+working. Payments stay.`,
+		Example: "  caddy pay-offer ledger forget-keys",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
 		if err := configured.OpenAsItIs(ctx); err != nil {
 			return err

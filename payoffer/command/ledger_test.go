@@ -39,13 +39,13 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 
 	const holds = " contains 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
 	_, err = run("restore", backup)
-	require.ErrorContains(t, err, "add --create to make a new ledger: "+path)
+	require.ErrorContains(t, err, "To make a new ledger at "+path+", add --create")
 	require.NoFileExists(t, path)
 	out, err := run("restore", "--create", backup)
 	require.NoError(t, err)
 	require.Equal(t, "ledger: "+path+"\nthe ledger "+path+holds, out)
 	_, err = run("move", "--to", moved)
-	require.ErrorContains(t, err, "add --create to make a new ledger: "+moved)
+	require.ErrorContains(t, err, "To make a new ledger at "+moved+", add --create")
 	require.NoFileExists(t, moved)
 	out, err = run("move", "--create", "--to", moved)
 	require.NoError(t, err)

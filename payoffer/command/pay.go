@@ -29,34 +29,27 @@ const exitOpen = 75
 
 func payCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pay <url> [--dry-run] [--yes] [--max <usd>] [--method GET|POST] [--network <name>] [--key-file <file>] [--demo] [--wait <duration>] [--new] [--state <folder>] [--json]",
-		Short: "Pays a URL by x402",
+		Use:   "pay <url>",
+		Short: "Pays an offer or any other URL by x402",
 		Long: `
-Pays a URL by x402 version 2 with USDC: an offer of this plugin, or of any other
+Pays a URL with USDC (x402 version 2): an offer of this plugin, or of any other
 seller. It shows the price and asks before it signs.
 
-The payer's private key (64 hexadecimal digits) is in the environment variable
-PAY_OFFER_KEY, or in a file (--key-file) that only its owner can read. The
-account needs USDC on the network and no coin for gas. --dry-run needs no key.
+The payer's private key (64 hexadecimal digits) is in the variable
+PAY_OFFER_KEY, or in a file that only its owner can read (--key-file). The payer
+needs USDC and no coin for gas. --demo pays a demo here without a key.
 
---demo pays a demo server on this machine with worthless test money and a new
-key, without asking.
-
-A signed payment is stored on disk before it is sent, until its answer is final.
-After a crash or exit status 75, run the same command again: it sends the same
-payment and signs no other. A paid purchase is not paid twice: the command shows
-its receipt. --new buys again.
+A signed payment is stored before it is sent. After a crash or exit status 75,
+run the same command again: it sends the same payment and cannot charge you
+twice. If the purchase is paid, the command shows its receipt; --new buys again.
 
 A seller that refuses a payment can still charge it until it expires, in at most
-ten minutes. Until then the same payment is sent again. After that, --new signs
-another one.
-
+ten minutes. After that, --new signs another one.
 Exit status: 0 paid; 1 not paid; 75 not known yet.`,
 		Example: "  caddy pay-offer pay http://localhost:8402/v1/sponsor --demo\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --key-file payer.key\n" +
 			"  PAY_OFFER_KEY=$(pass payer) caddy pay-offer pay https://api.example.com/report --method GET --max 0.10 --yes --json",
-		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.Bool("dry-run", false, "Show the price, and pay nothing")
@@ -109,7 +102,7 @@ func (p *payer) run(ctx context.Context) (err error) {
 	b := &buyer.Buyer{Network: p.fl.String("network"), Wait: p.fl.Duration("wait"), Progress: func(sentence string) { p.printf("%s", sentence) }}
 	var ok bool
 	if b.Max, _, ok = offer.ParseDecimal(p.fl.String("max"), 6); !ok || b.Max == 0 {
-		return errors.New("--max is not an amount of US dollars; write for example 42 or 0.10")
+		return fmt.Errorf("--max %.20q is not an amount of US dollars; write for example --max 42 or --max 0.10", p.fl.String("max"))
 	}
 	if b.Network != "" {
 		if _, err := offer.LookupNetwork(b.Network); err != nil {
@@ -141,7 +134,7 @@ func (p *payer) run(ctx context.Context) (err error) {
 	}
 	if !filepath.IsAbs(state) {
 		// Another run would not find what this one signed.
-		return errors.New("not paid: the folder of the payments depends on the working directory; set HOME, or give --state an absolute path")
+		return errors.New("not paid: the folder of the payments is not an absolute path; set HOME, or write for example --state /var/lib/payments")
 	}
 	if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); err != nil {
 		return err
@@ -153,7 +146,7 @@ func (p *payer) run(ctx context.Context) (err error) {
 // demoState checks the flags of --demo and makes a temporary folder.
 func (p *payer) demoState() (string, error) {
 	if !offer.IsLoopback(offer.Hostname(p.target.Origin())) {
-		return "", errors.New("not paid: --demo pays servers on this machine only, such as http://localhost:8402/v1/sponsor; leave it out to pay others")
+		return "", errors.New("not paid: --demo pays only servers on this machine, such as http://localhost:8402/v1/sponsor; leave it out to pay others")
 	}
 	for _, flag := range []string{"key-file", "state"} {
 		if p.fl.String(flag) != "" {
@@ -173,7 +166,7 @@ func (p *payer) key() (buyer.Key, error) {
 	}
 	text, found := os.LookupEnv(keyVariable)
 	if !found {
-		return buyer.Key{}, errors.New("there is no key to pay with: set " + keyVariable + " or give a --key-file; --dry-run needs none")
+		return buyer.Key{}, errors.New("there is no key to pay with: set " + keyVariable + ", or write for example --key-file payer.key; --dry-run needs none")
 	}
 	return buyer.ParseKey(text)
 }
@@ -218,9 +211,9 @@ func (p *payer) confirm() error {
 	demo := p.fl.Bool("demo")
 	switch {
 	case demo && !p.quote.Network.Test:
-		return errors.New("not paid: the seller asks for real money, and --demo pays test money only; leave out --demo to pay")
+		return errors.New("not paid: the seller asks for real money, and --demo pays only test money; leave out --demo to pay")
 	case demo && !p.quote.Demo:
-		return errors.New("not paid: this server is not a demo; a server from a clone is one until an address of yours is set (see demo.md). Leave out --demo to pay")
+		return errors.New("not paid: this server is not a demo; start one with 'go run ./caddy run' in a clone of the repository, or leave out --demo to pay")
 	case demo || p.fl.Bool("yes"):
 		return nil
 	case !onTerminal(p.in):
@@ -232,12 +225,12 @@ func (p *payer) confirm() error {
 		return errNoTerminal
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("not paid: you did not answer yes")
+		return errors.New("not paid: you did not answer yes; run the command again to pay")
 	}
 	return nil
 }
 
-var errNoTerminal = errors.New("not paid: there is no terminal to ask on; --yes pays without asking")
+var errNoTerminal = errors.New("not paid: there is no terminal to ask on; add --yes to pay without asking")
 
 // settle sends the signed payment and reports the outcome.
 func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
@@ -247,7 +240,7 @@ func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 		p.showReceipt()
 		return err
 	case p.fl.Bool("demo"):
-		return fmt.Errorf("not paid: the demo refused the payment, which was worth nothing: %v", err)
+		return fmt.Errorf("not paid: the demo refused the payment of test money: %v", err)
 	case errors.Is(err, buyer.ErrOpen):
 		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment and signs no other", err)
 	default:
@@ -358,7 +351,10 @@ func (p *payer) printJSON(out io.Writer, err error) {
 	if p.purchase != nil && p.purchase.Payment != nil {
 		last := p.purchase.Payment
 		result.Status, result.PayTo, result.Network, result.AmountUSD = string(last.State), last.PayTo, last.Network, offer.FormatDecimal(last.Atomic, 6)
-		result.Payer, result.Transaction, result.ReceiptURL, result.Answer = last.Payer, last.Transaction, last.ReceiptURL, last.Answer
+		result.Payer, result.Transaction, result.ReceiptURL = last.Payer, last.Transaction, last.ReceiptURL
+		if !p.fl.Bool("demo") { // its folder is gone
+			result.Answer = last.Answer
+		}
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)

@@ -56,7 +56,7 @@ func settled(w http.ResponseWriter, _ *http.Request) {
 func TestWhatIsSignedIsFoundFromWhereverTheCommandIsRun(t *testing.T) {
 	t.Setenv(keyVariable, strings.Repeat("11", 32))
 	_, err := pay(t, "payments", "http://127.0.0.1:9/", "--yes")
-	require.ErrorContains(t, err, "give --state an absolute path")
+	require.ErrorContains(t, err, "is not an absolute path")
 	require.NoDirExists(t, "payments")
 }
 
@@ -115,18 +115,18 @@ func TestCommandPaySignsNothingWithoutAKeyAndAYes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no key":           {"", []string{"--yes"}, "there is no key to pay with: set PAY_OFFER_KEY or give a --key-file"},
+		"no key":           {"", []string{"--yes"}, "there is no key to pay with: set PAY_OFFER_KEY, or write for example --key-file"},
 		"no good key":      {payerKey[:40], []string{"--yes"}, "64 hexadecimal digits"},
 		"others' file":     {payerKey, []string{"--yes", "--key-file", readable}, "chmod 600"},
 		"a key as a file":  {payerKey, []string{"--yes", "--key-file", payerKey}, "cannot be opened"},
 		"no terminal":      {payerKey, nil, "there is no terminal to ask on"},
 		"too expensive":    {payerKey, []string{"--yes", "--max", "41.999999"}, "more than --max 41.999999"},
-		"no amount":        {payerKey, []string{"--yes", "--max", "0x"}, "--max is not an amount"},
-		"no maximum":       {payerKey, []string{"--yes", "--max", "0"}, "--max is not an amount"},
+		"no amount":        {payerKey, []string{"--yes", "--max", "0x"}, "is not an amount of US dollars"},
+		"no maximum":       {payerKey, []string{"--yes", "--max", "0"}, "is not an amount of US dollars"},
 		"no such network":  {payerKey, []string{"--yes", "--network", "bitcoin"}, `unknown network "bitcoin"`},
 		"another network":  {payerKey, []string{"--yes", "--network", "polygon"}, "the seller is paid on Base, and --network is polygon"},
 		"another method":   {payerKey, []string{"--yes", "--method", "PUT"}, "GET or POST"},
-		"a key as the URL": {payerKey, []string{"--yes", payerKey}, "accepts 1 arg"},
+		"a key as the URL": {payerKey, []string{"--yes", payerKey}, `unexpected argument "http`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.key != "" {
@@ -261,7 +261,7 @@ func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
 	}{
 		"real money":     {[]string{url}, "the seller asks for real money"},
 		"no demo":        {[]string{other}, "not paid: this server is not a demo"},
-		"another host":   {[]string{"https://pay.example.org/v1/sponsor"}, "on this machine only"},
+		"another host":   {[]string{"https://pay.example.org/v1/sponsor"}, "only servers on this machine"},
 		"a key":          {[]string{test, "--key-file", "payer.key"}, "leave out --key-file"},
 		"a folder":       {[]string{test, "--state", t.TempDir()}, "leave out --state"},
 		"more than that": {[]string{test, "--max", "41"}, "more than --max 41"},
@@ -277,7 +277,7 @@ func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
 func TestCommandPaySaysOfADemoThatIsNotReadyThatNothingWasLost(t *testing.T) {
 	url, payers := openDemo(t, "base-sepolia", true, false)
 	out, err := execute(t, payCommand(), url, "--demo", "--wait", "0s")
-	require.ErrorContains(t, err, "not paid: the demo refused the payment, which was worth nothing")
+	require.ErrorContains(t, err, "not paid: the demo refused the payment of test money")
 	require.Equal(t, 1, exitStatus(err))
 	require.NotContains(t, out, "You may have been charged")
 	require.Len(t, *payers, 1)

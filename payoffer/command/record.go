@@ -16,40 +16,27 @@ import (
 
 func recordCommand() *cobra.Command {
 	cmd := asking(&cobra.Command{
-		Use: "record --rail <rail> --reference <text> [--amount <usd>] [--date <day>] [--reason <text>] " +
-			"[--reverse | --restore | --refund <amount> | --value <usd> | --redact] [--transaction <hash>] " +
-			"[--offer <id>] [--address <interface>] [--config <path>] [--adapter <name>]",
-		Short: "Enters a payment, a refund or a value",
+		Use:   "record",
+		Short: "Enters a payment or a refund that no other source reports",
 		Long: `
-Enters money that no other source reports, such as a bank transfer, into the
-ledger of the running server. The reference identifies the payment for good and
-is published with the receipt; the reason stays in the history. The same again
-changes nothing. Nothing is deleted.
+Enters money that no other source reports, such as a bank transfer. The
+reference identifies the payment for good and is published with its receipt; the
+reason is private. Running the same command twice changes nothing. Nothing is
+deleted. Payments on a chain cannot be entered or reversed.
 
-Enter a sale of a storefront without a token under its sale id. Payments on a
-chain cannot be entered or reversed.
-
---reverse takes a wrong entry out of the totals. Enter it again with the right
-amount and date under the same reference, or undo the reversal with --restore.
-
---refund enters a refund of any receipt, in the receipt's own unit: USD, USDC,
-BTC, or its currency. --date is its date (default: now). --transaction is the
-hash of its transfer on the chain. If the provider reports refunds, refund the
-payment there. --restore takes back the refunds that you entered, or with
---transaction only that one.
-
---value states the value in US dollars of a payment that no source can value.
-
---redact replaces a published reference by a random one, for good. It is refused
-on a rail whose provider reports payments: one could come back under its id.
-
+--reverse takes a wrong entry out of the totals. Then enter it again under the
+same reference, or undo the reversal with --restore.
+--refund enters a refund, in the unit of the receipt (USD, USDC, BTC, or its
+currency); --transaction is its transfer on a chain. Refund card payments at the
+provider instead. --restore undoes the refunds that you entered, or with
+--transaction one of them.
+--value states the US dollars of a payment whose value no source knows.
+--redact replaces a published reference, such as a name, by a random one.
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
   caddy pay-offer record --rail usdc --reference eip155:8453:0x…:0 --refund 10 --transaction 0x… --reason "sent back"
-  caddy pay-offer record --rail card --reference pi_… --value 42 --reason "rate of the bank, 6300 JPY"
   caddy pay-offer record --rail transfer --reference INV-7 --reverse --reason "recalled by the payer's bank"
-  caddy pay-offer record --rail transfer --reference INV-7 --restore --reason "the recall was refused"
   caddy pay-offer record --rail transfer --reference "Jane Doe" --redact --reason "a name"`,
 	}, recordEntry)
 	cmd.Flags().String("rail", "", "The name of the rail, such as transfer")

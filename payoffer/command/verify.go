@@ -27,18 +27,14 @@ const (
 
 func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "verify <receipt|offer|file|->",
-		Short: "Verifies signed x402 receipts and offers by their domain",
+		Use:   "verify <receipt>",
+		Short: "Verifies signed x402 receipts and offers",
 		Long: `
-Verifies signed receipts and offers of x402 (extension offer-receipt, format
-jws), of this server or any other.
-
-The argument is a JWS, a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that
-contains one, or a file with any of these; - reads the standard input. The key
-comes from the DID document of the signing domain, which is the only request.
-The exit status is 0 only if everything is valid.`,
+Verifies signed x402 receipts and offers of any server. The argument is a JWS,
+a PAYMENT-RESPONSE or PAYMENT-REQUIRED header, JSON that contains one, or a file
+with any of these; - reads the standard input. The key comes from the DID
+document of the signing domain. The exit status is 0 only if all are valid.`,
 		Example: "  caddy pay-offer verify receipt.json\n  curl -si https://pay.example.org/v1/quote | caddy pay-offer verify -",
-		Args:    cobra.ExactArgs(1),
 	}
 	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		text, err := readVerified(fl.Arg(0), cmd.InOrStdin())
@@ -66,7 +62,7 @@ func readVerified(argument string, stdin io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxVerified {
-		return nil, fmt.Errorf("the input is longer than %d bytes, and a receipt is not", maxVerified)
+		return nil, fmt.Errorf("the input is longer than %d bytes; give only the signed receipt or offer", maxVerified)
 	}
 	return text, nil
 }
@@ -116,7 +112,7 @@ func (v *verifier) verify(ctx context.Context, compact string) error {
 func (v *verifier) receipt(host, keyID string, r *x402.ReceiptPayload) error {
 	issued := time.Unix(r.IssuedAt, 0)
 	if issued.After(v.now.Add(clockSkew)) {
-		return fmt.Errorf("NOT VALID: the receipt is dated %s, which is in the future", date(issued))
+		return fmt.Errorf("NOT VALID: the receipt is dated %s, which is in the future; check the clock of this machine", date(issued))
 	}
 	v.print(fmt.Sprintf("VALID receipt: %s says that %s paid for %s on %s; issued %s", host, r.Payer, r.ResourceURL, network(r.Network), date(issued)))
 	v.print("  key: " + keyID + ", which " + host + " publishes")

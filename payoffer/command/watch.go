@@ -24,15 +24,12 @@ const watchPause = 2 * time.Second
 
 func watchCommand() *cobra.Command {
 	cmd := new(cobra.Command)
-	cmd.Use = "watch [--since <cursor>] [--offer <id>] [--json] [--address <interface>] [--config <path>] [--adapter <name>]"
-	cmd.Short = "Prints what happens to receipts, as it happens"
+	cmd.Use = "watch"
+	cmd.Short = "Prints payments and changes of receipts as they happen"
 	cmd.Long = `
-Prints a line for each receipt and for each change of one, from now on, until
-it is stopped (Ctrl-C).
-
+Prints a line for each new or changed receipt, until it is stopped (Ctrl-C).
 --since begins after the change with that "cursor", which --json and
-notifications contain. The command waits while the server restarts, and then
-prints what was recorded meanwhile.`
+notifications contain. While the server restarts, the command waits.`
 	cmd.Example = "  caddy pay-offer watch\n  caddy pay-offer watch --json --since 12.00c0ffee00c0ffee"
 	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		address, err := adminAddress(fl)
@@ -84,7 +81,7 @@ func (w *watcher) run(ctx context.Context) error {
 			return ended(ctx, err)
 		case err != nil:
 			if !gone {
-				fmt.Fprintf(w.info, "the server is down, waiting: %v\n", err)
+				fmt.Fprintf(w.info, "waiting for the server: %v\n", err)
 			}
 			gone = true
 			select {
@@ -93,7 +90,7 @@ func (w *watcher) run(ctx context.Context) error {
 			}
 			continue
 		case gone:
-			fmt.Fprintln(w.info, "the server is back; what was recorded meanwhile follows")
+			fmt.Fprintln(w.info, "the server is back; the changes since then follow")
 			gone = false
 		}
 		for _, change := range feed.Changes {
@@ -131,7 +128,7 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, down boo
 		return feed, response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusNotFound, err
 	}
 	if err := json.NewDecoder(response.Body).Decode(&feed); err != nil {
-		return feed, true, fmt.Errorf("the admin API's answer cannot be read: %w", err)
+		return feed, true, fmt.Errorf("the answer of the admin API is not JSON of this plugin (%w); check --address", err)
 	}
 	return feed, false, nil
 }
@@ -146,7 +143,7 @@ func (w *watcher) print(raw json.RawMessage) error {
 	}
 	var c operator.Change
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return fmt.Errorf("the admin API's answer cannot be read: %w", err)
+		return fmt.Errorf("the answer of the admin API is not JSON of this plugin (%w); check --address", err)
 	}
 	at := "-"
 	if moment, err := time.Parse(time.RFC3339, c.At); err == nil {

@@ -113,7 +113,7 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 	w := watcher{address: server.Listener.Addr().String(), json: true, out: &out, info: &aside} // which pauses for nothing
 	require.NoError(t, w.run(ctx))
 	require.Equal(t, firstChange+"\n"+secondChange+"\n", out.String())
-	require.Regexp(t, `^watching pay\.example .*\nthe server is down, waiting: .*\nthe server is back; what was recorded meanwhile follows\n$`, aside.String())
+	require.Regexp(t, `^watching pay\.example .*\nwaiting for the server: .*\nthe server is back; the changes since then follow\n$`, aside.String())
 	for _, asked := range s.asked[1:5] {
 		require.Equal(t, "/pay_offer/feed?after=6.0000000000000099", asked)
 	}
@@ -122,17 +122,17 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 // A reader whose place is gone is told, and not led past what it missed.
 func TestWatchEndsWhereItsPlaceInTheHistoryIsGone(t *testing.T) {
 	s := &feedServer{
-		answers:  []string{answering("6.0000000000000099"), `{"error":"the ledger does not have this position in its history"}`},
+		answers:  []string{answering("6.0000000000000099"), `{"error":"this cursor is not valid here"}`},
 		statuses: map[int]int{1: http.StatusConflict},
 	}
 	_, _, err := watch(t, s)
-	require.EqualError(t, err, "the ledger does not have this position in its history")
+	require.EqualError(t, err, "this cursor is not valid here")
 }
 
 func TestWatchNeedsAServerToBeginWith(t *testing.T) {
-	s := &feedServer{answers: []string{`{"error":"several offers are running; name one: a, b"}`}, statuses: map[int]int{0: http.StatusBadRequest}}
+	s := &feedServer{answers: []string{`{"error":"several offers are running; name one of them: a, b"}`}, statuses: map[int]int{0: http.StatusBadRequest}}
 	_, _, err := watch(t, s)
-	require.EqualError(t, err, "several offers are running; name one: a, b")
+	require.EqualError(t, err, "several offers are running; name one of them: a, b")
 	_, err = execute(t, watchCommand(), "--address", "127.0.0.1:1")
 	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:1")
 }

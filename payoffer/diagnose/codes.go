@@ -8,11 +8,11 @@ var (
 	NotRunning = Code{"not-running", "No running server answers at the admin API, so its ledger, its webhooks and its settings are not checked.",
 		"Start the server, or name its admin API with --address. If the configuration says 'admin off', write 'admin localhost:2019' instead."}
 	Demo = Code{"demo", "The running server runs a demo of this offer: its checkout, its facilitator and its money are fake. Nothing else is checked.",
-		"For a demo there is nothing to do. To take money, set your own addresses in the environment of the server, CARD_URL first, and restart it."}
+		"For a demo there is nothing to do. To take money, write your own addresses into the Caddyfile, the card checkout first, and restart the server."}
 	SettingsDiffer = Code{"settings-differ", "The running server does not have this offer, or publishes it with other settings than this configuration gives in this environment.",
 		"Load the configuration with 'caddy reload'. If a variable has changed, restart the server, because a reload does not read the environment again. Run this command with the environment of the server."}
 	Unreachable = Code{"unreachable", "The server does not answer at the public address, or a proxy there does not reach it.",
-		"Check the DNS record, the firewall, the address that the server listens at (BIND), and the upstream of the proxy in front. Some routers do not let a machine reach its own public address: check again from another network."}
+		"Check the DNS record, the firewall, the address that the server listens at (bind), and the upstream of the proxy in front. Some routers do not let a machine reach its own public address: check again from another network."}
 	CertificateInvalid = Code{"certificate-invalid", "Clients do not trust the certificate of the host, or it has expired.",
 		"Let Caddy get a certificate (ports 80 and 443 must reach it; its log says 'obtain' and 'renew'), or install one for this name with its whole chain at the proxy in front."}
 	OtherServer = Code{"other-server", "A server answers at the public address, and it is not this one or does not serve this offer.",
@@ -20,7 +20,7 @@ var (
 	HeadersCut = Code{"headers-cut", "A proxy in front refuses POST, or drops headers of the HTTP 402 quote: software cannot pay.",
 		"Let the proxy in front pass POST to /v1/ and /mcp without a challenge for browsers, and every header, such as WWW-Authenticate and PAYMENT-REQUIRED. Give it a larger buffer ('proxy_buffer_size 8k;' in nginx)."}
 	LinkBroken = Code{"link-broken", "An address that the offer publishes, or that receives its webhooks, does not answer as it should.",
-		"For a checkout, correct its option. For the page of the site, serve it at site_url as caddyfile.md shows. For a path of the offer, find what answers in front of the server."}
+		"For a checkout, correct its option. For the page of the site, serve it at site_url with pay_offer_page. For a path of the offer, find what answers in front of the server."}
 	ChainID = Code{"chain-id", "The RPC endpoint answers for another chain, or its token is not the one that payers sign for.",
 		"Name an endpoint of the rail's network in rpc. If it is one, turn the rail off until this plugin knows the new token."}
 	RPCFailing = Code{"rpc-failing", "The RPC endpoint gives no usable answer, so payments are seen late or never.",
@@ -38,7 +38,7 @@ var (
 	WebhookUnverified = Code{"webhook-unverified", "Deliveries to the webhook are refused, because they are not signed with the configured secret. They may also be forged.",
 		"Copy the signing secret of this webhook address again from the provider, and have the provider send the last delivery again."}
 	RailUnobserved = Code{"rail-unobserved", "The running server cannot read the payments of a rail.",
-		"Search the server's log for the rail. Check the endpoints and keys of its options rpc, esplora, api_key and token, and that the provider sends the events that going-live.md lists. Missed payments are read later."}
+		"Search the server's log for the rail. Check the endpoints and keys of its options rpc, esplora, api_key and token, and that the provider sends the events that guides/stripe lists. Missed payments are read later."}
 	LedgerLost = Code{"ledger-lost", "The file of the ledger was deleted, moved or replaced while the server runs. The server takes no payments, and has saved its data in another file.",
 		"Stop the server, put away the file at the ledger's path, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server."}
 	LedgerUnwritable = Code{"ledger-unwritable", "The server cannot write to the ledger, so payments are refused.",

@@ -200,7 +200,7 @@ func (c *check) server() {
 		case rail.Error == observe.ErrUnverified:
 			c.found(WebhookUnverified, rail.Rail, "deliveries to the webhook of "+rail.Rail+" are not signed with its secret")
 		case !c.explained(rail.Rail):
-			c.found(RailUnobserved, rail.Rail, fmt.Sprintf("payments by %s are not read: %.40s", rail.Rail, rail.Error))
+			c.found(RailUnobserved, rail.Rail, fmt.Sprintf("payments by %s are not read (%.40s)", rail.Rail, rail.Error))
 		}
 	}
 }

@@ -8,4 +8,4 @@ import "errors"
 const lockByte = 1 << 62
 
 // ErrLocked means that another open file has the lock.
-var ErrLocked = errors.New("another process holds the lock")
+var ErrLocked = errors.New("another process has locked the file; stop it and try again")

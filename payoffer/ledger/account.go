@@ -21,7 +21,7 @@ type Account struct {
 }
 
 // errNotRegistered is returned for an account that is not registered for the offer.
-var errNotRegistered = errors.New("the account is not registered for this offer")
+var errNotRegistered = errors.New("the ledger has no such account of this offer; restart the server to register it")
 
 // SetOrigin stores the origin of an account unless one is stored already, and
 // returns the stored one. Error: errNotRegistered.
@@ -46,7 +46,7 @@ func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (
 func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string) (lowered bool, err error) {
 	to, err := strconv.ParseInt(origin, 10, 64)
 	if err != nil || to < 0 {
-		return false, fmt.Errorf("%q is not a position; use decimal digits", origin)
+		return false, fmt.Errorf("the stored position %q is not a number; restore a backup of the ledger", origin)
 	}
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		lowered = false

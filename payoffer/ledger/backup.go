@@ -47,7 +47,7 @@ func requireNothingAt(path string) error {
 		case err != nil:
 			return err
 		default:
-			return fmt.Errorf("%s already exists; name a new file", name)
+			return fmt.Errorf("%s already exists and is not overwritten; name a new file", name)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func requireIntact(ctx context.Context, tx *sql.Tx) error {
 	case verdict != "ok":
 		return errors.New(verdict)
 	case accounts == 0:
-		return errors.New("it contains no account")
+		return errors.New("it has no receipts of an offer; name the file that 'caddy pay-offer ledger backup' wrote")
 	case demos > 0:
 		return errDemo
 	default:

@@ -41,7 +41,7 @@ func check(ctx context.Context, tx *sql.Tx) error {
 		return fmt.Errorf("checking the ledger: %w", err)
 	}
 	if differences = append(differences, broken...); len(differences) > 0 {
-		return fmt.Errorf("the ledger is inconsistent: %s", strings.Join(differences[:min(len(differences), maxDifferences)], "; "))
+		return fmt.Errorf("the ledger is inconsistent (%s); restore a backup, and report this as a bug", strings.Join(differences[:min(len(differences), maxDifferences)], "; "))
 	}
 	return nil
 }

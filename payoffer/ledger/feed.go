@@ -10,7 +10,7 @@ import (
 
 // ErrBookmark is returned for a position that the history does not have, because an older
 // copy of the ledger was restored, or the position is from another ledger.
-var ErrBookmark = errors.New("the history of the ledger does not have this position")
+var ErrBookmark = errors.New("the ledger's history does not have this position; read again from the beginning")
 
 // Bookmark is a position in the history: after a transition, or before all of them. Its
 // text is "seq.tag", with the tag in 16 hex digits. Readers may omit the tag.

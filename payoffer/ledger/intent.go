@@ -89,15 +89,15 @@ type Intent struct {
 
 var (
 	// ErrPaymentID: another open or settled intent of the payer has the payment identifier.
-	ErrPaymentID = errors.New("the payment identifier is in use by another payment")
+	ErrPaymentID = errors.New("the payment identifier belongs to another payment; use a new one")
 	// ErrNoIntent: the ledger has no intent with the key.
-	ErrNoIntent = errors.New("no such intent")
+	ErrNoIntent = errors.New("the ledger has no such x402 payment")
 	// ErrIntentState: the intent's state does not allow the change.
-	ErrIntentState = errors.New("the intent's state does not allow this")
+	ErrIntentState = errors.New("the state of the x402 payment does not allow this change")
 	// ErrTransaction: another intent already names the transaction of the claim.
-	ErrTransaction = errors.New("another payment names this transaction")
+	ErrTransaction = errors.New("this transaction already belongs to another x402 payment")
 	// errLeaseHeld: another owner has the lease of the intent.
-	errLeaseHeld = errors.New("another attempt has the lease of the intent")
+	errLeaseHeld = errors.New("another attempt is settling this x402 payment; wait for its result")
 )
 
 // IntentExistsError is returned for an authorization that is in the ledger already.

@@ -125,7 +125,7 @@ func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
 		i.PaymentID = "pid\x00"
 		require.ErrorContains(t, l.InsertIntent(t.Context(), i), "U+0000")
 		i = testIntent("0xaa", "")
-		require.ErrorContains(t, l.InsertIntent(t.Context(), i), "whole key")
+		require.ErrorContains(t, l.InsertIntent(t.Context(), i), "lacks network, asset, payer, nonce or fingerprint")
 	})
 }
 

@@ -19,14 +19,14 @@ import (
 
 var (
 	// ErrNotOpen is returned by every method before Open and after Close.
-	ErrNotOpen = errors.New("the ledger is not open")
+	ErrNotOpen = errors.New("the ledger is not open; wait until the server has started")
 	// ErrNone is returned by OpenAsItIs, Backup and Copy for a database without a ledger.
-	ErrNone = errors.New("there is no ledger; run this as the server's user and in its environment, or write the path of the server's ledger into the configuration, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
+	ErrNone = errors.New("there is no ledger; run this as the user of the server and in its environment, or write the path of its ledger into the configuration, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	// errInUse is returned by Open if another process or handle has the ledger open.
 	errInUse       = errors.New("the ledger is in use by another process")
 	errNewerSchema = errors.New("the ledger was written by a newer version")
 	// errMoved is returned by Open, and by new connections, after Retire.
-	errMoved = errors.New("the ledger was moved to another database: name that one in the configuration, or move it back into an empty one")
+	errMoved = errors.New("the ledger was moved to another database; name that one in the configuration, or move it back into an empty one")
 )
 
 // Ledger is a handle to one database. It is safe for concurrent use. A change that failed

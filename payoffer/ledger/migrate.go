@@ -36,7 +36,7 @@ func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (don
 	case version == movedVersion:
 		return false, errMoved
 	case version > len(files):
-		return false, fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program or restore an older copy",
+		return false, fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program, or restore a backup of this version",
 			errNewerSchema, version, len(files))
 	case version == len(files):
 		return true, nil
@@ -65,7 +65,7 @@ func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
 	case version == movedVersion:
 		return errMoved
 	case version != len(files):
-		return fmt.Errorf("its schema is version %d and this program knows %d; use the program that opened it last", version, len(files))
+		return fmt.Errorf("its schema is version %d and this program knows %d; run the version of the program that opened it last", version, len(files))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ const (
 func NewPostgres(dsn string, now func() time.Time) (*Ledger, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if file := new(fs.PathError); errors.As(err, &file) {
-		return nil, errors.New("a file that the PostgreSQL DSN names, such as sslrootcert, cannot be read")
+		return nil, errors.New("a file that the PostgreSQL DSN names, such as sslrootcert, cannot be read; check its path, and that the user of the server may read it")
 	}
 	if err != nil {
 		return nil, errors.New("the PostgreSQL DSN cannot be read; write it as postgres://user:password@host:5432/database?sslmode=verify-full")

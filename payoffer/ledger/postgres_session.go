@@ -47,7 +47,7 @@ func (s *postgresSession) commit(ctx context.Context, last []*statement) error {
 func (s *postgresSession) batch(ctx context.Context, statements []*statement, last bool) error {
 	return s.raw(func(conn *pgx.Conn) error {
 		if conn.IsClosed() {
-			return errors.New("the connection to PostgreSQL was lost")
+			return errors.New("the connection to PostgreSQL was lost; check that the database runs")
 		}
 		var batch pgx.Batch
 		first := !s.begun
@@ -81,7 +81,7 @@ func (s *postgresSession) read(results pgx.BatchResults, first bool, statements 
 	if last && !first {
 		tag, err := results.Exec()
 		if err == nil && tag.String() != "COMMIT" {
-			err = errors.New("the transaction was rolled back")
+			err = errors.New("the transaction was rolled back; try again")
 		}
 		return err
 	}

@@ -64,7 +64,7 @@ func externalIDs(observations []Observation) []string {
 
 // ErrChanged is returned by Record if the version of a receipt is not the one that a
 // observation expects.
-var ErrChanged = errors.New("the receipt has changed since it was read")
+var ErrChanged = errors.New("the receipt has changed since it was read; read it again")
 
 // recorder is one call of Record.
 type recorder struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrRedaction is returned for a receipt that does not exist or is not an operator's entry.
-var ErrRedaction = errors.New("the ledger has no such entry of the operator")
+var ErrRedaction = errors.New("the ledger has no such entry of yours; only entries of 'record' can be redacted")
 
 // Redact replaces the external id of an operator's entry. It erases the operator's notes on the receipt, which may
 // repeat the id; all other facts stay. Copies, delivered notifications and free space of the database may still

@@ -28,7 +28,7 @@ func (e *TakenError) Error() string {
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	for _, a := range accounts {
 		if a.Offer == "" || a.ID == "" || a.Rail == "" {
-			return errors.New("an account needs an offer, an id and a rail")
+			return errors.New("the account lacks an offer, an id or a rail")
 		}
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
@@ -134,8 +134,8 @@ func (l *Ledger) Cursors(ctx context.Context, accounts ...string) (map[string]Cu
 }
 
 var (
-	errDemo = errors.New("the ledger contains the simulated payments of a demo; name another one for offers that take money")
-	errReal = errors.New("the ledger contains accounts of real offers, to which a demo adds nothing")
+	errDemo = errors.New("the ledger contains the simulated payments of a demo; name another ledger for offers that take money")
+	errReal = errors.New("the ledger contains payments of real offers, and a demo needs a ledger of its own; name another one")
 )
 
 // requireKind rejects real offers on the ledger of a demo, and the reverse. The account of a

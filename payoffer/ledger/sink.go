@@ -13,7 +13,7 @@ import (
 )
 
 // ErrSubscriberTaken is returned if another owner has the lease of the subscriber.
-var ErrSubscriberTaken = errors.New("another owner has the lease of the subscriber")
+var ErrSubscriberTaken = errors.New("another instance delivers to this subscriber; wait until its lease ends")
 
 // LeaseSubscriber is LeaseSubscribers of one subscriber.
 func (l *Ledger) LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (after int64, held bool, err error) {
@@ -33,7 +33,7 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 	var rows [][]any
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SubscriberKey.compare) { // two instances lock them in one order
 		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
-			return nil, errors.New("a subscriber needs an offer, a name and an owner, in UTF-8 without U+0000")
+			return nil, errors.New("the subscriber lacks an offer, a name or an owner, or one is not UTF-8")
 		}
 		rows = append(rows, []any{key.Offer, key.Name, owners[key]})
 	}

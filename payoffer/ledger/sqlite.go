@@ -154,7 +154,7 @@ func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, e
 	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
 		Scan(&version, &tables)
 	if err == nil && version == 0 && tables > 0 {
-		err = errors.New("the file is a database of another program; name another path")
+		err = errors.New("the file is a database of another program; name another path, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	}
 	return version, err
 }
@@ -186,7 +186,7 @@ func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) 
 	}})
 }
 
-var errRequired = errors.New("a condition of the change is not true any more")
+var errRequired = errors.New("the ledger changed at the same moment; try again")
 
 // unnumbered is NULL, for which SQLite inserts the next number: there is one writer.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }

@@ -13,7 +13,7 @@ import (
 func links(_ *os.File, info fs.FileInfo) (uint64, error) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, fmt.Errorf("the names of %s cannot be counted", info.Name())
+		return 0, fmt.Errorf("the hard links of %s cannot be counted; put the ledger on a local disk", info.Name())
 	}
 	return uint64(stat.Nlink), nil
 }

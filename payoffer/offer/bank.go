@@ -36,11 +36,11 @@ func (b *Bank) Check() error {
 	case b.AmountEUR != 0 && b.IBAN == "":
 		return errors.New("price_eur needs iban; add 'iban <number>'")
 	case (b.RoutingNumber == "") != (b.AccountNumber == ""):
-		return errors.New("routing and account belong together; set both or neither")
+		return errors.New("routing and account are needed together; add the missing one, such as 'routing 021000021', or remove both")
 	case b.AccountHolderName == "":
-		return errors.New("account_holder is missing; add it, because banks compare the name")
+		return errors.New("account_holder is missing, and banks compare the name; add it, such as 'account_holder \"Jane Doe\"'")
 	case utf8.RuneCountInString(b.AccountHolderName) > maxHolder || CheckPrintable(b.AccountHolderName) != nil:
-		return fmt.Errorf("account_holder must have at most %d characters and no line break", maxHolder)
+		return fmt.Errorf("account_holder is too long or has a line break; write at most %d characters on one line", maxHolder)
 	case b.IBAN == "":
 		return nil
 	case b.BIC == "" && !within(countriesEEA, b.IBAN):

@@ -37,7 +37,7 @@ func parseExtendedKey(account string) (*Bitcoin, error) {
 		if other := otherKeys[prefix]; other != "" {
 			return nil, fmt.Errorf("this is the key (%s) of %s, %s", prefix, otherTypes[other], elsewhere)
 		}
-		return nil, fmt.Errorf("an extended key that starts with %q is not supported; export the account as xpub or zpub (test networks: tpub, vpub)", prefix)
+		return nil, fmt.Errorf("the prefix %q of this extended key is not supported; export the account as xpub or zpub (test networks: tpub, vpub)", prefix)
 	}
 	key, err := hdkeychain.NewKeyFromString(account)
 	if err != nil {
@@ -73,8 +73,8 @@ func (b *Bitcoin) checkDepth() error {
 	if accountDepths[depth] {
 		given += " and is not hardened"
 	}
-	return fmt.Errorf("this extended public key has %s and is not the key of an account, so its wallet would not show what is paid here; "+
-		"export the key of an account: depth 3 (m/84'/0'/0'; in wallets \"account xpub\" or \"zpub\") or, for a segwit wallet of Electrum, depth 1 "+
+	return fmt.Errorf("this extended public key has %s and is not the key of an account, so its wallet would not show the payments; "+
+		"export the account key instead: depth 3 (m/84'/0'/0', in wallets \"account xpub\" or \"zpub\"), or depth 1 for a segwit wallet of Electrum "+
 		"(Wallet, Information, Master Public Key)", given)
 }
 
@@ -92,8 +92,8 @@ var otherKeys = map[string]string{
 	"ypub": "p2sh-p2wpkh", "upub": "p2sh-p2wpkh", "Ypub": "p2wsh", "Upub": "p2wsh", "Zpub": "p2wsh", "Vpub": "p2wsh",
 }
 
-const elsewhere = "whose wallet does not show payments to the P2WPKH addresses (bc1q…) that are derived from an extended key; " +
-	"make a native segwit account (BIP-84) in the wallet and write its key, or write a single address of this one instead of the key"
+const elsewhere = "whose wallet would not show payments, because an extended key receives only at P2WPKH addresses (bc1q…); " +
+	"write the key of a native segwit account (BIP-84), or a single address of this wallet"
 
 // CheckAddressType accepts only p2wpkh, the address type that is derived from extended keys.
 func CheckAddressType(name string) error {
@@ -104,7 +104,7 @@ func CheckAddressType(name string) error {
 	case known:
 		return fmt.Errorf("%s is the address type of %s, %s", name, other, elsewhere)
 	}
-	return errors.New("this is not an address type; write p2wpkh if the receiving addresses of the wallet begin with bc1q (test networks: tb1q)")
+	return errors.New("this is not an address type; write 'address_type p2wpkh' if the receiving addresses of the wallet begin with bc1q (test networks: tb1q)")
 }
 
 // maxCompared is how many addresses are compared with the one that the wallet shows.
@@ -119,15 +119,14 @@ func ConfirmBitcoinAccount(account, addressType, firstAddress string) error {
 	case err != nil:
 		return err
 	case !b.Extended() && addressType+firstAddress != "":
-		return errors.New("address_type and first_address are for an extended public key; remove them")
+		return errors.New("address_type and first_address are only for an extended public key, and this is a single address; remove them")
 	case !b.Extended():
 		return nil
 	case firstAddress != "":
 		return b.confirmFirst(firstAddress)
 	case addressType == "" && extendedKeys[account[:4]].ambiguous:
-		return fmt.Errorf("an extended public key that starts with %q does not say whether its wallet receives at P2WPKH addresses (bc1q…), "+
-			"and another wallet never shows what is paid here; add, in braces after the key, the line 'first_address <address>' with the first receiving address "+
-			"that the wallet shows, or 'address_type p2wpkh' if you know that its account is native segwit (BIP-84)", account[:4])
+		return fmt.Errorf("an %s does not say which address type its wallet uses; add inside 'bitcoin { }' the line 'first_address <address>' with the first "+
+			"receiving address of the wallet, so that it can be verified, or 'address_type p2wpkh' if that address begins with bc1q (test networks: tb1q)", account[:4])
 	}
 	return nil
 }
@@ -136,10 +135,10 @@ func ConfirmBitcoinAccount(account, addressType, firstAddress string) error {
 func (b *Bitcoin) confirmFirst(text string) error {
 	shown, err := parseBitcoin(text)
 	if err != nil || shown.Extended() {
-		return errors.New("first_address is not a Bitcoin address: copy the first receiving address that the wallet shows")
+		return errors.New("first_address is not a Bitcoin address; copy the first receiving address that the wallet shows, such as bc1q…")
 	}
 	if shown.network.caip2 != b.network.caip2 {
-		return fmt.Errorf("first_address is an address of %s, but the key is one of %s", shown.network.title, b.network.title)
+		return fmt.Errorf("first_address is an address of %s, but the key is one of %s; copy both from the same wallet", shown.network.title, b.network.title)
 	}
 	shownType := "p2wpkh"
 	switch shown.single.(type) {
@@ -167,8 +166,8 @@ func (b *Bitcoin) confirmFirst(text string) error {
 			return nil
 		}
 	}
-	return errors.New("first_address is not a receiving address of this key: copy both again from the same account of the wallet; " +
-		"if they are right, the wallet derives addresses differently: write a single address instead of the key")
+	return errors.New("first_address is not a receiving address of this key; copy both again from the same account of the wallet. " +
+		"If they are right, its wallet derives other addresses: write a single address instead of the key")
 }
 
 // FirstAddresses are the first two addresses of an extended key, to compare with the wallet.

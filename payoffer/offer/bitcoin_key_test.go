@@ -60,7 +60,7 @@ func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
 				continue
 			}
 			require.ErrorContains(t, err, test.said, "%s %v", prefix, test.path)
-			require.ErrorContains(t, err, "export the key of an account: depth 3")
+			require.ErrorContains(t, err, "export the account key instead: depth 3")
 			requireNoPart(t, err, key[4:])
 			former, err := ParseBitcoinAccount(bitcoinNetworks[extendedKeys[prefix].network].caip2+"/"+key, 4200)
 			require.NoError(t, err, "what was published of it once is still followed")
@@ -101,7 +101,7 @@ func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
 		{vpub, "", test, ""},
 		{single, "", "", ""},
 
-		{xpub, "", "", `an extended public key that starts with "xpub" does not say`},
+		{xpub, "", "", `an xpub does not say`},
 		{tpub, "", "", `the line 'first_address <address>'`},
 		{xpub, "", second, "first_address is address 1 of this key"},
 		{zpub, "", second, "first_address is address 1 of this key"},
@@ -112,12 +112,12 @@ func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
 		{xpub, "", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "p2pkh is the address type of a legacy account (BIP-44)"},
 		{xpub, "", "37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf", "p2sh-p2wpkh is the address type of a nested segwit account (BIP-49)"},
 		{zpub, "", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr", "p2tr is the address type of a taproot account (BIP-86)"},
-		{xpub, "p2wpkh", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "make a native segwit account (BIP-84) in the wallet"},
+		{xpub, "p2wpkh", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "write the key of a native segwit account (BIP-84)"},
 		{xpub, "", "somewhere", "first_address is not a Bitcoin address"},
 		{xpub, "", zpub, "first_address is not a Bitcoin address"},
 		{xpub, "", compressedWIF, "first_address is not a Bitcoin address"},
-		{single, "p2wpkh", "", "are for an extended public key"},
-		{single, "", single, "are for an extended public key"},
+		{single, "p2wpkh", "", "are only for an extended public key"},
+		{single, "", single, "are only for an extended public key"},
 	} {
 		err := ConfirmBitcoinAccount(given.account, given.addressType, given.first)
 		if given.said == "" {

@@ -21,7 +21,7 @@ var (
 // the right checksum.
 func ParseEVMAddress(s string) (string, error) {
 	if evmKey.MatchString(s) {
-		return "", errors.New("this is a private key or a hash, not an address; never put a private key here (if it was one, move its money: it may be in your shell history)")
+		return "", errors.New("this is a private key or a hash, not an address; write the address of the wallet (0x and 40 digits). If it was a private key, move its money to a new wallet")
 	}
 	if err := CheckNoSecret(s); err != nil {
 		return "", err
@@ -34,9 +34,9 @@ func ParseEVMAddress(s string) (string, error) {
 	mixed := digits != strings.ToLower(digits) && digits != strings.ToUpper(digits)
 	switch {
 	case mixed && digits != checksummed[2:]:
-		return "", fmt.Errorf("the EIP-55 checksum of %q is wrong; a letter or digit was mistyped, copy the address again", s)
+		return "", fmt.Errorf("the checksum (EIP-55) of %q is wrong, so a letter or digit was mistyped; copy the address again from your wallet", s)
 	case address == common.Address{}:
-		return "", errors.New("the zero address cannot receive money; use your own address")
+		return "", errors.New("the zero address belongs to no wallet; copy the receiving address of your own wallet")
 	}
 	return checksummed, nil
 }
@@ -60,7 +60,7 @@ func NewUSDC(name string, network Network, payTo string, amount USD) (*USDC, err
 		return nil, err
 	}
 	if i := slices.IndexFunc(networks, func(n Network) bool { return n.USDC == address }); i >= 0 {
-		return nil, fmt.Errorf("%s is the USDC contract on %s; money sent there is lost, use your own address", address, networks[i].Title)
+		return nil, fmt.Errorf("%s is the USDC contract on %s, and money sent there is lost; copy the receiving address of your own wallet", address, networks[i].Title)
 	}
 	return &USDC{Network: network, PayTo: address, Explorer: network.Explorer, name: name, amount: amount}, nil
 }

@@ -83,7 +83,7 @@ func (u *USD) UnmarshalJSON(text []byte) error {
 	case number == "null":
 		return nil
 	case !ok || cut:
-		return fmt.Errorf("%.40q is not an amount of US dollars", text)
+		return fmt.Errorf("%.40q is not an amount of US dollars; write for example 42 or 42.50", text)
 	case negative:
 		cents = -cents
 	}

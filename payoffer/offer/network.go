@@ -60,7 +60,7 @@ func NetworkNames() (names []string) {
 func LookupNetwork(s string) (Network, error) {
 	i := slices.IndexFunc(networks, func(n Network) bool { return n.Name == s || n.CAIP2() == s })
 	if i < 0 {
-		return Network{}, fmt.Errorf("unknown network %q; USDC is known on %s (or the CAIP-2 id of one of them, such as eip155:8453)", s, strings.Join(NetworkNames(), ", "))
+		return Network{}, fmt.Errorf("unknown network %q; valid networks: %s (or the CAIP-2 id of one of them, such as eip155:8453)", s, strings.Join(NetworkNames(), ", "))
 	}
 	return networks[i], nil
 }

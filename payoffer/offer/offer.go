@@ -59,10 +59,10 @@ var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681
 // CheckRailName checks a name that an operator chose for a rail.
 func CheckRailName(name string) error {
 	if !railName.MatchString(name) {
-		return fmt.Errorf("%q is not a rail name; use lower-case letters, digits and single hyphens", name)
+		return fmt.Errorf("%q is not the name of a rail; write lower-case letters, digits and single hyphens, such as tip-jar", name)
 	}
 	if slices.Contains(reserved, name) || strings.HasPrefix(name, "usdc-") {
-		return fmt.Errorf("the rail name %q is reserved; choose another", name)
+		return fmt.Errorf("the name %q is reserved for another rail; write another one, such as tip-jar", name)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func CheckRailName(name string) error {
 // CheckAccount checks the local part of the acct URI.
 func CheckAccount(name string) error {
 	if !account.MatchString(name) {
-		return fmt.Errorf("%q is not an account name; use lower-case letters, digits, dots, hyphens and underscores", name)
+		return fmt.Errorf("%q is not the name of an account; write lower-case letters, digits, dots, hyphens and underscores, such as pay", name)
 	}
 	return nil
 }
@@ -78,19 +78,19 @@ func CheckAccount(name string) error {
 // New makes an offer. Rail names must be unique.
 func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 	if card == nil {
-		return nil, errors.New("the card checkout is missing; add 'card <url>'")
+		return nil, errors.New("the card checkout is missing, and every offer needs one; add for example 'card https://buy.stripe.com/YOUR_LINK'")
 	}
 	o := &Offer{Terms: terms, Card: card, Rails: append([]Rail{card}, rails...)}
 	seen := make(map[string]bool)
 	for _, r := range o.Rails {
 		if seen[r.Name()] {
-			return nil, fmt.Errorf("two rails are named %q; give one of them another name", r.Name())
+			return nil, fmt.Errorf("two rails are named %q; give one of them another name, such as tip-jar", r.Name())
 		}
 		seen[r.Name()] = true
 	}
 	if terms.Recommend != "" && !seen[terms.Recommend] {
 		names := slices.Sorted(maps.Keys(seen))
-		return nil, fmt.Errorf("recommend: there is no rail %q; write the name of one of: %s", terms.Recommend, strings.Join(names, ", "))
+		return nil, fmt.Errorf("recommend: there is no rail %q; valid names: %s", terms.Recommend, strings.Join(names, ", "))
 	}
 	return o, nil
 }

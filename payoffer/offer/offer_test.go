@@ -187,7 +187,7 @@ func TestRailNames(t *testing.T) {
 		require.ErrorContains(t, CheckRailName(name), "reserved", name)
 	}
 	for _, name := range []string{"", "-", "a-", "-a", "a--b", "A", "a_b", "a.uri", "a/b", "..", "a b", "ä", "a\n", "a%2Fb"} {
-		require.ErrorContains(t, CheckRailName(name), "not a rail name", name)
+		require.ErrorContains(t, CheckRailName(name), "is not the name of a rail", name)
 	}
 }
 

@@ -38,7 +38,7 @@ func ParseURL(s string) (*url.URL, error) {
 		return nil, fmt.Errorf("the URL for host %q contains a percent sign that starts no escape; write %%25", u.Host)
 	}
 	if u.Scheme == "http" && !IsLoopback(u.Hostname()) {
-		return nil, fmt.Errorf("the URL for host %q is plain http, which is for loopback only; use https", u.Host)
+		return nil, fmt.Errorf("the URL for host %q is plain http, which is accepted only for this machine; write https", u.Host)
 	}
 	return u, nil
 }
@@ -73,7 +73,7 @@ func ParseOrigin(s string) (string, error) {
 		return "", err
 	}
 	if (u.Path != "" && u.Path != "/") || strings.ContainsAny(s, "?#") {
-		return "", fmt.Errorf("%q is more than an origin; leave scheme, host and port only, as in https://pay.example.org", s)
+		return "", fmt.Errorf("%q is more than an origin; write only scheme, host and port, such as https://pay.example.org", s)
 	}
 	return Origin(u), nil
 }
@@ -125,7 +125,7 @@ func Hostname(address string) string {
 func ParseMailbox(s string) (string, error) {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || strings.ContainsAny(s, " \"<>()[]") {
-		return "", fmt.Errorf("%q is not an e-mail address; write only the address, such as pay@example.com", s)
+		return "", fmt.Errorf("%q is not an e-mail address; write one without a name, such as pay@example.com", s)
 	}
 	return s, nil
 }

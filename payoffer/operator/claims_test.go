@@ -41,7 +41,7 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 		third := o.pays("0x03", func(i *ledger.Intent) { i.From = "0x3333333333333333333333333333333333333333" })
 		require.Equal(t, []string{"0x01", "0x02"}, claimed())
 		_, err := resolve(third, testTransaction)
-		requireRefusal(t, err, Conflict, "another payment has this transaction")
+		requireRefusal(t, err, Conflict, "another payment already has this transaction")
 
 		o.unix += 60
 		row, err := resolve(first, "")

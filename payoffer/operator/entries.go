@@ -33,7 +33,7 @@ var actions = []action{
 func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 	i := slices.IndexFunc(actions, func(a action) bool { return a.name == e.Action })
 	if i < 0 {
-		return Receipt{}, refuse(Invalid, "the action must be enter, reverse, restore, refund, value or redact")
+		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, reverse, restore, refund, value, redact", e.Action)
 	}
 	for name, value := range map[string]string{"amount": e.Amount.String(), "date": e.Date, "transaction": e.Transaction} {
 		if value != "" && !slices.Contains(actions[i].members, name) {
@@ -106,7 +106,7 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 func canReenter(stored ledger.Receipt, e manual.Entry) (bool, error) {
 	switch {
 	case stored.EvidenceLevel != ledger.LevelManual:
-		return false, refuse(Conflict, "%q is recorded already, with the evidence %q; there is nothing to enter", e.Reference, stored.EvidenceLevel)
+		return false, refuse(Conflict, "%q is already recorded by its source (evidence %q); there is nothing to enter", e.Reference, stored.EvidenceLevel)
 	case stored.Status == ledger.StatusReversed && int64(e.USD) < stored.Refunded:
 		return false, refuse(Conflict, "%s of %q was refunded, which is more than this amount; restore the refund first",
 			offer.UnitOf(stored.Asset).Format(stored.Refunded), e.Reference)
@@ -129,7 +129,7 @@ func (s *Service) requireNewReason(ctx context.Context, stored ledger.Receipt, e
 		return err
 	}
 	if e.Reason == "" || slices.ContainsFunc(history, func(t ledger.Transition) bool { return t.Cause == "entered" && t.Note == e.Reason }) {
-		return refuse(Conflict, "%q was entered and reversed; to enter it again, give a reason of its own", e.Reference)
+		return refuse(Conflict, "%q was entered and reversed; to enter it again, give a reason that was not used for it before", e.Reference)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (s *Service) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 	case stored.EvidenceLevel == ledger.LevelChain:
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q is a transfer on its chain and cannot be reversed; enter what you sent back as a refund", e.Reference)
 	case stored.Status == ledger.StatusDropped:
-		return ledger.Receipt{}, nil, refuse(Conflict, "%q never became money; there is nothing to reverse", e.Reference)
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q was never paid; there is nothing to reverse", e.Reference)
 	}
 	receipt, err := s.add(ctx, e.Reversed(stored, s.Now()))
 	if err == nil && receipt.Status != ledger.StatusReversed {
@@ -239,7 +239,7 @@ func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, [
 	}
 	receipt, err := s.Ledger.Redact(ctx, stored.Offer, stored.Account, stored.ExternalID, "redacted-"+strings.ToLower(rand.Text()[:16]), e.Reason)
 	if errors.Is(err, ledger.ErrRedaction) {
-		err = refuse(Conflict, "%q was changed elsewhere at the same moment; list the receipts again", e.Reference)
+		err = refuse(Conflict, "%q was changed by another request at the same moment; list the receipts and try again", e.Reference)
 	}
 	return receipt, []string{
 		"the reference was removed from the ledger; backups, logs and delivered notifications still contain it",
@@ -257,7 +257,7 @@ func (s *Service) isReportedByProvider(rail string) bool {
 // enterable is the account of a rail on which payments are entered.
 func (s *Service) enterable(name string) (ledger.Account, error) {
 	if rail, found := s.Offer.Rail(name); found && rail.Methods(s.Offer, offer.Live{})[0].Network != offer.Fiat {
-		return ledger.Account{}, refuse(Conflict, "the rail %s is read from its chain; there is nothing to enter", name)
+		return ledger.Account{}, refuse(Conflict, "payments by %s are read from the chain and cannot be entered; wait until the chain confirms this one", name)
 	}
 	if i := slices.IndexFunc(s.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {
 		return s.Accounts[i], nil
@@ -270,7 +270,7 @@ func (s *Service) unknownRail(rail string) error {
 	for _, r := range s.Offer.Rails {
 		names = append(names, r.Name())
 	}
-	return refuse(Unknown, "no rail is named %.80q; there are: %s", rail, strings.Join(names, ", "))
+	return refuse(Unknown, "no rail is named %.80q; valid names: %s", rail, strings.Join(names, ", "))
 }
 
 // known is the receipt of an entry, which must exist.
@@ -306,7 +306,7 @@ func (s *Service) find(ctx context.Context, e manual.Entry) (ledger.Receipt, boo
 func (s *Service) add(ctx context.Context, o ledger.Observation) (ledger.Receipt, error) {
 	receipts, err := s.Ledger.Record(ctx, nil, o)
 	if errors.Is(err, ledger.ErrChanged) {
-		err = refuse(Conflict, "%q was changed elsewhere at the same moment, and nothing was stored; list the receipts, and try again if it is still right", o.ExternalID)
+		err = refuse(Conflict, "%q was changed by another request at the same moment, and nothing was stored; list the receipts, and try again if it is still right", o.ExternalID)
 	}
 	if err != nil {
 		return ledger.Receipt{}, err

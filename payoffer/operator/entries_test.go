@@ -105,16 +105,16 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		kind  Kind
 		want  string
 	}{
-		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, reverse, restore, refund, value or redact"},
+		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, reverse, restore, refund, value, redact"},
 		"a reversal's amount": {manual.Entry{Action: "reverse", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "takes no amount; leave it out"},
 		"a wrong amount":      {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "4.2e1"}, Invalid, "42.50"},
 		"no amount":           {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8"}, Invalid, "amount is missing"},
 		"a wrong date":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "42", Date: "20.11."}, Invalid, "2026-11-20"},
 		"a line break":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "a\nb", Amount: "42"}, Invalid, "cannot be printed"},
 		"an e-mail address":   {manual.Entry{Action: "enter", Rail: "transfer", Reference: "jane@example.org", Amount: "42"}, Invalid, "use an invoice number"},
-		"unknown rail":        {manual.Entry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "there are: card, usdc, transfer, pack"},
-		"its reversal":        {manual.Entry{Action: "reverse", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "there are: card, usdc, transfer, pack"},
-		"a chain":             {manual.Entry{Action: "enter", Rail: "usdc", Reference: "INV-8", Amount: "42"}, Conflict, "read from its chain"},
+		"unknown rail":        {manual.Entry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "valid names: card, usdc, transfer, pack"},
+		"its reversal":        {manual.Entry{Action: "reverse", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "valid names: card, usdc, transfer, pack"},
+		"a chain":             {manual.Entry{Action: "enter", Rail: "usdc", Reference: "INV-8", Amount: "42"}, Conflict, "are read from the chain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := o.Enter(t.Context(), c.entry)
@@ -142,7 +142,7 @@ func TestBetterEvidenceIsNotEntered(t *testing.T) {
 	before := o.history()
 	for rail, reference := range map[string]string{"card": "pi_1", "pack": "sale-1"} {
 		_, err := o.do("enter", manual.Entry{Rail: rail, Reference: reference, Amount: "42"})
-		requireRefusal(t, err, Conflict, "is recorded already, with the evidence")
+		requireRefusal(t, err, Conflict, "is already recorded by its source (evidence")
 	}
 	require.Equal(t, before, o.history())
 }
@@ -226,7 +226,7 @@ func TestARepeatedEntryDoesNotReviveAReversedOne(t *testing.T) {
 		o.must("enter", inv7("42", reason))
 		o.must("reverse", inv7("", "bounced"))
 		_, err := o.do("enter", inv7("42", reason))
-		requireRefusal(t, err, Conflict, "give a reason of its own")
+		requireRefusal(t, err, Conflict, "give a reason that was not used")
 		require.Equal(t, "confirmed", o.must("enter", inv7("42", "paid again")).Status)
 	}
 }
@@ -243,7 +243,7 @@ func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
 	require.Equal(t, int64(4200), o.received())
 	o.sees("card", "failed", ledger.LevelSigned, ledger.StatusDropped)
 	_, err = o.do("reverse", manual.Entry{Rail: "card", Reference: "failed", Reason: "x"})
-	requireRefusal(t, err, Conflict, "never became money")
+	requireRefusal(t, err, Conflict, "was never paid")
 }
 
 // A rail keeps its receipts when its account changes, such as that of a card when a payment link is configured.
@@ -323,7 +323,7 @@ func TestAnUnavailableLedgerIsReported(t *testing.T) {
 	_, newest := o.Feed(t.Context(), "")
 	_, changes := o.Feed(t.Context(), "0")
 	for _, err := range []error{entered, reversed, received, receipts, intents, resolved, newest, changes} {
-		requireRefusal(t, err, Unavailable, "the ledger cannot be used now; the log says why")
+		requireRefusal(t, err, Unavailable, "the ledger is not available now")
 		require.ErrorIs(t, err, ledger.ErrNotOpen)
 	}
 	for _, err := range []error{entered, reversed} {

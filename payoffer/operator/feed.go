@@ -49,7 +49,7 @@ func (s *Service) Feed(ctx context.Context, cursor string) (Feed, error) {
 	}
 	after, ok := ledger.ParseBookmark(cursor)
 	if !ok {
-		return Feed{}, refuse(Invalid, "this is not a cursor; use that of a change, such as 12.00c0ffee00c0ffee, or leave it out to begin now")
+		return Feed{}, refuse(Invalid, "this is not a cursor; write that of a change, such as 12.00c0ffee00c0ffee, or leave it out to begin now")
 	}
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
@@ -59,8 +59,8 @@ func (s *Service) Feed(ctx context.Context, cursor string) (Feed, error) {
 		rows, err := s.Ledger.Feed(ctx, s.Offer.ID, after, MaxPage)
 		switch {
 		case errors.Is(err, ledger.ErrBookmark):
-			return Feed{}, refuse(Conflict, "the ledger does not have this position in its history: an older copy was restored, "+
-				"or the cursor is another offer's; begin again without it, and list all receipts")
+			return Feed{}, refuse(Conflict, "this cursor is not valid here: an older backup was restored, "+
+				"or the cursor belongs to another offer; begin again without a cursor, and list all receipts")
 		case err != nil && ctx.Err() == nil:
 			return Feed{}, unreadable(err)
 		case len(rows) > 0:

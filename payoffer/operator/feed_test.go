@@ -48,7 +48,7 @@ func TestTheFeedRefusesAPlaceThatIsNone(t *testing.T) {
 	}
 	for _, cursor := range []string{"1.00c0ffee00c0ffee", "99"} {
 		_, err := o.Feed(t.Context(), cursor)
-		requireRefusal(t, err, Conflict, "an older copy was restored")
+		requireRefusal(t, err, Conflict, "an older backup was restored")
 	}
 }
 

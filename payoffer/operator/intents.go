@@ -109,14 +109,14 @@ func (s *Service) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) 
 		return newIntent(stored), err
 	}
 	if waiting := s.decides(stored, paid, s.Now()); waiting != "" {
-		return Intent{}, refuse(Conflict, "this payment cannot be resolved now; it waits %s", waiting)
+		return Intent{}, refuse(Conflict, "this payment cannot be resolved by hand yet: it waits %s", waiting)
 	}
 	err = change(ctx)
 	if errors.Is(err, ledger.ErrTransaction) {
-		return Intent{}, refuse(Conflict, "another payment has this transaction; look up the one of this payment, or retract the other one if it is false")
+		return Intent{}, refuse(Conflict, "another payment already has this transaction; give the transaction of this payment, or resolve the other one as not_paid if it is wrong")
 	}
 	if errors.Is(err, ledger.ErrIntentState) {
-		return Intent{}, refuse(Conflict, "this payment was decided at the same moment; list the open ones again")
+		return Intent{}, refuse(Conflict, "this payment was resolved by another request at the same moment; list the open payments again")
 	}
 	if err != nil {
 		return Intent{}, unreadable(err)
@@ -125,7 +125,7 @@ func (s *Service) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) 
 		"network", stored.Network, "nonce", stored.Nonce, "state", string(stored.State), "outcome", o.Outcome, "reason", o.Reason)
 	resolved, _, err := s.Ledger.Intent(ctx, key)
 	if err != nil {
-		return Intent{}, &Error{Unavailable, "the payment is resolved, but the ledger cannot be read now; the log says why", err}
+		return Intent{}, &Error{Unavailable, "the payment is resolved, but the ledger cannot be read now; read the server's log for the reason", err}
 	}
 	return newIntent(resolved), nil
 }
@@ -139,7 +139,7 @@ func (s *Service) change(i ledger.Intent, paid bool, hash string) (func(context.
 	case paid && claim && i.Transaction == hash, !paid && byOperator:
 		return nil, nil
 	case paid && claim:
-		return nil, refuse(Conflict, "this payment is settled already, by the claim of transaction %s; if that is false, resolve it as not_paid first", i.Transaction)
+		return nil, refuse(Conflict, "this payment is already settled by the claim of transaction %s; if that is wrong, resolve it as not_paid first", i.Transaction)
 	case paid && i.State == ledger.IntentSettling:
 		return func(ctx context.Context) error {
 			return s.Ledger.SettleIntent(ctx, key, hash, nil, ledger.EvidenceFacilitator)
@@ -151,7 +151,7 @@ func (s *Service) change(i ledger.Intent, paid bool, hash string) (func(context.
 	case !paid && claim:
 		return func(ctx context.Context) error { return s.Ledger.RetractClaim(ctx, key, x402.ReasonOperator) }, nil
 	default:
-		return nil, refuse(Conflict, "this payment is %s, and not by a claim or by you; there is nothing to resolve", i.State)
+		return nil, refuse(Conflict, "this payment is already %s, and neither by a claim nor by you; there is nothing to resolve", i.State)
 	}
 }
 
@@ -166,13 +166,13 @@ func (o IntentOutcome) key() (ledger.IntentKey, error) {
 	}
 	switch {
 	case o.From == "" || o.Nonce == "":
-		err = refuse(Invalid, "from and nonce name the authorization; copy both from the list of payments")
+		err = refuse(Invalid, "from or nonce is missing; copy both from 'caddy pay-offer intents'")
 	case o.Outcome != "paid" && o.Outcome != "not_paid":
-		err = refuse(Invalid, "the outcome must be paid or not_paid")
+		err = refuse(Invalid, "the outcome %.20q is unknown; write paid or not_paid", o.Outcome)
 	case o.Outcome == "paid" && (!transactionHash.MatchString(o.Transaction) || strings.Trim(o.Transaction[2:], "0") == ""):
-		err = refuse(Invalid, "paid needs the hash of the transfer's transaction: 0x and 64 hexadecimal digits")
+		err = refuse(Invalid, "the hash of the transaction is missing or wrong; copy it from the block explorer: 0x and 64 hexadecimal digits")
 	case o.Outcome == "not_paid" && o.Transaction != "":
-		err = refuse(Invalid, "not_paid takes no transaction; leave it out")
+		err = refuse(Invalid, "not_paid takes no transaction; leave the transaction out")
 	}
 	return ledger.IntentKey{
 		Network: network.CAIP2(), Asset: cmp.Or(o.Asset, network.USDC), From: o.From, Nonce: o.Nonce,
@@ -186,7 +186,7 @@ func (s *Service) payment(ctx context.Context, key ledger.IntentKey) (ledger.Int
 	case err != nil:
 		return found, unreadable(err)
 	case !known || found.Offer != s.Offer.ID:
-		return found, refuse(Unknown, "no payment of a running offer has this network, payer and nonce; list them again")
+		return found, refuse(Unknown, "no payment of a running offer has this network, payer and nonce; compare them with 'caddy pay-offer intents'")
 	default:
 		return found, nil
 	}

@@ -130,14 +130,14 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		"of another offer":        {func(r *IntentOutcome) { r.From, r.Nonce = "0x33", "0x03" }, Unknown, "no payment"},
 		"of another token":        {func(r *IntentOutcome) { r.Asset = "0x01" }, Unknown, "no payment"},
 		"of an unknown network":   {func(r *IntentOutcome) { r.Network = "moon" }, Invalid, "unknown network"},
-		"without a nonce":         {func(r *IntentOutcome) { r.Nonce = "" }, Invalid, "from and nonce"},
+		"without a nonce":         {func(r *IntentOutcome) { r.Nonce = "" }, Invalid, "from or nonce"},
 		"without a reason":        {func(r *IntentOutcome) { r.Reason = "" }, Invalid, "reason is missing"},
 		"without an outcome":      {func(r *IntentOutcome) { r.Outcome = "perhaps" }, Invalid, "paid or not_paid"},
 		"paid by nothing":         {func(r *IntentOutcome) { r.Outcome = "paid" }, Invalid, "64 hexadecimal digits"},
 		"paid by the zero hash": {func(r *IntentOutcome) {
 			r.Outcome, r.Transaction = "paid", "0x"+strings.Repeat("0", 64)
 		}, Invalid, "64 hexadecimal digits"},
-		"unpaid by a transaction": {func(r *IntentOutcome) { r.Transaction = "0x1" }, Invalid, "leave it out"},
+		"unpaid by a transaction": {func(r *IntentOutcome) { r.Transaction = "0x1" }, Invalid, "leave the transaction out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}

@@ -41,8 +41,8 @@ func (s *Service) Movements(ctx context.Context, send func(MovementLine) error) 
 	sums := make(map[accounting.BalanceKey]movementSum)
 	for r, err := range snapshot.Receipts(ctx) {
 		if err != nil {
-			s.Logger.Error("cannot read all movements", "error", err.Error())
-			end.Error = "the ledger could not be read to its end; the log says why, try again"
+			s.Logger.Error("cannot read all movements", "error", err.Error(), "hint", "the export is incomplete; fix the ledger and export again")
+			end.Error = "the ledger could not be read to its end; read the server's log for the reason, and try again"
 			return send(MovementLine{End: &end})
 		}
 		place := r.Total().BalanceKey
@@ -56,7 +56,7 @@ func (s *Service) Movements(ctx context.Context, send func(MovementLine) error) 
 		}
 	}
 	if err := compare(snapshot.Totals, sums); err != nil {
-		s.Logger.Error("movements differ from the ledger's totals", "error", err.Error())
+		s.Logger.Error("movements differ from the ledger's totals", "error", err.Error(), "hint", "do not use the export, and report this as a bug")
 		end.Error = err.Error()
 	}
 	return send(MovementLine{End: &end})

@@ -95,13 +95,13 @@ func refuse(kind Kind, format string, args ...any) error {
 func invalid(err error) error { return &Error{Kind: Invalid, Sentence: err.Error()} }
 
 func unreadable(err error) error {
-	return &Error{Unavailable, "the ledger cannot be used now; the log says why, try again", err}
+	return &Error{Unavailable, "the ledger is not available now; read the server's log for the reason, and try again", err}
 }
 
 // notStored is for a failed commit, which the ledger may have stored: the connection can be lost meanwhile.
 func notStored(err error) error {
-	return &Error{Unavailable, "the ledger cannot be used now; the log says why. This may or may not be stored: " +
-		"send exactly the same again, nothing is stored twice", err}
+	return &Error{Unavailable, "the ledger is not available now, so this may or may not be stored; read the server's log for the reason, " +
+		"then send exactly the same again: nothing is stored twice", err}
 }
 
 // cut removes the row after a page, which shows that there is a next page, and returns the number of the last row
@@ -136,7 +136,7 @@ func (s *Service) RotateKey(ctx context.Context, revoke bool) (RotatedKey, error
 		return RotatedKey{}, refused
 	}
 	if err != nil {
-		return RotatedKey{}, &Error{Unavailable, "Caddy's storage cannot be used now, the keys are unchanged; the log says why, try again", err}
+		return RotatedKey{}, &Error{Unavailable, "Caddy's storage is not available now, and the keys are unchanged; read the server's log for the reason, and try again", err}
 	}
 	key := RotatedKey{Offer: s.Offer.ID, KeyID: id, SignsFrom: timestamp(from.Unix()), Revoked: revoke}
 	s.Logger.Info("the operator rotated the signing key", "key_id", key.KeyID, "signs_from", key.SignsFrom, "revoked", key.Revoked)

@@ -109,7 +109,7 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	d.ID = s.Offer.ID
 	err := s.Ledger.CheckWritable(ctx)
 	if err != nil {
-		s.Logger.Warn("the ledger is not writable", "error", err.Error())
+		s.Logger.Warn("the ledger is not writable", "error", err.Error(), "hint", "check the disk and the owner of the file, or the database")
 	}
 	trouble := s.Trouble()
 	d.Ledger = LedgerState{Writable: err == nil && trouble == "", Trouble: trouble}

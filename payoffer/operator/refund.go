@@ -65,9 +65,9 @@ func (s *Service) checkRefund(stored ledger.Receipt, e manual.Entry, amount int6
 	unit, left := offer.UnitOf(stored.Asset), stored.Amount-stored.Refunded
 	switch {
 	case s.providerReportsRefunds(stored):
-		return refuse(Conflict, "refunds of %q are read from the provider: refund it there, and the receipt follows", e.Reference)
+		return refuse(Conflict, "refunds of %q are read from its provider; refund it there, and the receipt follows", e.Reference)
 	case stored.Status == ledger.StatusSeen:
-		return refuse(Conflict, "%q is not confirmed yet; enter the refund afterwards", e.Reference)
+		return refuse(Conflict, "%q is not confirmed yet; enter its refund after the payment is confirmed", e.Reference)
 	case stored.Status == ledger.StatusRefunded:
 		return refuse(Conflict, "%q is refunded already, all of %s", e.Reference, unit.Format(stored.Amount))
 	case stored.Status != ledger.StatusConfirmed:
@@ -78,7 +78,7 @@ func (s *Service) checkRefund(stored ledger.Receipt, e manual.Entry, amount int6
 	case e.Transaction != "" && e.Transaction == stored.Transaction:
 		return refuse(Conflict, "%q was paid by this transaction; give the transaction of the refund", e.Reference)
 	case !e.OccurredAt.IsZero() && e.OccurredAt.Unix() < stored.OccurredAt-day:
-		return refuse(Invalid, "the date %s is before the payment of %s; check it", timestamp(e.OccurredAt.Unix()), timestamp(stored.OccurredAt))
+		return refuse(Invalid, "the date %s is before the payment of %s; write the date of the refund", timestamp(e.OccurredAt.Unix()), timestamp(stored.OccurredAt))
 	}
 	return nil
 }

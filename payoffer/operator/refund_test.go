@@ -160,9 +160,9 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 		amount, hash, at, want string
 		kind                   Kind
 	}{
-		"a card's by webhook":       {card, "card", "pi_1", "10", "", "", "read from the provider", Conflict},
-		"a card's that was read":    {card, "card", "pi_2", "10", "", "", "read from the provider", Conflict},
-		"a shop's":                  {shop, "pack", "read", "10", "", "", "read from the provider", Conflict},
+		"a card's by webhook":       {card, "card", "pi_1", "10", "", "", "read from its provider", Conflict},
+		"a card's that was read":    {card, "card", "pi_2", "10", "", "", "read from its provider", Conflict},
+		"a shop's":                  {shop, "pack", "read", "10", "", "", "read from its provider", Conflict},
 		"of what never came":        {observe.Health{}, "card", "pi_3", "10", "", "", "is dropped and cannot be refunded", Conflict},
 		"of what is not sure":       {observe.Health{}, "usdc", "seen", "10", "", "", "not confirmed yet", Conflict},
 		"of what was taken back":    {observe.Health{}, "transfer", "INV-2", "10", "", "", "is reversed and cannot be refunded", Conflict},

@@ -68,7 +68,7 @@ func New(cfg Config) (*Watcher, error) {
 	}
 	for _, name := range cfg.Sources {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("unknown bitcoin price source %q; known are: %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("unknown bitcoin price source %q; valid sources: %s", name, strings.Join(names, ", "))
 		}
 	}
 	w.loop.Poll = func(ctx context.Context) (time.Duration, error) {
@@ -115,10 +115,10 @@ func (w *Watcher) Refresh(ctx context.Context) {
 	}
 	switch {
 	case problem != "":
-		w.log.Warn("no bitcoin price", "reason", problem, "answers", fmt.Sprint(answers),
+		w.log.Warn("the bitcoin price is not available", "reason", problem, "answers", fmt.Sprint(answers),
 			"hint", "bitcoin is not quoted until price sources agree; remove a dead source from rates")
 	case w.problem != "":
-		w.log.Info("bitcoin price is available")
+		w.log.Info("the bitcoin price is available")
 	}
 	w.problem = problem
 	w.Notify()

@@ -118,7 +118,7 @@ func TestWithoutAPriceTheLogSaysWhatEachSourceAnswered(t *testing.T) {
 
 	b.prices.SetAll(payoffertest.PriceReply{Price: "90000"})
 	require.EqualValues(t, 90_000, b.refresh(t))
-	require.Equal(t, 1, b.logged(`level=INFO msg="bitcoin price is available"`))
+	require.Equal(t, 1, b.logged(`level=INFO msg="the bitcoin price is available"`))
 }
 
 func TestAPriceLivesTenMinutes(t *testing.T) {

@@ -27,7 +27,7 @@ func init() { removedRails = append(removedRails, removedBitcoin) }
 func (b Bitcoin) warn(logger *slog.Logger) {
 	if hosts := bitcoin.Hosts(b.Esplora); len(hosts) == 1 {
 		logger.Warn("one Esplora host is trusted without a second", "host", hosts[0],
-			"hint", "give esplora endpoints of two hosts: a payment then counts when both show it")
+			"hint", "name endpoints of two hosts in esplora; a payment then counts when both show it")
 	}
 	if b.Extended() {
 		logger.Info("compare these addresses with your wallet", "addresses", b.FirstAddresses(),

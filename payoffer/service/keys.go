@@ -86,9 +86,9 @@ func explainKeys(err error) error {
 	if other.Name == qrName {
 		what, lost = "another key of QR addresses", "draw the images of addresses that it made"
 	}
-	return fmt.Errorf("this ledger was used with %s than Caddy's storage has here: all instances of a ledger share one storage. "+
-		"Set the option 'storage', or the data directory, to that of the other instances; if you moved the ledger here, move the storage, too. "+
-		"If that storage is lost, it is no longer possible to %s: stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
+	return fmt.Errorf("this ledger was used with %s than Caddy's storage has here; set the option 'storage', or the data directory, "+
+		"to that of the other instances, or move the old storage here. If it is lost, it is no longer possible to %s: "+
+		"stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
 }
 
 // rotateKey makes a new signing key, also if the ledger cannot store its id now, because

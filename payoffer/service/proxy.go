@@ -21,7 +21,7 @@ func (svc *Service) clientIP(configured func(*http.Request) string) func(*http.R
 		local := err == nil && (peer.Addr().Unmap().IsPrivate() || peer.Addr().Unmap().IsLoopback())
 		if local && r.Header.Get("X-Forwarded-For") != "" && address == peer.Addr().Unmap().WithZone("").String() {
 			once.Do(func() {
-				svc.logger.Warn("all payers share one rate limit", "proxy", address, "hint", "a proxy in front sends X-Forwarded-For and is not trusted; "+
+				svc.logger.Warn("all payers share one rate limit", "proxy", address, "hint", "the proxy in front is not trusted; "+
 					"if it is yours, add 'servers { trusted_proxies static private_ranges }' to the global options, and trusted_proxies_strict on a line below it")
 			})
 		}

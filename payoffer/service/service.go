@@ -232,7 +232,7 @@ func (svc *Service) Begin(ctx context.Context, ended func()) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
 		defer cancel()
 		if err := svc.payments.Wait(ctx); err != nil {
-			svc.logger.Error("a settlement is still in flight", "error", err.Error(), "hint", "the next start resolves it")
+			svc.logger.Error("a settlement is still in flight", "error", err.Error(), "hint", "its outcome is read again after the next start")
 		}
 	})
 	svc.payments.Begin(ctx, done)

@@ -49,7 +49,7 @@ func (s *Settings) Check() error {
 	rails := make(map[string]string)
 	for _, a := range s.Accounts() {
 		if other, twice := rails[a.ID]; twice {
-			return fmt.Errorf("the rails %q and %q both receive money at the account %s; give one of them another product", other, a.Rail, a.ID)
+			return fmt.Errorf("the rails %q and %q both receive money at the account %s; give one of them another product, or remove it", other, a.Rail, a.ID)
 		}
 		rails[a.ID] = a.Rail
 	}

@@ -86,7 +86,7 @@ func (s *startup) returns(ctx context.Context) error {
 			return ctx.Err()
 		case <-slow:
 			if s.finish(nil) {
-				s.logger.Warn("the ledger or the storage is slow", "hint", "offers open later by themselves; their payments get 503 until then")
+				s.logger.Warn("the ledger or the storage is slow", "hint", "the offers open by themselves when it answers; payments get 503 until then")
 			}
 		}
 	}
@@ -126,8 +126,8 @@ func (s *startup) Run(ctx context.Context) {
 		case !transient, s.wait && s.finish(err):
 			return
 		case s.finish(nil):
-			s.logger.Warn("offers open later", "error", err.Error(),
-				"hint", "the ledger or the storage cannot be used; payments get 503 until a retry succeeds")
+			s.logger.Warn("the offers are not open yet", "error", err.Error(),
+				"hint", "make the ledger or the storage reachable; the server retries, and payments get 503 until then")
 		}
 		select {
 		case <-time.After(source.Backoff(failures, firstRetry, lastRetry, mathrand.Float64())):
@@ -158,7 +158,7 @@ func (s *startup) openEach(ctx context.Context) bool {
 		failed[err.Error()] = append(failed[err.Error()], svc.Offer.ID)
 	}
 	for text, ids := range failed {
-		s.logger.Error("offers take no payments", "offers", ids, "error", text, "hint", "fix this and reload the configuration")
+		s.logger.Error("offers take no payments", "offers", ids, "error", text, "hint", "fix the error, then run 'caddy reload'")
 	}
 	s.closed = opened
 	return true
@@ -234,7 +234,7 @@ func (svc *Service) LogOpen() {
 func (s *startup) warnForgotten(ctx context.Context) {
 	forgotten, err := s.runtime.Ledger.Offers(ctx)
 	if err != nil && ctx.Err() == nil {
-		s.logger.Warn("the offers in the ledger cannot be read", "error", err.Error())
+		s.logger.Warn("the offers in the ledger cannot be read", "error", err.Error(), "hint", "check the database; offers with a changed id are not reported")
 	}
 	forgotten = slices.DeleteFunc(forgotten, func(id string) bool {
 		return slices.ContainsFunc(s.offers, func(svc *Service) bool { return svc.Offer.ID == id })

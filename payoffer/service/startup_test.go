@@ -95,7 +95,7 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 				require.NotEmpty(t, refused.Header().Get("Retry-After"))
 				require.False(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
 			}
-			require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "offers open later") }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "the offers are not open yet") }, time.Minute, time.Millisecond)
 			require.Contains(t, h.log.String(), c.trouble)
 			require.NotContains(t, h.log.String(), "the offer is open")
 

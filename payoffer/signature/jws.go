@@ -42,7 +42,7 @@ func must[T any](value T, err error) T {
 func ParseJWS(compact string) (*JWS, error) {
 	parsed, err := jose.ParseSignedCompact(compact, []jose.SignatureAlgorithm{jose.EdDSA})
 	if errors.As(err, new(*jose.ErrUnexpectedSignatureAlgorithm)) {
-		return nil, errors.New("is not signed with EdDSA, the only supported algorithm")
+		return nil, errors.New("is not signed with EdDSA, the only supported algorithm; ask its signer for an EdDSA signature")
 	}
 	if err != nil {
 		return nil, errors.New("is not a JWS in compact serialization")

@@ -149,7 +149,7 @@ func (k *Keys) Begin(ctx context.Context, ended func()) {
 	loop := source.Loop{Poll: func(ctx context.Context) (time.Duration, error) {
 		err := k.Load(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			k.Logger.Warn("signing keys not readable, known keys stay in use", "error", err.Error())
+			k.Logger.Warn("signing keys cannot be read", "error", err.Error(), "hint", "known keys stay in use; check Caddy's storage")
 		}
 		failing = err != nil
 		if current := state(); !slices.Equal(current, published) {

@@ -70,12 +70,12 @@ type verificationMethod struct {
 func findKey(text []byte, did, keyID string) (ed25519.PublicKey, error) {
 	var document didDocument
 	if json.Unmarshal(text, &document) != nil {
-		return nil, errors.New("is not valid JSON")
+		return nil, errors.New("is not valid JSON; its owner must publish it again")
 	}
 	at := slices.IndexFunc(document.Methods, func(m verificationMethod) bool { return m.ID == keyID && m.Controller == did })
 	switch {
 	case document.ID != did:
-		return nil, errors.New("has the id of another domain")
+		return nil, errors.New("has the id of another domain; its owner must publish one with its own id")
 	case at < 0:
 		return nil, errors.New("does not list the key; it may have been revoked")
 	case !slices.Contains(document.Assertion, any(keyID)):

@@ -58,15 +58,15 @@ func parseRing(text []byte) (r ring, err error) {
 		return nil, nil
 	}
 	if json.Unmarshal(text, &r) != nil {
-		return nil, errors.New("it is not a list of keys in JSON")
+		return nil, errors.New("the file is not a list of keys in JSON")
 	}
 	for n, key := range r {
 		if !key.intact() {
-			return nil, fmt.Errorf("its key %d is damaged", n+1)
+			return nil, fmt.Errorf("key %d in the file is damaged", n+1)
 		}
 	}
 	if r.current(time.Time{}).Private == nil {
-		return nil, errors.New("it has no private key")
+		return nil, errors.New("the file has no private key")
 	}
 	return r, nil
 }

@@ -27,7 +27,7 @@ func TestTheBinaryPaysTheBinary(t *testing.T) {
 
 	refused := p.pay(url)
 	require.Equal(t, 1, refused.code)
-	require.Contains(t, refused.err, "there is no terminal to ask on; --yes pays without asking")
+	require.Contains(t, refused.err, "there is no terminal to ask on; add --yes to pay without asking")
 	require.Empty(t, p.kept())
 
 	got := p.pay(url, "--yes")

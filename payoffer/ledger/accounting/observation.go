@@ -87,7 +87,7 @@ func (k IntentKey) Canonical() IntentKey {
 }
 
 // ErrObservation is returned for an invalid observation.
-var ErrObservation = errors.New("invalid observation")
+var ErrObservation = errors.New("the observed payment is invalid")
 
 // Validate returns ErrObservation with the reason, or nil.
 func (s *Observation) Validate() error {
