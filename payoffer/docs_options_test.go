@@ -37,24 +37,25 @@ var optionName = regexp.MustCompile(`\b[a-z]+_[a-z_]+(?:\.[a-z]+)?\b`)
 
 // A chapter is the options of one block.
 type chapter struct {
-	name, under string
-	of          any
-	options     options
+	name    string
+	of      any
+	options options
+	form    bool // the table of no other block shows how it is written
 }
 
 func chapters() []chapter {
 	return []chapter{
-		{"pay_offer", "", Handler{}, new(Handler).options()},
-		{"card", "pay_offer", CardConfig{}, new(CardConfig).options()},
-		{"usdc", "pay_offer", USDCConfig{}, new(USDCConfig).options()},
-		{"facilitator", "usdc", FacilitatorConfig{}, new(FacilitatorConfig).options()},
-		{"bitcoin", "pay_offer", BitcoinConfig{}, new(BitcoinConfig).options()},
-		{"bank_transfer", "pay_offer", BankTransferConfig{}, new(BankTransferConfig).options()},
-		{"storefront", "pay_offer", StorefrontConfig{}, new(StorefrontConfig).options()},
-		{"announce", "pay_offer", AnnounceConfig{}, options{"secret": new(lines)}},
-		{"announce ntfy", "pay_offer", NtfyConfig{}, new(NtfyConfig).options()},
-		{"announce email", "pay_offer", EmailConfig{}, new(EmailConfig).options()},
-		{"ledger", "the global option pay_offer", LedgerConfig{}, options{}},
+		{"pay_offer", Handler{}, new(Handler).options(), true},
+		{"card", CardConfig{}, new(CardConfig).options(), false},
+		{"usdc", USDCConfig{}, new(USDCConfig).options(), false},
+		{"facilitator", FacilitatorConfig{}, new(FacilitatorConfig).options(), false},
+		{"bitcoin", BitcoinConfig{}, new(BitcoinConfig).options(), false},
+		{"bank_transfer", BankTransferConfig{}, new(BankTransferConfig).options(), false},
+		{"storefront", StorefrontConfig{}, new(StorefrontConfig).options(), false},
+		{"announce", AnnounceConfig{}, options{"secret": new(lines)}, false},
+		{"announce ntfy", NtfyConfig{}, new(NtfyConfig).options(), false},
+		{"announce email", EmailConfig{}, new(EmailConfig).options(), false},
+		{"ledger", LedgerConfig{}, options{}, true},
 	}
 }
 
@@ -84,10 +85,10 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 		form = "<address> { … }"
 	}
 	fmt.Fprintf(page, "\n## %s\n\n", c.name)
-	if c.under != "" {
-		fmt.Fprintf(page, "In `%s`: ", c.under)
+	if c.form {
+		fmt.Fprintf(page, "`%s %s`\n\n", c.name, form)
 	}
-	fmt.Fprintf(page, "`%s %s`.\n\n| Option | Meaning |\n|---|---|\n", c.name, form)
+	page.WriteString("| Option | Meaning |\n|---|---|\n")
 	kind := reflect.TypeOf(c.of)
 	for i := range kind.NumField() {
 		field := kind.Field(i)
