@@ -34,17 +34,18 @@ var checks = map[string]string{
 	"yaml":      "TestAlertRulesAreAboutMetricsThatThereAre",
 	"json":      "TestMessagesOfTheDocumentationAreJSON",
 	"nginx":     "caddy/e2e/docs has nginx read it",
+	"mjs":       "caddy/e2e/docs runs the receivers of guides/notifications",
+	"python":    "caddy/e2e/docs runs the receivers of guides/notifications and the books of guides/accounting",
+	"go":        "caddy/e2e/docs runs the receivers of guides/notifications",
+	"hledger":   "caddy/e2e/docs runs the books of guides/accounting",
 	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
 	"mermaid":   "TestStatesOfTheDocumentationAreThoseOfTheLedger",
 }
 
 // unchecked are the blocks that nothing can run, by their first lines, and why.
 var unchecked = map[string]string{
-	"pay.example.org: 42 USD received by transfer":              "payoffer/announce compares messages of ntfy",
-	"Auto-Submitted: auto-generated":                            "payoffer/announce and caddy/e2e/announce compare mails",
-	"OFFER            RECEIVER              BEHIND  LAST ERROR": "a server that has such receivers; caddy/e2e/announce runs one",
-	"the server is down, waiting: no server answers at the admin API localhost:2019: start it, or name that of another with --address (connect: connection refused)": "payoffer/command restarts a server under the command",
-	"payoffer/            Caddy modules: app, handler, Caddyfile, options, metrics, admin routes":                                                                    "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+	"pay.example.org: 42 USD received by transfer":                                                "payoffer/announce compares messages of ntfy",
+	"payoffer/            Caddy modules: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
 }
 
 func documentation(t *testing.T) []handbook.Page {
@@ -317,6 +318,27 @@ func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(statuses), told)
+}
+
+// TestDiagnosticsQuoteWhatIsSaid looks for every text that the page explains in the
+// source of this module, or of Caddy and Go.
+func TestDiagnosticsQuoteWhatIsSaid(t *testing.T) {
+	others := []string{"module not registered", "unrecognized directive", "connection refused"}
+	var code strings.Builder
+	require.NoError(t, filepath.WalkDir(".", func(name string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			code.WriteString(readSource(t, name))
+		}
+		return err
+	}))
+	said := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "reference/diagnostics").Text, -1) {
+		for _, text := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			if !slices.Contains(others, text[1]) && strings.Contains(text[1], " ") {
+				assert.True(t, strings.Contains(said, text[1]), text[1])
+			}
+		}
+	}
 }
 
 // TestPagesThatTheProgramNamesExist looks for pages in the code and in what is shipped with it.
