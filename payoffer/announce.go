@@ -12,15 +12,14 @@ import (
 
 // AnnounceConfig is an endpoint that is notified of receipts: one of url, ntfy and email.
 type AnnounceConfig struct {
-	// The URL of a webhook (Standard Webhooks). An empty one is left out.
+	// The URL of a webhook (Standard Webhooks). If it is empty, it is left out.
 	URL string `json:"url,omitempty"`
 
-	// The secret that signs the webhooks. A placeholder keeps it out of the configuration.
+	// The secret that signs the webhooks (whsec_…). Give two while you change it: both sign.
 	// Default: none.
 	Secret secret `json:"secret,omitempty"`
 
-	// A second secret that signs in addition, while the endpoint changes from one to the
-	// other. Default: none.
+	// The second secret. Default: none.
 	OtherSecret secret `json:"other_secret,omitempty"`
 
 	// A topic of ntfy to which a message is sent. Default: none.
@@ -33,17 +32,17 @@ type AnnounceConfig struct {
 // NtfyConfig is a topic of an ntfy server.
 type NtfyConfig struct {
 	// The address of the topic, such as https://ntfy.example/topic. Everyone who knows it
-	// can read the topic, unless the server requires a login. An empty one is left out.
+	// can read the topic, unless the server requires a login. If it is empty, it is left
+	// out.
 	URL string `json:"url,omitempty"`
 
-	// An access token that may write to the topic. A placeholder keeps it out of the
-	// configuration. Default: none.
+	// An access token that may write to the topic. Default: none.
 	Token secret `json:"token,omitempty"`
 }
 
 // EmailConfig is a mailbox, and the server to which its mail is sent.
 type EmailConfig struct {
-	// The mailbox that receives the messages. An empty one is left out.
+	// The mailbox that receives the messages. If it is empty, it is left out.
 	To string `json:"to,omitempty"`
 
 	// The mail server with its port, such as mail.example:587. Required with a mailbox.
@@ -55,8 +54,7 @@ type EmailConfig struct {
 	// The name to log in with. Default: none; the server is used without a login.
 	User string `json:"user,omitempty"`
 
-	// The password of the user. A placeholder keeps it out of the configuration. Required
-	// with user.
+	// The password of user. Required with user.
 	Password secret `json:"password,omitempty"`
 
 	// How the connection to the server is encrypted: starttls, implicit (TLS from the first

@@ -15,24 +15,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
 )
 
-var update = commandline.Bool("update", false, "write the page of the options")
+var update = commandline.Bool("update", false, "write the options into their page, and the errors of Caddyfiles")
 
-// optionsHead stands above the options.
-const optionsHead = `# Options
-
-Every option of the Caddyfile. A test generates this page from the documentation of the Go types that
-hold the options. [One example with every option](example.md) shows where each stands.
-
-- Every string accepts ` + "`{env.NAME}` and `{file./path}`" + `, which are replaced when the configuration is loaded. Write secrets this way.
-- A secret without a value switches its feature off, with a warning that names it. An empty address leaves its rail out.
-- A private key, an API key or a webhook secret is refused in every option that is published. No error and no log repeats it.
-- Texts cannot contain line breaks, control characters or invisible characters.
-- An unknown or duplicate option is refused with its file and line. A wrong value is refused when the configuration is loaded, with the
-  name of the option. ` + "`caddy validate`" + ` shows both.
-- The JSON configuration has the same options under ` + "`http.handlers.pay_offer` and the app `pay_offer`" + `. An option that may be
-  repeated is a list there with a plural name.
-- A reload interrupts nothing: payments under way go on, and a refused configuration leaves the running one unchanged.
-`
+// generated is the line of the page below which a test writes the options.
+const generated = "<!-- Everything below is generated: go test ./payoffer -run PageOfTheOptions -update -->\n"
 
 // usages are the usages of the options that have arguments of their own, by their names.
 func usages(t *testing.T) map[string]string {
@@ -51,38 +37,41 @@ var optionName = regexp.MustCompile(`\b[a-z]+_[a-z_]+(?:\.[a-z]+)?\b`)
 
 // A chapter is the options of one block.
 type chapter struct {
-	name, under string
-	of          any
-	options     options
+	name    string
+	of      any
+	options options
+	form    bool // the table of no other block shows how it is written
 }
 
 func chapters() []chapter {
 	return []chapter{
-		{"pay_offer", "", Handler{}, new(Handler).options()},
-		{"card", "pay_offer", CardConfig{}, new(CardConfig).options()},
-		{"usdc", "pay_offer", USDCConfig{}, new(USDCConfig).options()},
-		{"facilitator", "usdc", FacilitatorConfig{}, new(FacilitatorConfig).options()},
-		{"bitcoin", "pay_offer", BitcoinConfig{}, new(BitcoinConfig).options()},
-		{"bank_transfer", "pay_offer", BankTransferConfig{}, new(BankTransferConfig).options()},
-		{"storefront", "pay_offer", StorefrontConfig{}, new(StorefrontConfig).options()},
-		{"announce", "pay_offer", AnnounceConfig{}, options{"secret": new(lines)}},
-		{"announce ntfy", "pay_offer", NtfyConfig{}, new(NtfyConfig).options()},
-		{"announce email", "pay_offer", EmailConfig{}, new(EmailConfig).options()},
-		{"ledger", "the global option pay_offer", LedgerConfig{}, options{}},
+		{"pay_offer", Handler{}, new(Handler).options(), true},
+		{"card", CardConfig{}, new(CardConfig).options(), false},
+		{"usdc", USDCConfig{}, new(USDCConfig).options(), false},
+		{"facilitator", FacilitatorConfig{}, new(FacilitatorConfig).options(), false},
+		{"bitcoin", BitcoinConfig{}, new(BitcoinConfig).options(), false},
+		{"bank_transfer", BankTransferConfig{}, new(BankTransferConfig).options(), false},
+		{"storefront", StorefrontConfig{}, new(StorefrontConfig).options(), false},
+		{"announce", AnnounceConfig{}, options{"secret": new(lines)}, false},
+		{"announce ntfy", NtfyConfig{}, new(NtfyConfig).options(), false},
+		{"announce email", EmailConfig{}, new(EmailConfig).options(), false},
+		{"ledger", LedgerConfig{}, options{}, true},
 	}
 }
 
-// TestThePageOfTheOptionsSaysWhatTheirTypesSay generates the page; -update writes it.
+// TestThePageOfTheOptionsSaysWhatTheirTypesSay generates the tables of the page; -update writes them.
 func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 	docs, err := handbook.Fields(".")
 	require.NoError(t, err)
 	forms := usages(t)
+	const file = "docs/reference/caddyfile.md"
+	head, _, found := strings.Cut(readSource(t, file), generated)
+	require.True(t, found, "%s has no line %s", file, generated)
 	var page strings.Builder
-	page.WriteString(optionsHead)
+	page.WriteString(head + generated)
 	for _, c := range chapters() {
 		c.write(t, &page, docs, forms)
 	}
-	const file = "docs/reference/caddyfile.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(page.String()), 0o644))
 	}
@@ -96,10 +85,10 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 		form = "<address> { … }"
 	}
 	fmt.Fprintf(page, "\n## %s\n\n", c.name)
-	if c.under != "" {
-		fmt.Fprintf(page, "Stands in `%s`: ", c.under)
+	if c.form {
+		fmt.Fprintf(page, "`%s %s`\n\n", c.name, form)
 	}
-	fmt.Fprintf(page, "`%s %s`.\n\n| Option | Meaning |\n|---|---|\n", c.name, form)
+	page.WriteString("| Option | Meaning |\n|---|---|\n")
 	kind := reflect.TypeOf(c.of)
 	for i := range kind.NumField() {
 		field := kind.Field(i)
@@ -118,12 +107,15 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 		case field.Type.Kind() == reflect.Pointer:
 			first = "`" + c.name + " " + json + " …`"
 		case !strings.Contains(form, "<"+json+">") && json != "url" && json != "to":
-			first = "`" + json + "` of the JSON"
+			first = "`" + json + "` (JSON only)"
+		}
+		if field.Type == reflect.TypeFor[secret]() {
+			first += " (secret)"
 		}
 		doc := docs[kind.Name()+"."+field.Name]
 		require.NotEmpty(t, doc, "%s.%s has no documentation", kind.Name(), field.Name)
 		escape := strings.NewReplacer("|", `\|`)
-		fmt.Fprintf(page, "| %s | %s |\n", escape.Replace(first), optionName.ReplaceAllString(escape.Replace(doc), "`$0`"))
+		fmt.Fprintf(page, "| %s | %s |\n", escape.Replace(first), optionName.ReplaceAllString(strings.ReplaceAll(escape.Replace(doc), "<", `\<`), "`$0`"))
 	}
 }
 

@@ -39,12 +39,13 @@ var checks = map[string]string{
 	"go":        "caddy/e2e/docs runs the receivers of guides/notifications",
 	"hledger":   "caddy/e2e/docs runs the books of guides/accounting",
 	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
+	"mermaid":   "TestStatesOfTheDocumentationAreThoseOfTheLedger",
 }
 
 // unchecked are the blocks that nothing can run, by their first lines, and why.
 var unchecked = map[string]string{
-	"pay.example.org: 42 USD received by transfer":                                                         "payoffer/announce compares messages of ntfy",
-	"payoffer/            Caddy and nothing else: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+	"pay.example.org: 42 USD received by transfer":                                                "payoffer/announce compares messages of ntfy",
+	"payoffer/            Caddy modules: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
 }
 
 func documentation(t *testing.T) []handbook.Page {
@@ -69,13 +70,13 @@ func TestLinksOfTheDocumentationLeadSomewhere(t *testing.T) {
 		for _, link := range p.Links() {
 			file, anchor, _ := strings.Cut(link, "#")
 			_, err := os.Stat(filepath.Join("..", file))
-			require.NoError(t, err, "%s links to %s", p.Name, link)
-			if anchor == "" {
+			if !assert.NoError(t, err, "%s links to %s", p.Name, link) || anchor == "" {
 				continue
 			}
 			i := slices.IndexFunc(pages, func(p handbook.Page) bool { return p.Name == file })
-			require.GreaterOrEqual(t, i, 0, "%s links to %s", p.Name, link)
-			require.Contains(t, pages[i].Anchors(), anchor, "%s links to %s", p.Name, link)
+			if assert.GreaterOrEqual(t, i, 0, "%s links to %s", p.Name, link) {
+				assert.Contains(t, pages[i].Anchors(), anchor, "%s links to %s", p.Name, link)
+			}
 		}
 	}
 }
@@ -120,17 +121,48 @@ func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 	require.NotZero(t, loaded)
 }
 
-// TestMessagesOfTheDocumentationAreJSON reads each line of a block.
+// TestMessagesOfTheDocumentationAreJSON reads a block as one message or as one a line, and
+// loads it if it is a configuration.
 func TestMessagesOfTheDocumentationAreJSON(t *testing.T) {
 	for _, p := range documentation(t) {
 		for _, block := range p.Blocks {
-			if block.Language == "json" {
+			switch {
+			case block.Language != "json":
+			case strings.Contains(block.Text, `"apps"`):
+				require.NoError(t, caddy.Validate(decode(t, payoffertest.FillIn(block.Text))), "%s:%d", p.Name, block.Line)
+			case !json.Valid([]byte(block.Text)):
 				for line := range strings.Lines(block.Text) {
 					require.True(t, json.Valid([]byte(line)), "%s:%d", p.Name, block.Line)
 				}
 			}
 		}
 	}
+}
+
+// TestStatesOfTheDocumentationAreThoseOfTheLedger compares the state diagrams with the states in the code.
+func TestStatesOfTheDocumentationAreThoseOfTheLedger(t *testing.T) {
+	states := regexp.MustCompile(`(?:Status|IntentState) += "([a-z]+)"`)
+	var known, drawn []string
+	for _, file := range []string{"ledger/accounting/classification.go", "ledger/intent.go"} {
+		for _, state := range states.FindAllStringSubmatch(readSource(t, file), -1) {
+			known = append(known, state[1])
+		}
+	}
+	for _, p := range documentation(t) {
+		for _, block := range p.Blocks {
+			if block.Language != "mermaid" || !strings.HasPrefix(block.Text, "stateDiagram-v2\n") {
+				continue
+			}
+			for _, edge := range regexp.MustCompile(`(?m)^ *(\S+) --> ([^\s:]+)`).FindAllStringSubmatch(block.Text, -1) {
+				drawn = append(drawn, edge[1], edge[2])
+			}
+		}
+	}
+	drawn = slices.DeleteFunc(drawn, func(state string) bool { return state == "[*]" })
+	for _, state := range known {
+		assert.Contains(t, drawn, state)
+	}
+	require.Subset(t, known, drawn)
 }
 
 // TestProgramsOfTheDocumentationAreThoseThatAreTested looks for every name in them
@@ -159,12 +191,10 @@ func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
 	require.NotZero(t, found)
 }
 
-// TestTheWholeExampleHasEveryOption looks for options that the JSON has and the
-// example does not set.
+// TestTheWholeExampleHasEveryOption looks for options that the JSON has and the first
+// block of the page of the options does not set.
 func TestTheWholeExampleHasEveryOption(t *testing.T) {
-	blocks := page(t, "reference/example").Blocks
-	require.Len(t, blocks, 1)
-	config, _, err := adaptAny(payoffertest.FillIn(blocks[0].Text))
+	config, _, err := adaptAny(payoffertest.FillIn(page(t, "reference/caddyfile").Blocks[0].Text))
 	require.NoError(t, err)
 	handlers := handlersOf(t, config)
 	require.Len(t, handlers, 1)
@@ -252,9 +282,9 @@ func TestPagesNameEverythingThatThereIs(t *testing.T) {
 	for _, written := range []struct{ page, file, form string }{
 		{"reference/http-api", "offer/paths.go", `(?m)^\tPath\w+ += "([^"]+)"`},
 		{"reference/http-api", "web/problem.go", `newKind\(http\.Status\w+, "([a-z-]+)"\)`},
-		{"guides/environment", "../Caddyfile", `\{(?:\$|env\.)([A-Z_]+)`},
-		{"reference/troubleshooting", "observe/observe.go", `(?m)^\tErr\w+ += "([a-z_]+)"`},
-		{"reference/troubleshooting", "observe/source/error.go", `(?m)^\t[A-Z]\w+ += "([a-z_]+)"`},
+		{"guides/docker", "../caddy/package/Caddyfile", `\{(?:\$|env\.)([A-Z_]+)`},
+		{"reference/diagnostics", "observe/observe.go", `(?m)^\tErr\w+ += "([a-z_]+)"`},
+		{"reference/diagnostics", "observe/source/error.go", `(?m)^\t[A-Z]\w+ += "([a-z_]+)"`},
 		{"reference/cli", "admin.go", `[A-Z]+ (/pay_offer/\w+)`},
 		{"reference/metrics", "x402/outcome.go", `(?m)^\t[A-Z]\w+ Status = "([a-z]+)"`},
 		{"guides/x402-and-usdc", "offer/network.go", `(?m)^\t\{\d+, "([a-z-]+)"`},
@@ -269,11 +299,6 @@ func TestPagesNameEverythingThatThereIs(t *testing.T) {
 		text := page(t, at).Text
 		for _, name := range names {
 			assert.Regexp(t, `[^A-Za-z0-9_/-]`+regexp.QuoteMeta(name)+`[^A-Za-z0-9_-]`, text, "%s has no %s", at, name)
-		}
-	}
-	for _, found := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "guides/environment").Text, -1) {
-		for _, name := range regexp.MustCompile("[A-Z_]+").FindAllString(found[1], -1) {
-			assert.Contains(t, all["guides/environment"], name, "the shipped Caddyfile does not read it")
 		}
 	}
 }
@@ -295,9 +320,9 @@ func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
 	require.Equal(t, len(statuses), told)
 }
 
-// TestTroubleshootingQuotesWhatIsSaid looks for every text that it explains in the
-// source of this module, or of Caddy and Go, which say the others.
-func TestTroubleshootingQuotesWhatIsSaid(t *testing.T) {
+// TestDiagnosticsQuoteWhatIsSaid looks for every text that the page explains in the
+// source of this module, or of Caddy and Go.
+func TestDiagnosticsQuoteWhatIsSaid(t *testing.T) {
 	others := []string{"module not registered", "unrecognized directive", "connection refused"}
 	var code strings.Builder
 	require.NoError(t, filepath.WalkDir(".", func(name string, _ os.DirEntry, err error) error {
@@ -307,13 +332,55 @@ func TestTroubleshootingQuotesWhatIsSaid(t *testing.T) {
 		return err
 	}))
 	said := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "reference/troubleshooting").Text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "reference/diagnostics").Text, -1) {
 		for _, text := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(others, text[1]) && strings.Contains(text[1], " ") {
 				assert.True(t, strings.Contains(said, text[1]), text[1])
 			}
 		}
 	}
+}
+
+// TestPagesThatTheProgramNamesExist looks for pages in the code and in what is shipped with it.
+func TestPagesThatTheProgramNamesExist(t *testing.T) {
+	var pages []string
+	for _, p := range documentation(t) {
+		pages = append(pages, strings.TrimSuffix(strings.TrimPrefix(p.Name, "payoffer/docs/"), ".md"))
+	}
+	named := regexp.MustCompile(`\b(?:guides|concepts|reference|developing)/[a-z0-9-]+|[a-z0-9/-]+\.md\b`)
+	for _, root := range []string{".", "../caddy/package", "../caddy/demo", "../caddy/main.go", "../Caddyfile"} {
+		require.NoError(t, filepath.WalkDir(root, func(name string, entry os.DirEntry, err error) error {
+			switch {
+			case err != nil || strings.HasSuffix(name, "_test.go"):
+				return err
+			case entry.IsDir() && slices.Contains([]string{"docs", "testdata", "payoffertest"}, entry.Name()):
+				return filepath.SkipDir
+			case entry.IsDir():
+				return nil
+			}
+			for _, found := range named.FindAllString(readSource(t, name), -1) {
+				_, page, below := strings.Cut(found, "docs/")
+				if !below {
+					page = found
+				}
+				assert.True(t, slices.Contains(pages, strings.TrimSuffix(page, ".md")), "%s names %s", name, found)
+			}
+			return nil
+		}))
+	}
+}
+
+// TestTheDocumentationStaysShort counts pages and words, code included.
+func TestTheDocumentationStaysShort(t *testing.T) {
+	pages, words := 0, 0
+	for _, p := range documentation(t) {
+		if strings.HasPrefix(p.Name, "payoffer/docs/") {
+			pages++
+			words += len(strings.Fields(p.Text))
+		}
+	}
+	require.LessOrEqual(t, pages, 30)
+	require.LessOrEqual(t, words, 20_000)
 }
 
 func readSource(t *testing.T, name string) string {

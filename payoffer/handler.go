@@ -34,15 +34,15 @@ func init() {
 // not part of the configuration; its feature is off if it has no value. An
 // empty address leaves its rail out.
 type Handler struct {
-	// The id of the offer in the ledger. Default: the host and port of
-	// base_url.
+	// The id of the offer in the ledger. Keep it when base_url changes. Default: the host
+	// and port of base_url.
 	ID string `json:"id,omitempty"`
 
-	// The origin at which payers reach the offer: scheme, host and optional
-	// port. It identifies the offer in documents and receipts. Required.
+	// The origin at which payers reach the offer: scheme, host and optional port. It
+	// identifies the offer in documents and receipts. Required.
 	BaseURL string `json:"base_url,omitempty"`
 
-	// The origin of the site that has the page for people at /offer/.
+	// The origin of the site that serves the payment page at /offer/ (pay_offer_page).
 	// Default: base_url.
 	SiteURL string `json:"site_url,omitempty"`
 
@@ -52,71 +52,69 @@ type Handler struct {
 	// The seller, at most 80 characters. Default: the host of site_url.
 	Operator string `json:"operator,omitempty"`
 
-	// What payers pay for, at most 500 characters. Default: a sentence with the
-	// amount.
+	// What payers pay for, at most 500 characters. Default: a sentence with the amount.
 	Description string `json:"description,omitempty"`
 
 	// An e-mail address for questions. Default: none.
 	Contact string `json:"contact,omitempty"`
 
-	// The page of the service's source code. Default: that of this module.
+	// The page of the source code, to which documents link. Default: that of this module.
 	SourceURL string `json:"source_url,omitempty"`
 
-	// The local part of the offer's acct: URI. Default: pay.
+	// The local part of the offer's WebFinger account, acct:<account>@<host>. Default: pay.
 	Account string `json:"account,omitempty"`
 
-	// The price in US dollars. Default: 42, the amount of the interface;
-	// another amount is logged as a warning.
+	// The price in US dollars, such as 42 or 9.50. Another price than the interface's 42 is
+	// logged as a warning. Default: 42.
 	Amount string `json:"amount,omitempty"`
 
-	// The operator's own EVM addresses. Payments from them are not counted
-	// as customer payments. Default: none.
+	// Your own EVM address. Payments from it do not count as customer payments. Default:
+	// none.
 	IgnorePayers lines `json:"ignore_payers,omitempty"`
 
-	// Whether test networks are allowed on a public base_url. Default: false.
+	// Whether test networks are allowed on a public base_url. Default: off.
 	Testnet bool `json:"testnet,omitempty"`
 
-	// The name of the rail that the payment page opens first. Default: card.
+	// The rail that the payment page opens first, such as usdc. Default: card.
 	Recommend string `json:"recommend,omitempty"`
 
-	// An image for the pages: a path on the host of base_url, such as /logo.svg,
-	// or its whole address. Default: none.
+	// An image for the pages: a path on the host of base_url, such as /logo.svg, or its
+	// whole address. Default: none.
 	Logo string `json:"logo,omitempty"`
 
-	// What payers read after a payment, at most 500 characters. Default: only
-	// that the payment arrived.
+	// What payers read after a payment, at most 500 characters. Default: only that the
+	// payment arrived.
 	Thanks string `json:"thanks,omitempty"`
 
 	// What payers read about refunds, at most 500 characters. Default: nothing.
 	Refunds string `json:"refunds,omitempty"`
 
-	// The lines that receipts contain as invoices need them, such as name, address
-	// and tax number, each at most 140 characters. Default: none.
+	// The lines that receipts contain as invoices need them, such as name, address and tax
+	// number, each at most 140 characters. Default: none.
 	Legal []string `json:"legal,omitempty"`
 
-	// The total to be received in US dollars, with which the report compares the
-	// payments received. Default: none; programs then read the price.
+	// The total in US dollars that you want to receive. The report then shows it. Default:
+	// none.
 	Goal string `json:"goal,omitempty"`
 
-	// Words under which directories of payable addresses list this one: at most
-	// five, each of at most 32 printable ASCII characters. Default: none.
+	// Words for directories of x402 resources: at most five, each of at most 32 printable
+	// ASCII characters. Default: none.
 	Tags []string `json:"tags,omitempty"`
 
-	// The header from which the Payment scheme (MPP) reads its credentials:
-	// "authorization" is Authorization; "header" is Payment-Authorization, for a
-	// site whose own login needs Authorization; "off" disables the scheme.
-	// Default: authorization.
+	// The header from which the Payment scheme (MPP) reads its credentials: "authorization"
+	// is Authorization; "header" is Payment-Authorization, for a site whose own login needs
+	// Authorization; "off" disables the scheme. Default: authorization.
 	MPP string `json:"mpp,omitempty"`
 
-	// How often one client address may attempt to pay. Default: 10 attempts
-	// in 1m.
+	// How often one client address (IPv6: /64 network) may attempt to pay. Default: 10
+	// attempts in 1m.
 	RateLimit *RateLimitConfig `json:"rate_limit,omitempty"`
 
 	// The card checkout. Required.
 	Card *CardConfig `json:"card,omitempty"`
 
-	// The USDC rails, one for each chain. The first is named usdc, the
-	// others usdc-<chain id>. Default: none.
+	// A USDC rail, one for each chain. The first is named usdc, the others usdc-<chain id>.
+	// Default: none.
 	USDC []*USDCConfig `json:"usdc,omitempty"`
 
 	// The Bitcoin rail. Default: none.
@@ -125,11 +123,11 @@ type Handler struct {
 	// The bank-transfer rail. Default: none.
 	BankTransfer *BankTransferConfig `json:"bank_transfer,omitempty"`
 
-	// The storefront rails. Default: none.
+	// A checkout at a shop, such as Gumroad. Default: none.
 	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
 
-	// The endpoints that are notified of receipts: webhooks, topics of ntfy, and
-	// mailboxes. Default: only the log and the events of the server.
+	// An endpoint that is notified of payments: a webhook, a topic of ntfy, or a mailbox.
+	// Default: only Caddy's log and events.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
 	service *service.Service

@@ -24,16 +24,16 @@ const (
 
 // LedgerConfig says where receipts are stored.
 type LedgerConfig struct {
-	// The kind of database: sqlite, which is for one instance, or postgres, which several
-	// share. Default: sqlite.
+	// The database: sqlite, for one instance, or postgres, which several instances share.
+	// Default: sqlite.
 	Driver string `json:"driver,omitempty"`
 
-	// The database file of sqlite. A relative path is below Caddy's data directory.
-	// Default: pay_offer.db.
+	// The file of sqlite. A relative path is below Caddy's data directory. Default:
+	// pay_offer.db.
 	Path string `json:"path,omitempty"`
 
-	// The connection string of postgres, a URL or keywords (libpq), which also says how TLS
-	// is used. It is a secret if it contains a password.
+	// The connection string of postgres: a URL or keywords (libpq), with sslmode. It is a
+	// secret if it contains a password.
 	DSN string `json:"dsn,omitempty"`
 }
 

@@ -16,8 +16,8 @@ type BankTransferConfig struct {
 	// transfer.
 	Name string `json:"name,omitempty"`
 
-	// The e-mail address that answers with an invoice. An empty one leaves the rail out,
-	// and is refused together with a bank account.
+	// The e-mail address that answers with an invoice. If it is empty, the rail is left out;
+	// a bank account is then refused.
 	Inbox string `json:"inbox,omitempty"`
 
 	// The text that identifies the offer on a bank statement, at most 140 characters.
@@ -32,12 +32,12 @@ type BankTransferConfig struct {
 	// none; you send it by e-mail.
 	IBAN string `json:"iban,omitempty"`
 
-	// The code of the bank of iban (BIC, SWIFT). Required for a country outside the
-	// European Economic Area.
+	// The bank's code (BIC, SWIFT) for iban. Required outside the European Economic Area.
+	// Default: none.
 	BIC string `json:"bic,omitempty"`
 
-	// The price in euros, which the QR code then contains. Default: none; the price is in
-	// US dollars only.
+	// The price in euros, which the QR code then contains. Default: none; the price is in US
+	// dollars only.
 	PriceEUR string `json:"price_eur,omitempty"`
 
 	// The routing number (ABA) of a bank in the United States. Required with account.

@@ -14,39 +14,38 @@ import (
 
 // BitcoinConfig is the rail that accepts bitcoin.
 type BitcoinConfig struct {
-	// An address, or the extended public key of an account. An empty one leaves the rail
-	// out.
+	// An address, or the extended public key of an account (xpub, zpub). If it is empty, the
+	// rail is left out.
 	Account string `json:"account,omitempty"`
 
-	// The kind of address at which the wallet of an extended public key receives. Only
-	// p2wpkh is published. An xpub or tpub needs this or first_address.
+	// The address type of the wallet of an extended public key. Only p2wpkh (addresses that
+	// begin with bc1q) is supported. An xpub or tpub needs this or first_address.
 	AddressType string `json:"address_type,omitempty"`
 
-	// The first receiving address that the wallet of the extended public key shows. It
-	// must be the address that is published first.
+	// The first receiving address that the wallet shows. It is compared with the one that is
+	// derived from the extended public key.
 	FirstAddress string `json:"first_address,omitempty"`
 
-	// Esplora endpoints from which payments are read. A payment counts when two hosts
-	// show it; if only one host answers, it is trusted and the rail is partial. "off"
-	// alone means that the chain is not read. Default: public endpoints of the network,
-	// on two hosts.
+	// Esplora endpoints from which payments are read. A payment counts when two hosts show
+	// it; if only one host answers, it is trusted and the rail is partial. "off": the chain
+	// is not read. Default: public endpoints of the network, on two hosts.
 	Esplora []string `json:"esplora,omitempty"`
 
 	// The price sources whose median is the rate: mempool, coinbase, kraken, bitstamp. Two
 	// must answer, or one if you name one. Default: all of them.
 	Rates []string `json:"rates,omitempty"`
 
-	// The address of a block explorer, to which receipts append the id of a transaction,
-	// such as https://mempool.space/tx/. "off" is none. Default: a public one of the
+	// The block explorer to which receipts link: an address to which the transaction id is
+	// appended, such as https://mempool.space/tx/, or "off". Default: a public one of the
 	// network.
 	Explorer string `json:"explorer,omitempty"`
 
 	// The number of blocks after which a payment counts, at most 100. Default: 2.
 	Confirmations int `json:"confirmations,omitempty"`
 
-	// The moment from which payments count: a date, which begins in UTC, such as
-	// 2026-11-01, or an RFC 3339 moment. You can set it later; earlier payments are then
-	// read from the chain. Default: the first start.
+	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
+	// 2026-11-01. If you set an earlier one later, older payments are read from the chain.
+	// Default: the first start.
 	Since string `json:"since,omitempty"`
 }
 

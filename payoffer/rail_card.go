@@ -13,36 +13,34 @@ import (
 
 // CardConfig is the hosted card checkout.
 type CardConfig struct {
-	// The address of the checkout. Required.
+	// The address of the checkout, such as a Stripe payment link. Required.
 	URL string `json:"url,omitempty"`
 
-	// The payment methods that the checkout offers. Default: card,
-	// us_bank_account, cashapp, link, klarna, afterpay_clearpay and affirm.
+	// The payment methods that the checkout offers, as the documents publish them. Default:
+	// card, us_bank_account, cashapp, link, klarna, afterpay_clearpay and affirm.
 	Methods []string `json:"methods,omitempty"`
 
 	// The id of the checkout's payment link (plink_…). Required with webhook_secret and
 	// api_key, so that payments for your other products are not counted.
 	PaymentLink string `json:"payment_link,omitempty"`
 
-	// The secret that signs the processor's webhooks. A placeholder keeps it out of the
-	// configuration. Default: none; no webhook is accepted.
+	// The signing secret of the webhook endpoint (whsec_…). Default: none; no webhook is
+	// accepted.
 	WebhookSecret secret `json:"webhook_secret,omitempty"`
 
-	// The processor's API key, with which payments are read that no webhook reported. A
-	// placeholder keeps it out of the configuration. A restricted key that reads events,
-	// checkout sessions, payment intents, charges, refunds and disputes is enough.
-	// Default: none.
+	// A restricted API key, with which payments are read that no webhook reported. It needs
+	// read access to events, checkout sessions, payment intents, charges, refunds and
+	// disputes. Default: none.
 	APIKey secret `json:"api_key,omitempty"`
 
-	// Whether the checkout is in the processor's test mode, whose payments are worth
-	// nothing. Default: true for an address that says so, such as
-	// https://buy.stripe.com/test_1, else false. A public offer accepts a test checkout
-	// only with this option or testnet.
+	// Whether the checkout is in test mode, whose payments never count. A public offer
+	// accepts a test checkout only with this option or testnet. Default: on for a test link
+	// such as https://buy.stripe.com/test_1, else off.
 	TestMode bool `json:"test_mode,omitempty"`
 
-	// The moment from which payments count: a date, which begins in UTC, such as
-	// 2026-11-01, or an RFC 3339 moment. You can set it later; earlier payments are then
-	// read with api_key. Default: the first start.
+	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
+	// 2026-11-01. If you set an earlier one later, older payments are read with api_key.
+	// Default: the first start.
 	Since string `json:"since,omitempty"`
 }
 

@@ -16,27 +16,27 @@ type StorefrontConfig struct {
 	// The path segment of the rail: lower-case letters, digits and hyphens. Required.
 	Name string `json:"name,omitempty"`
 
-	// The address of the checkout. An empty one leaves the rail out.
+	// The address of the checkout. If it is empty, the rail is left out.
 	URL string `json:"url,omitempty"`
 
-	// The secret part of the address that the shop calls after a sale, so that sales are
-	// read at once; at least 16 characters. A placeholder keeps it out of the
-	// configuration. Default: none; sales are read every 10 minutes.
+	// The secret part of the address that the shop calls after a sale, at least 16
+	// characters. Sales are then read at once. Default: none; sales are read every 10
+	// minutes.
 	HookSecret secret `json:"hook_secret,omitempty"`
 
 	// The seller's id at the shop. Default: none.
 	Seller string `json:"seller,omitempty"`
 
-	// The product's id at the shop. Required with hook_secret and token.
+	// The product's id at the shop. Required with hook_secret and with token.
 	Product string `json:"product,omitempty"`
 
-	// The token with which sales are read from the shop. A placeholder keeps it out of the
-	// configuration. Default: none; the rail is not monitored.
+	// The access token with which sales are read from the shop. Default: none; the rail is
+	// not monitored.
 	Token secret `json:"token,omitempty"`
 
-	// The moment from which payments count: a date, which begins in UTC, such as
-	// 2026-11-01, or an RFC 3339 moment. You can set it later; earlier payments are then
-	// read with token. Default: the first start.
+	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
+	// 2026-11-01. If you set an earlier one later, older payments are read with token.
+	// Default: the first start.
 	Since string `json:"since,omitempty"`
 }
 

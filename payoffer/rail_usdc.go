@@ -25,27 +25,28 @@ type USDCConfig struct {
 	// an address.
 	Network string `json:"network,omitempty"`
 
-	// The receiving address. An empty one leaves the rail out.
+	// The receiving address. If it is empty, the rail is left out.
 	Address string `json:"address,omitempty"`
 
-	// The services that verify and settle x402 payments, tried in order. Default: on a
-	// test network https://www.x402.org/facilitator; on others one is required.
+	// The services that verify and settle x402 payments, tried in order. Default: on a test
+	// network https://www.x402.org/facilitator; on others one is required.
 	Facilitators []*FacilitatorConfig `json:"facilitators,omitempty"`
 
-	// JSON-RPC endpoints from which payments are read. "off" alone means that the chain is
-	// not read. Default: a public endpoint of the chain.
+	// JSON-RPC endpoints from which payments are read. "off": the chain is not read, and
+	// x402 payments are never proven. Default: a public endpoint of the chain.
 	RPC []string `json:"rpc,omitempty"`
 
 	// The block from which a payment counts: latest, safe or finalized. Default: safe.
 	Confirm string `json:"confirm,omitempty"`
 
-	// The address of a block explorer, to which receipts append the hash of a transaction,
-	// such as https://basescan.org/tx/. "off" is none. Default: a public one of the chain.
+	// The block explorer to which receipts link: an address to which the transaction hash is
+	// appended, such as https://basescan.org/tx/, or "off". Default: a public one of the
+	// chain.
 	Explorer string `json:"explorer,omitempty"`
 
-	// The block from which payments are counted. If you set an earlier block later,
-	// everything is read again from there; a later block is ignored. Default: the first
-	// block after the first start.
+	// The block number from which payments count. If you set an earlier block later, the
+	// rail is read again from there; a later one is ignored. Default: the first block after
+	// the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
 
@@ -54,18 +55,17 @@ type FacilitatorConfig struct {
 	// The base URL, to which /verify and /settle are appended. Required.
 	URL string `json:"url,omitempty"`
 
-	// The id of the API key. Default: none; requests are not signed.
+	// The id of an API key of CDP. Default: none; calls are not signed.
 	KeyID secret `json:"key_id,omitempty"`
 
-	// The secret of the API key. A placeholder keeps it out of the configuration. Required
-	// with key_id.
+	// The secret of the API key. Required with key_id.
 	KeySecret secret `json:"key_secret,omitempty"`
 
-	// The name of a header that authenticates each call, such as x-secret-key, and its
-	// value, such as {env.SETTLER_KEY}. Not together with key_id. Default: none.
+	// The name and the secret value of a header that authenticates each call, such as:
+	// header x-secret-key {env.SETTLER_KEY}. Not together with key_id. Default: none.
 	Header string `json:"header,omitempty"`
 
-	// The value of that header. A placeholder keeps it out of the configuration.
+	// The value of that header.
 	HeaderValue secret `json:"header_value,omitempty"`
 
 	// The longest duration of one call. Default: 30s.

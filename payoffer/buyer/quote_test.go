@@ -133,7 +133,7 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 
 func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
 	for address, want := range map[string]string{
-		"http://pay.example.org/x":             "use https",
+		"http://pay.example.org/x":             "write https",
 		"https://user:secret@pay.example.org/": "contains a user name or password",
 		"pay.example.org":                      "this is not an absolute URL",
 		"ftp://pay.example.org":                "this is not an absolute URL",
