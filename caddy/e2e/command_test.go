@@ -26,7 +26,7 @@ func TestCommandsSayInWordsWhatTheyHaveToSay(t *testing.T) {
 		"no such rail":   {[]string{"qr", "stripe", "--config", shipped}, 1, "", "Error: "},
 		"no server":      {[]string{"received", "--config", shipped, "--address", nobody}, 1, "", "Error: "},
 		"no command":     {[]string{"recieved"}, 1, "", "Error: "},
-		"another status": {[]string{"pay", "http://" + nobody}, 1, "", "Error: the private key must be 64 "},
+		"another status": {[]string{"pay", "http://" + nobody}, 1, "", "Error: this is not a private key; "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

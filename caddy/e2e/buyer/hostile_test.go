@@ -152,7 +152,7 @@ func TestASellerThatNeverSaysYesGetsOneAuthorization(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://evil.example/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
-		}, 1, "a payment follows no redirect"},
+		}, 1, "payments do not follow redirects"},
 		"503 for ever": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999")
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -92,7 +92,7 @@ func TestTwoRunsAtOnceSignOnce(t *testing.T) {
 		case 0:
 			paid++
 		case 75:
-			require.Contains(t, got.err, "another run of this command pays for the same purchase")
+			require.Contains(t, got.err, "another run of this command is paying for the same purchase")
 		default:
 			t.Errorf("%+v", got)
 		}
