@@ -155,11 +155,11 @@ func whyUnreachable(err error) string {
 	case errors.As(err, &cert):
 		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert"
 	case errors.As(err, &dns):
-		return "the server's name cannot be resolved"
+		return "the server's name cannot be resolved; correct the host of the DSN"
 	case errors.As(err, &network):
-		return "the server cannot be reached: " + whyLost(network)
+		return "the server cannot be reached: " + whyLost(network) + "; check host, port and firewall"
 	default:
-		return "the server does not respond like PostgreSQL with the TLS of sslmode"
+		return "the server does not respond like PostgreSQL with the TLS of sslmode; correct sslmode or the port"
 	}
 }
 
