@@ -132,7 +132,7 @@ func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return refusal(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes; send one JSON object", maxAdminBody)
 	}
-	return refusal(http.StatusBadRequest, "the body is not the JSON object of this endpoint: %w", err)
+	return refusal(http.StatusBadRequest, "the body does not fit this endpoint (%w); see docs/reference/http-api", err)
 }
 
 // operators are those of the running offers.

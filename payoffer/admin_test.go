@@ -236,7 +236,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		"a member twice":       {post(strings.Replace(entry, `"rail"`, `"rail":"card","rail"`, 1)), 400, `duplicate object member name "rail"`},
 		"an amount twice":      {post(strings.Replace(entry, `"amount"`, `"amount":1,"amount"`, 1)), 400, `duplicate object member name "amount"`},
 		"another case":         {post(strings.Replace(entry, `"rail"`, `"Rail":"card","rail"`, 1)), 400, "Rail"},
-		"no JSON":              {post("rail=transfer"), 400, "is not the JSON object of this endpoint"},
+		"no JSON":              {post("rail=transfer"), 400, "does not fit this endpoint"},
 		"a refund of too much": {post(`{"action":"refund","rail":"transfer","reference":"INV-7","amount":42.01,"reason":"x"}`), 409, "only 42 USD of"},
 		"a person's address":   {post(strings.Replace(entry, "INV-8", "jane@example.org", 1)), 400, "looks like an e-mail address"},
 		"a giant body":         {post(`{"reason":"` + strings.Repeat("x", maxAdminBody) + `"}`), 413, "larger"},

@@ -70,7 +70,7 @@ func (k *keyed) stop() {
 // requireRefused requires the sentence for other keys.
 func (k *keyed) requireRefused(err error, keys string) {
 	k.t.Helper()
-	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has here; set the option 'storage'")
+	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has; set the option 'storage'")
 	require.ErrorContains(k.t, err, "run 'caddy pay-offer ledger forget-keys'")
 }
 
@@ -178,7 +178,7 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 				var refused *operator.Error
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, operator.Conflict, refused.Kind)
-				require.Contains(t, refused.Sentence, "this ledger was used with "+k.signing()+" than Caddy's storage has here")
+				require.Contains(t, refused.Sentence, "this ledger was used with "+k.signing()+" than Caddy's storage has")
 				require.Equal(t, keys, k.keys(), "those in use stay published")
 				left, err := os.ReadFile(filepath.Join(k.storage("storage"), svc.KeysPath))
 				require.NoError(t, err)

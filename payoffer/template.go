@@ -40,7 +40,7 @@ const pageFileSystem = "pay_offer"
 func parsePage(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // the directive's name
 	if h.NextArg() || h.NextBlock(0) {
-		return nil, h.Err("pay_offer_page takes no arguments and no block; it serves /offer/ of this site")
+		return nil, h.Err("pay_offer_page takes no arguments and no block; write only the directive, which serves /offer/ of this site")
 	}
 	return h.NewRoute(caddy.ModuleMap{"path": h.JSON(caddyhttp.MatchPath{"/offer", "/offer/*"})}, &caddyhttp.Subroute{
 		Routes: caddyhttp.RouteList{

@@ -42,7 +42,7 @@ func (c checkout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		show(w, o, http.StatusOK, "")
 	case http.MethodPost:
 		if http.NewCrossOriginProtection().Check(r) != nil {
-			http.Error(w, "Payments are made on the page of the checkout.", http.StatusForbidden)
+			http.Error(w, "This request is from another site. Open the checkout and pay there.", http.StatusForbidden)
 			return
 		}
 		back, err := c.pay(r.Context(), o)
@@ -53,7 +53,7 @@ func (c checkout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, back, http.StatusSeeOther)
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		http.Error(w, "A checkout is opened or paid.", http.StatusMethodNotAllowed)
+		http.Error(w, "This method is not allowed. Use GET to open the checkout, or POST to pay.", http.StatusMethodNotAllowed)
 	}
 }
 
@@ -82,17 +82,17 @@ func (c checkout) pay(ctx context.Context, o *offer.Offer) (back string, err err
 	body := event(o, session, now)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.URL(offer.PathHookCard), bytes.NewReader(body))
 	if err != nil {
-		return "", errors.New("the service has no address that can be told")
+		return "", errors.New("the address of the service is not a URL; correct base_url, such as http://localhost:8402")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Stripe-Signature", sign(c.built.WebhookSecret, body, now))
 	answer, err := c.client.Do(request)
 	if err != nil {
-		return "", errors.New("the service does not answer; is it still running?")
+		return "", errors.New("the service does not answer; start the demo again")
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the service did not take the webhook (status %d)", answer.StatusCode)
+		return "", fmt.Errorf("the service rejected the webhook with status %d; read its log", answer.StatusCode)
 	}
 	return o.URL(offer.PathThanks) + "?session_id=" + session, nil
 }

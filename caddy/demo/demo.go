@@ -130,7 +130,7 @@ func serve(handler http.Handler) (origin string, err error) {
 	address := listener.Addr().String()
 	server := http.Server{ReadTimeout: timeout, WriteTimeout: 2 * timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != address {
-			http.Error(w, "The demo is at "+address+".", http.StatusMisdirectedRequest)
+			http.Error(w, "This host name is not the demo's. Open http://"+address+".", http.StatusMisdirectedRequest)
 			return
 		}
 		handler.ServeHTTP(w, r)

@@ -123,7 +123,7 @@ func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands 
 	case len(m.Parts) == 0 || slices.ContainsFunc(m.Parts, func(part map[string]json.RawMessage) bool { return part == nil }):
 		return nil, &fault{codeInvalidParams, `message.parts must be a list of objects, such as [{"kind": "text", "text": "pay"}]`}
 	case m.MessageID == "" || m.Role != role:
-		return nil, &fault{codeInvalidParams, "the message needs a messageId and the role " + role}
+		return nil, &fault{codeInvalidParams, "messageId is missing, or the role is not " + role + "; send both"}
 	case p.Configuration.Push != nil || p.Configuration.Push10 != nil:
 		return nil, noPush
 	case pays && status != "" && status != "payment-submitted":

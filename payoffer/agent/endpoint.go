@@ -58,7 +58,7 @@ type Endpoint struct {
 
 func New(c Config) (*Endpoint, error) {
 	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.PaidURL == nil || c.ClientIP == nil || c.Logger == nil {
-		return nil, errors.New("agent: a field of Config is not set")
+		return nil, errors.New("agent: a field of Config is not set; report this as a bug")
 	}
 	e := &Endpoint{Config: c, loopback: isLoopback(c.Offer.BaseURL)}
 	e.server, e.mcp = sync.OnceValue(e.newServer), sync.OnceValue(e.newHandler)

@@ -39,7 +39,7 @@ func askContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri strin
 		return answer, err
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return answer, fmt.Errorf("the answer of the admin API is not JSON of this plugin (%w); check --address", err)
+		return answer, fmt.Errorf("the admin address does not answer as pay_offer (%w); write the right one, such as --address localhost:2019", err)
 	}
 	return answer, nil
 }

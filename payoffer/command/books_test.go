@@ -102,10 +102,8 @@ func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
 	require.Equal(t, `one: 42.50 USD received in 3 payments, 42.00 USD of it from customers
 METHOD       MONITORED  CONFIRMED  OUTCOME UNKNOWN  REFUNDED  LAST CHECK  ERROR
-usdc (test)  none       -          42.00 (1)        -         7s ago      unreachable
+usdc (test)  not now    -          42.00 (1)        -         7s ago      unreachable
 btc          automatic  ? (2)      -                1.00      -           -
-
-Some payment methods are not monitored automatically: usdc
 
 two: 0.00 USD received in 0 payments
 the clock of this machine is off by -3600 s: payments cannot be judged by their time; set it and keep it right by NTP

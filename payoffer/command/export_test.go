@@ -164,7 +164,7 @@ func TestDaysThatAreNoneAreRefused(t *testing.T) {
 	}
 	for _, arguments := range []string{"--from 2027-01-01", "--to 2027-01-01"} {
 		_, err := newAdminAPI(t, allReceived{}).run(receivedCommand(), strings.Fields(arguments)...)
-		require.ErrorContains(t, err, "belong to --csv")
+		require.ErrorContains(t, err, "need --csv")
 	}
 }
 

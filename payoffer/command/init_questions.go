@@ -90,7 +90,7 @@ func parseSeller(text string) (s seller, err error) {
 func split(text, form string) (first, second string, err error) {
 	words := append(strings.Fields(text), "")
 	if len(words) > 3 {
-		return "", "", errors.New("write " + form)
+		return "", "", errors.New("this has more than two words; write " + form)
 	}
 	return words[0], words[1], nil
 }
@@ -100,7 +100,7 @@ func parseCard(text string) (c cardAnswer, err error) {
 		return c, err
 	}
 	if c.PaymentLink != "" && !strings.HasPrefix(c.PaymentLink, "plink_") {
-		return c, errors.New("the second word is the id of the payment link, which starts with plink_")
+		return c, errors.New("the second word is not the id of a payment link; write one such as plink_1Abc")
 	}
 	checkout, err := offer.NewCard(c.URL, nil, 0)
 	if err == nil {

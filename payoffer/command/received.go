@@ -31,7 +31,7 @@ func receivedCommand() *cobra.Command {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
 		}
 		if fl.String("from")+fl.String("to") != "" {
-			return errors.New("--from and --to belong to --csv")
+			return errors.New("--from and --to need --csv, such as: caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31")
 		}
 		if fl.Bool("check") {
 			return checkReceived(fl)
@@ -113,7 +113,7 @@ func printOffers(out io.Writer, answer allReceived) error {
 func checkReceived(fl caddycmd.Flags) error {
 	answer, err := ask[allReceived](fl, http.MethodGet, operator.PathReceived, nil)
 	if err == nil && len(answer.Offers) == 0 {
-		err = errors.New("no offer is running")
+		err = errors.New("no offer is running; add the directive pay_offer to the configuration and reload it")
 	}
 	for _, o := range answer.Offers {
 		if o.Report == nil {
@@ -122,7 +122,7 @@ func checkReceived(fl caddycmd.Flags) error {
 		}
 		for _, rail := range o.Report.Rails {
 			if rail.LastError != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %s: %s", printable(o.ID), printable(rail.Rail), printable(*rail.LastError)))
+				err = errors.Join(err, fmt.Errorf("%s: payments by %s may be missing: %s; read the server's log", printable(o.ID), printable(rail.Rail), printable(*rail.LastError)))
 			}
 		}
 	}
@@ -167,10 +167,9 @@ func payments(n int64, kind string) string {
 	return fmt.Sprintf("%d %spayments", n, kind)
 }
 
-// monitoring is a state of report.Rail for people.
+// monitoring is a state of report.Rail for people. An unknown state depends on the error.
 var monitoring = map[string]string{
-	report.StatusObserved: "automatic", report.StatusPartial: "in part", report.StateManual: "by hand",
-	report.StateUnknown: "none", report.StateRemoved: "removed",
+	report.StatusObserved: "automatic", report.StatusPartial: "in part", report.StateManual: "by hand", report.StateRemoved: "removed",
 }
 
 func printSummary(out io.Writer, id string, s report.Summary) error {
@@ -205,7 +204,7 @@ func printRails(out io.Writer, rails []report.Rail) error {
 		"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED", "LAST CHECK", "ERROR",
 	}}
 	for _, rail := range rails {
-		name, lag, failed := printable(rail.Rail), "-", "-"
+		name, monitored, lag, failed := printable(rail.Rail), cmp.Or(monitoring[rail.State], "none"), "-", "-"
 		if rail.Testnet {
 			name += " (test)"
 		}
@@ -213,9 +212,9 @@ func printRails(out io.Writer, rails []report.Rail) error {
 			lag = strconv.FormatInt(*rail.LagSeconds, 10) + "s ago"
 		}
 		if rail.LastError != nil {
-			failed = printable(*rail.LastError)
+			monitored, failed = cmp.Or(monitoring[rail.State], "not now"), printable(*rail.LastError)
 		}
-		rows = append(rows, []string{name, cmp.Or(monitoring[rail.State], "none"), sum(rail.Confirmed), sum(rail.Seen),
+		rows = append(rows, []string{name, monitored, sum(rail.Confirmed), sum(rail.Seen),
 			sum(rail.Claimed), sum(rail.Settling), sum(rail.Refunded), sum(rail.Reversed), lag, failed})
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -70,8 +70,8 @@ func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
 func TestCommandReceivedChecksForMonitoring(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"offers":[{"id":"one","report":{"rails":[{"rail":"card"}]}}]}`: "",
-		`{"offers":[]}`: "no offer is running",
-		`{"offers":[{"id":"one","trouble":"the ledger is locked"},{"id":"two","report":{"rails":[{"rail":"card"},{"rail":"usdc","lastError":"unreachable"}]}}]}`: "one takes no payments: the ledger is locked\ntwo: usdc: unreachable",
+		`{"offers":[]}`: "no offer is running; add the directive pay_offer to the configuration and reload it",
+		`{"offers":[{"id":"one","trouble":"the ledger is locked"},{"id":"two","report":{"rails":[{"rail":"card"},{"rail":"usdc","lastError":"unreachable"}]}}]}`: "one takes no payments: the ledger is locked\ntwo: payments by usdc may be missing: unreachable; read the server's log",
 	} {
 		api := newAdminAPI(t)
 		api.answers = []string{answer}

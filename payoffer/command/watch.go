@@ -128,7 +128,7 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, down boo
 		return feed, response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusNotFound, err
 	}
 	if err := json.NewDecoder(response.Body).Decode(&feed); err != nil {
-		return feed, true, fmt.Errorf("the answer of the admin API is not JSON of this plugin (%w); check --address", err)
+		return feed, true, fmt.Errorf("the admin address does not answer as pay_offer (%w); write the right one, such as --address localhost:2019", err)
 	}
 	return feed, false, nil
 }
@@ -143,7 +143,7 @@ func (w *watcher) print(raw json.RawMessage) error {
 	}
 	var c operator.Change
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return fmt.Errorf("the answer of the admin API is not JSON of this plugin (%w); check --address", err)
+		return fmt.Errorf("the admin address does not answer as pay_offer (%w); write the right one, such as --address localhost:2019", err)
 	}
 	at := "-"
 	if moment, err := time.Parse(time.RFC3339, c.At); err == nil {

@@ -128,7 +128,7 @@ func requireIntact(ctx context.Context, tx *sql.Tx) error {
 	case verdict != "ok":
 		return errors.New(verdict)
 	case accounts == 0:
-		return errors.New("it has no receipts of an offer; name the file that 'caddy pay-offer ledger backup' wrote")
+		return errors.New("the file has no receipts of an offer; name the one that 'caddy pay-offer ledger backup' wrote")
 	case demos > 0:
 		return errDemo
 	default:

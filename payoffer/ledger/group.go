@@ -165,7 +165,7 @@ func (w *writer) storeBehindSavepoint(ctx context.Context, tx *transaction, m *m
 func (m *member) call(ctx context.Context, tx *transaction) (err error) {
 	defer func() {
 		if m.panicked = recover(); m.panicked != nil {
-			err = fmt.Errorf("a change of the ledger panicked: %v", m.panicked)
+			err = fmt.Errorf("a change of the ledger panicked: %v; report this as a bug", m.panicked)
 		}
 	}()
 	return m.do(ctx, tx)

@@ -93,7 +93,7 @@ var (
 	// ErrNoIntent: the ledger has no intent with the key.
 	ErrNoIntent = errors.New("the ledger has no such x402 payment")
 	// ErrIntentState: the intent's state does not allow the change.
-	ErrIntentState = errors.New("the state of the x402 payment does not allow this change")
+	ErrIntentState = errors.New("the x402 payment is not changed (compare 'caddy pay-offer intents')")
 	// ErrTransaction: another intent already names the transaction of the claim.
 	ErrTransaction = errors.New("this transaction already belongs to another x402 payment")
 	// errLeaseHeld: another owner has the lease of the intent.

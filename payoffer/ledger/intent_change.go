@@ -116,10 +116,10 @@ func notRegistered(i Intent) error {
 func (l *Ledger) complete(i *Intent) error {
 	i.IntentKey = i.Canonical()
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
-		return errors.New("the x402 payment lacks network, asset, payer, nonce or fingerprint")
+		return errors.New("the x402 payment lacks network, asset, payer, nonce or fingerprint; report this as a bug")
 	}
 	if !accounting.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
-		return errors.New("a text of the x402 payment is not UTF-8 or contains U+0000")
+		return errors.New("a text of the x402 payment is not UTF-8 or contains U+0000; report this as a bug")
 	}
 	i.CreatedAt = l.now().Unix()
 	i.UpdatedAt = i.CreatedAt
@@ -184,7 +184,7 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 			})
 		})
 	default:
-		return fmt.Errorf("unknown evidence %q of an intent", evidence)
+		return fmt.Errorf("unknown evidence %q of an intent; report this as a bug", evidence)
 	}
 }
 

@@ -46,12 +46,12 @@ func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	// Other callers get ErrLost meanwhile.
 	rescued := l.dialect.name() + ".rescued-" + time.Now().UTC().Format("20060102T150405Z")
 	if err := rescue(db, rescued); err != nil {
-		lost = fmt.Errorf("%w; its payments could not be saved: %w", lost, err)
+		lost = fmt.Errorf("%w; its payments could not be saved (%w); stop the server and restore a backup", lost, err)
 	} else {
 		lost = fmt.Errorf("%w; its payments were saved in %s", lost, rescued)
 	}
 	l.logger().Error("ledger file was deleted or replaced", "error", lost.Error(),
-		"hint", "stop the server, restore the saved file (docs/guides/backup) and start the server again")
+		"hint", "stop the server, restore the saved file or a backup (docs/guides/backup) and start it again")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = lost

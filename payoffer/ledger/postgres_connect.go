@@ -155,26 +155,26 @@ func whyUnreachable(err error) string {
 	case errors.As(err, &cert):
 		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert"
 	case errors.As(err, &dns):
-		return "the server's name cannot be resolved"
+		return "the server's name cannot be resolved; correct the host of the DSN"
 	case errors.As(err, &network):
-		return "the server cannot be reached: " + whyLost(network)
+		return "the server cannot be reached: " + whyLost(network) + "; check host, port and firewall"
 	default:
-		return "the server does not respond like PostgreSQL with the TLS of sslmode"
+		return "the server does not respond like PostgreSQL with the TLS of sslmode; correct sslmode or the port"
 	}
 }
 
 func refusal(code string) string {
 	switch {
 	case strings.HasPrefix(code, "28"):
-		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code + ")"
+		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code + "); correct the DSN or that file"
 	case code == "3D000":
-		return "the database does not exist (SQLSTATE 3D000)"
+		return "the database does not exist (SQLSTATE 3D000); create it, or correct the DSN"
 	case code == "53300":
-		return "the server has no free connection (SQLSTATE 53300)"
+		return "the server has no free connection (SQLSTATE 53300); raise max_connections"
 	case code == "57P03":
 		return "the server is starting or stopping (SQLSTATE 57P03)"
 	default:
-		return "the server refused with SQLSTATE " + code
+		return "the server refused with SQLSTATE " + code + "; read its log"
 	}
 }
 
@@ -200,7 +200,7 @@ func (d *postgresDialect) conceal(err error) error {
 	case errors.As(err, &network) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.DeadlineExceeded)
 	case errors.As(err, &network):
-		return awayError("the connection to PostgreSQL was lost: " + whyLost(network))
+		return awayError("the connection to PostgreSQL was lost (" + whyLost(network) + "); check that the database runs")
 	case errors.As(err, &refused) && refused.Code == duplicateTable:
 		return fmt.Errorf("%w; give the ledger a schema of its own: CREATE SCHEMA pay_offer, and search_path=pay_offer in the DSN", err)
 	default:

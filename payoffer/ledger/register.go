@@ -28,7 +28,7 @@ func (e *TakenError) Error() string {
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	for _, a := range accounts {
 		if a.Offer == "" || a.ID == "" || a.Rail == "" {
-			return errors.New("the account lacks an offer, an id or a rail")
+			return errors.New("the account lacks an offer, an id or a rail; report this as a bug")
 		}
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {

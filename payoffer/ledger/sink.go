@@ -33,7 +33,7 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 	var rows [][]any
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SubscriberKey.compare) { // two instances lock them in one order
 		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
-			return nil, errors.New("the subscriber lacks an offer, a name or an owner, or one is not UTF-8")
+			return nil, errors.New("the subscriber lacks an offer, a name or an owner, or one is not UTF-8; report this as a bug")
 		}
 		rows = append(rows, []any{key.Offer, key.Name, owners[key]})
 	}

@@ -131,7 +131,7 @@ const quoteDays = 30
 // quotes that are 30 days old.
 func (l *Ledger) StoreQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
 	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
-		return errors.New("the quote lacks an offer or satoshis, or its US cents are negative")
+		return errors.New("the quote lacks an offer or satoshis, or its US cents are negative; report this as a bug")
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		_, err := tx.exec(ctx, "storing the quote", `

@@ -186,7 +186,7 @@ func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) 
 	}})
 }
 
-var errRequired = errors.New("the ledger changed at the same moment; try again")
+var errRequired = errors.New("another process changed the ledger at the same moment; try again")
 
 // unnumbered is NULL, for which SQLite inserts the next number: there is one writer.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }

@@ -48,7 +48,7 @@ type transfer struct {
 }
 
 // ErrTwice is returned for a request with more than one credential.
-var ErrTwice = errors.New("the request has more than one Payment credential, so none was sent; send only one")
+var ErrTwice = errors.New("the request has more than one Payment credential, so none was sent; send only one header Authorization: Payment")
 
 // FromHeader parses the credential in the issuer's request field. It returns nil if the
 // request has none. An error is ErrTwice or a *Problem.

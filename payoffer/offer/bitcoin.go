@@ -78,7 +78,7 @@ func ParseBitcoinAccount(account string, amount USD) (*Bitcoin, error) {
 	caip2, given, _ := strings.Cut(account, "/")
 	b, err := parseBitcoin(given)
 	if err != nil || b.network.caip2 != caip2 {
-		return nil, errors.New("this is not the account of a Bitcoin rail")
+		return nil, errors.New("the ledger contains an account that is not of a Bitcoin rail; restore a backup")
 	}
 	b.amount, b.Explorer = amount, b.network.explorer
 	return b, nil

@@ -88,7 +88,7 @@ func ParseUSDCAccount(account string) (Network, string, error) {
 			return network, payTo, err
 		}
 	}
-	return Network{}, "", fmt.Errorf("%q is not the account of a USDC rail", account)
+	return Network{}, "", fmt.Errorf("the ledger contains %q, which is not the account of a USDC rail; restore a backup", account)
 }
 
 func usdcAccount(network Network, payTo string) string {

@@ -81,9 +81,9 @@ func TestAClaimIsNotTakenBackWhileSomethingElseDecides(t *testing.T) {
 	o.unix += 7200
 	o.health = observe.Health{Rail: "usdc", Source: "chain"}
 	_, err = o.Resolve(t.Context(), outcome)
-	requireRefusal(t, err, Conflict, "for its chain, which is read and decides")
+	requireRefusal(t, err, Conflict, "for its chain, which is read automatically")
 	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceChain))
 	o.health = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
 	_, err = o.Resolve(t.Context(), outcome)
-	requireRefusal(t, err, Conflict, "there is nothing to resolve")
+	requireRefusal(t, err, Conflict, "for good")
 }

@@ -106,7 +106,7 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 func canReenter(stored ledger.Receipt, e manual.Entry) (bool, error) {
 	switch {
 	case stored.EvidenceLevel != ledger.LevelManual:
-		return false, refuse(Conflict, "%q is already recorded by its source (evidence %q); there is nothing to enter", e.Reference, stored.EvidenceLevel)
+		return false, refuse(Conflict, "%q is already recorded by its source (evidence %q); do not enter it again", e.Reference, stored.EvidenceLevel)
 	case stored.Status == ledger.StatusReversed && int64(e.USD) < stored.Refunded:
 		return false, refuse(Conflict, "%s of %q was refunded, which is more than this amount; restore the refund first",
 			offer.UnitOf(stored.Asset).Format(stored.Refunded), e.Reference)
@@ -144,7 +144,7 @@ func (s *Service) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 	case stored.EvidenceLevel == ledger.LevelChain:
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q is a transfer on its chain and cannot be reversed; enter what you sent back as a refund", e.Reference)
 	case stored.Status == ledger.StatusDropped:
-		return ledger.Receipt{}, nil, refuse(Conflict, "%q was never paid; there is nothing to reverse", e.Reference)
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q was never paid; compare the reference with 'caddy pay-offer received --receipts'", e.Reference)
 	}
 	receipt, err := s.add(ctx, e.Reversed(stored, s.Now()))
 	if err == nil && receipt.Status != ledger.StatusReversed {
@@ -179,7 +179,7 @@ func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 		return !entered || !r.Gone || e.Transaction != "" && transaction != e.Transaction
 	})
 	if len(refunds) == 0 {
-		return ledger.Receipt{}, nil, refuse(Conflict, "%q is %s and has no such refund of yours; there is nothing to restore", e.Reference, stored.Status)
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q is %s and has no such refund by you; find the right one with 'caddy pay-offer received --receipts'", e.Reference, stored.Status)
 	}
 	receipt, err := s.add(ctx, e.Unrefunded(stored, refunds))
 	return receipt, nil, err
@@ -199,7 +199,7 @@ func (s *Service) isRepeatedRestore(ctx context.Context, e manual.Entry, stored 
 // stillReversed is the error for a receipt that the provider reversed, too.
 func stillReversed(r ledger.Receipt, err error) error {
 	if err == nil && r.Status == ledger.StatusReversed {
-		return refuse(Conflict, "%q is still reversed: the provider took the money back, and its dispute is decided there", r.ExternalID)
+		return refuse(Conflict, "%q is still reversed: the provider took the money back; answer its dispute there", r.ExternalID)
 	}
 	return err
 }
@@ -213,7 +213,7 @@ func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	case e.USD == 0:
 		return ledger.Receipt{}, nil, refuse(Invalid, "the value is missing; write for example 42 or 42.50, in US dollars")
 	case stored.USDCents != nil && stored.ValueBasis != ledger.BasisStated:
-		return ledger.Receipt{}, nil, refuse(Conflict, "the value of %q is known, %s US dollars; a value is stated only if no source knows it",
+		return ledger.Receipt{}, nil, refuse(Conflict, "the value of %q is known: %s US dollars; state a value only for a payment without one",
 			e.Reference, offer.USD(*stored.USDCents))
 	case stored.Stated != nil && stored.Stated.USDCents == int64(e.USD):
 		return stored, nil, nil
@@ -233,7 +233,7 @@ func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, [
 			"only a reference of yours can be redacted", e.Reference, stored.EvidenceLevel)
 	case s.isReportedByProvider(stored.Rail):
 		return ledger.Receipt{}, nil, refuse(Conflict, "the provider of the rail %s reports its payments by their ids: "+
-			"%q could come back under its own and be counted twice; ask the provider to remove it", stored.Rail, e.Reference)
+			"after a redaction, %q could be counted twice; ask the provider to remove the reference", stored.Rail, e.Reference)
 	case strings.Contains(strings.ToLower(e.Reason), strings.ToLower(e.Reference)):
 		return ledger.Receipt{}, nil, refuse(Invalid, "the reason is stored and repeats the reference; leave the reference out")
 	}

@@ -197,7 +197,7 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 			require.Equal(t, restored.Version, o.must("restore", c.e).Version, "the same again changes nothing")
 			c.e.Reason = "another one"
 			_, err := o.do("restore", c.e)
-			requireRefusal(t, err, Conflict, "nothing to restore")
+			requireRefusal(t, err, Conflict, "no such refund by you")
 		})
 	}
 }

@@ -109,7 +109,7 @@ func (s *Service) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) 
 		return newIntent(stored), err
 	}
 	if waiting := s.decides(stored, paid, s.Now()); waiting != "" {
-		return Intent{}, refuse(Conflict, "this payment cannot be resolved by hand yet: it waits %s", waiting)
+		return Intent{}, refuse(Conflict, "this payment cannot be resolved by hand yet; wait %s", waiting)
 	}
 	err = change(ctx)
 	if errors.Is(err, ledger.ErrTransaction) {
@@ -151,7 +151,7 @@ func (s *Service) change(i ledger.Intent, paid bool, hash string) (func(context.
 	case !paid && claim:
 		return func(ctx context.Context) error { return s.Ledger.RetractClaim(ctx, key, x402.ReasonOperator) }, nil
 	default:
-		return nil, refuse(Conflict, "this payment is already %s, and neither by a claim nor by you; there is nothing to resolve", i.State)
+		return nil, refuse(Conflict, "this payment is already %s for good; list the open ones with 'caddy pay-offer intents'", i.State)
 	}
 }
 
@@ -203,7 +203,7 @@ func (s *Service) decides(i ledger.Intent, paid bool, now time.Time) string {
 	case !configured:
 		return "for its chain, which is read at a public endpoint because its rail was removed; add a usdc rail on " + i.Network + " to the configuration"
 	case health.Source == "chain" && !(health.Blind && health.LastError != ""):
-		return "for its chain, which is read and decides"
+		return "for its chain, which is read automatically"
 	case !paid && now.Before(end):
 		return "until " + timestamp(end.Unix()) + ", because its authorization can be settled until then"
 	default:

@@ -96,7 +96,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 			c.Transaction = testTransaction
 		}
 		_, err = o.Resolve(t.Context(), c)
-		requireRefusal(t, err, Conflict, "there is nothing to resolve") // what another source decided stays
+		requireRefusal(t, err, Conflict, "for good") // what another source decided stays
 	}
 
 	paid := o.pays("0x02", unchanged)

@@ -42,8 +42,8 @@ func TestOnlyWhatTheOperatorNamedIsRedacted(t *testing.T) {
 		"a card payment":                   {"card", ledger.LevelSigned, "webhook", "the id that its source assigned"},
 		"a sale that was read":             {"pack", ledger.LevelProvider, "provider", "the id that its source assigned"},
 		"a transfer on a chain":            {"usdc", ledger.LevelChain, "chain", "the id that its source assigned"},
-		"an entry where cards are told of": {"card", ledger.LevelManual, "webhook", "could come back under its own"},
-		"an entry where cards are read":    {"card", ledger.LevelManual, "provider", "could come back under its own"},
+		"an entry where cards are told of": {"card", ledger.LevelManual, "webhook", "could be counted twice"},
+		"an entry where cards are read":    {"card", ledger.LevelManual, "provider", "could be counted twice"},
 		"an entry where nobody tells":      {"card", ledger.LevelManual, "", ""},
 		"an entry of the operator alone":   {"transfer", ledger.LevelManual, "operator", ""},
 	} {

@@ -69,11 +69,11 @@ func (s *Service) checkRefund(stored ledger.Receipt, e manual.Entry, amount int6
 	case stored.Status == ledger.StatusSeen:
 		return refuse(Conflict, "%q is not confirmed yet; enter its refund after the payment is confirmed", e.Reference)
 	case stored.Status == ledger.StatusRefunded:
-		return refuse(Conflict, "%q is refunded already, all of %s", e.Reference, unit.Format(stored.Amount))
+		return refuse(Conflict, "%q is already refunded in full (%s); if that is wrong, restore the refund first", e.Reference, unit.Format(stored.Amount))
 	case stored.Status != ledger.StatusConfirmed:
-		return refuse(Conflict, "%q is %s and cannot be refunded", e.Reference, stored.Status)
+		return refuse(Conflict, "%q is %s, and only a confirmed payment can be refunded; compare the reference with 'caddy pay-offer received --receipts'", e.Reference, stored.Status)
 	case amount > left:
-		return refuse(Conflict, "only %s of %q is left (paid %s, refunded %s); the amount is in %s", unit.Format(left), e.Reference,
+		return refuse(Conflict, "only %s of %q is left (paid %s, refunded %s); enter at most that, in %s", unit.Format(left), e.Reference,
 			unit.Format(stored.Amount), unit.Format(stored.Refunded), unit.Symbol)
 	case e.Transaction != "" && e.Transaction == stored.Transaction:
 		return refuse(Conflict, "%q was paid by this transaction; give the transaction of the refund", e.Reference)

@@ -108,7 +108,7 @@ func TestARefundIsRecordedOnEveryRail(t *testing.T) {
 		require.Len(t, row.Returns, 2)
 		rest.Reason = "once more"
 		_, err = o.Enter(t.Context(), rest)
-		requireRefusal(t, err, Conflict, "refunded already")
+		requireRefusal(t, err, Conflict, "already refunded")
 
 		restored := o.must("restore", manual.Entry{Rail: p.rail, Reference: p.reference, Reason: "both were typos"})
 		require.Equal(t, "confirmed 0", restored.Status+" "+restored.RefundedAtomic)
@@ -163,9 +163,9 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 		"a card's by webhook":       {card, "card", "pi_1", "10", "", "", "read from its provider", Conflict},
 		"a card's that was read":    {card, "card", "pi_2", "10", "", "", "read from its provider", Conflict},
 		"a shop's":                  {shop, "pack", "read", "10", "", "", "read from its provider", Conflict},
-		"of what never came":        {observe.Health{}, "card", "pi_3", "10", "", "", "is dropped and cannot be refunded", Conflict},
+		"of what never came":        {observe.Health{}, "card", "pi_3", "10", "", "", "is dropped, and only a confirmed payment", Conflict},
 		"of what is not sure":       {observe.Health{}, "usdc", "seen", "10", "", "", "not confirmed yet", Conflict},
-		"of what was taken back":    {observe.Health{}, "transfer", "INV-2", "10", "", "", "is reversed and cannot be refunded", Conflict},
+		"of what was taken back":    {observe.Health{}, "transfer", "INV-2", "10", "", "", "is reversed, and only a confirmed payment", Conflict},
 		"of nothing known":          {observe.Health{}, "transfer", "INV-9", "10", "", "", "no receipt of the rail", Unknown},
 		"without an amount":         {observe.Health{}, "transfer", "INV-1", "", "", "", "in USD, the unit of this payment", Invalid},
 		"of nothing":                {observe.Health{}, "transfer", "INV-1", "0", "", "", "more than 0", Invalid},
@@ -250,7 +250,7 @@ func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "5 USDC", row.Refunded())
 	_, err = o.Enter(t.Context(), restore)
-	requireRefusal(t, err, Conflict, "no such refund of yours")
+	requireRefusal(t, err, Conflict, "no such refund by you")
 }
 
 // An operator who did not see the answer sends the restore again.

@@ -38,7 +38,7 @@ func TestTheOperatorStatesAValueThatNoSourceKnows(t *testing.T) {
 
 		o.sees("card", "pi_usd", ledger.LevelSigned, ledger.StatusConfirmed)
 		_, err = state("pi_usd", "41")
-		requireRefusal(t, err, Conflict, "is known, 42 US dollars")
+		requireRefusal(t, err, Conflict, "is known: 42 US dollars")
 		_, err = state("pi_yen", "")
 		requireRefusal(t, err, Invalid, "value is missing")
 		_, err = state("pi_none", "1")

@@ -159,10 +159,10 @@ func Summarize(o *offer.Offer, totals []ledger.Total, health []Health, now time.
 	return s
 }
 
-// Unmonitored are the names of the rails whose payments this service does not see by itself.
+// Unmonitored are the names of the rails whose payments this service does not see by itself. A source in trouble is monitored.
 func (s Summary) Unmonitored() (names []string) {
 	for _, r := range s.Rails {
-		if r.State == StateManual || r.State == StateUnknown {
+		if r.State == StateManual || r.State == StateUnknown && r.LastError == nil {
 			names = append(names, r.Rail)
 		}
 	}

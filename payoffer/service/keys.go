@@ -86,8 +86,8 @@ func explainKeys(err error) error {
 	if other.Name == qrName {
 		what, lost = "another key of QR addresses", "draw the images of addresses that it made"
 	}
-	return fmt.Errorf("this ledger was used with %s than Caddy's storage has here; set the option 'storage', or the data directory, "+
-		"to that of the other instances, or move the old storage here. If it is lost, it is no longer possible to %s: "+
+	return fmt.Errorf("this ledger was used with %s than Caddy's storage has; set the option 'storage' or the data directory "+
+		"to the one with the old keys. If they are lost, it is no longer possible to %s: "+
 		"stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
 }
 

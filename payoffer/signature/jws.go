@@ -45,11 +45,11 @@ func ParseJWS(compact string) (*JWS, error) {
 		return nil, errors.New("is not signed with EdDSA, the only supported algorithm; ask its signer for an EdDSA signature")
 	}
 	if err != nil {
-		return nil, errors.New("is not a JWS in compact serialization")
+		return nil, errors.New("is not a JWS in compact serialization; copy the whole signed text again")
 	}
 	header := parsed.Signatures[0].Protected
 	if header.ExtraHeaders["crit"] != nil {
-		return nil, errors.New("requires an unsupported extension of JWS (crit)")
+		return nil, errors.New("requires an unsupported extension of JWS (crit); ask its signer for one without")
 	}
 	return &JWS{header.KeyID, parsed.UnsafePayloadWithoutVerification(), parsed, header.JSONWebKey}, nil
 }

@@ -34,7 +34,7 @@ func NewResolver(transport http.RoundTripper) *Resolver {
 func (r *Resolver) Key(ctx context.Context, origin, keyID string) (ed25519.PublicKey, error) {
 	did := offer.DIDWeb(origin)
 	if fragment, own := strings.CutPrefix(keyID, did+"#"); !own || fragment == "" {
-		return nil, fmt.Errorf("its key ID is not a key of %s, which would begin with %s#", offer.Host(origin), did)
+		return nil, fmt.Errorf("its key ID is not a key of %s, which begins with %s#; do not trust it", offer.Host(origin), did)
 	}
 	if r.documents[origin] == nil {
 		text, _, err := r.client.Do(ctx, source.Request{
@@ -77,15 +77,15 @@ func findKey(text []byte, did, keyID string) (ed25519.PublicKey, error) {
 	case document.ID != did:
 		return nil, errors.New("has the id of another domain; its owner must publish one with its own id")
 	case at < 0:
-		return nil, errors.New("does not list the key; it may have been revoked")
+		return nil, errors.New("does not list the key, which may have been revoked; ask its owner")
 	case !slices.Contains(document.Assertion, any(keyID)):
-		return nil, errors.New("lists the key, but not for statements (assertionMethod)")
+		return nil, errors.New("lists the key, but not for statements; its owner must add it to assertionMethod")
 	}
 	var jwk jose.JSONWebKey
 	err := json.Unmarshal(document.Methods[at].JWK, &jwk)
 	key, isEd25519 := jwk.Key.(ed25519.PublicKey)
 	if err != nil || !isEd25519 {
-		return nil, errors.New("lists the key in another form than an Ed25519 JWK")
+		return nil, errors.New("lists the key in another form than an Ed25519 JWK; its owner must publish it as one")
 	}
 	return key, nil
 }

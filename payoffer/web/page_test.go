@@ -33,7 +33,11 @@ func TestTheReceivedPageSaysWhatIsNotMonitored(t *testing.T) {
 		require.NotContains(t, strings.ToLower(page()), word)
 	}
 
-	w.health[1].Blind = false
+	w.health[1].LastError = observe.ErrUnreachable
+	require.Contains(t, page(), "not monitored automatically: Bank transfer.")
+	require.Regexp(t, `<th scope="row" class="name">USDC on Base</th><td>–</td><td>monitoring interrupted: its source does not answer`, page())
+
+	w.health[1].Blind, w.health[1].LastError = false, ""
 	require.Contains(t, page(), "not monitored automatically: Bank transfer.")
 	for i := range w.health {
 		w.health[i].Source = "webhook"

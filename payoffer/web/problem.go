@@ -27,8 +27,7 @@ type problem struct {
 	Fallback    *offer.Fallback `json:"fallback,omitempty" jsonschema:"Another way to pay."`
 }
 
-// problemType is the prefix of every type. It names no host, so that types are the same on
-// every server.
+// problemType is the prefix of every type. It names no host, so types are the same on every server.
 const problemType = "urn:pay-offer:problem:"
 
 // problemKind is a kind of problem: its HTTP status, and the end of its type, which is also

@@ -145,6 +145,7 @@ func (w formatter) rail(r report.Rail) railRow {
 func (w formatter) observed(r report.Rail) string {
 	said := w.Text("received.observed." + r.State)
 	if r.LastError != nil {
+		said = w.Text("received.observed." + strings.Replace(r.State, report.StateUnknown, "interrupted", 1))
 		said = w.Text("received.observed.because", "said", said, "error", w.word("error", *r.LastError))
 	}
 	if r.ObservedThrough != nil {

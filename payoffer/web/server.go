@@ -96,7 +96,7 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
-		return nil, errors.New("web: a field of Config is not set")
+		return nil, errors.New("web: a field of Config is not set; report this as a bug")
 	}
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, bodyTimeout)
 	if c.ClockOffset == nil {

@@ -163,7 +163,7 @@ func ParseStatement(payload []byte) (Statement, error) {
 		return Statement{}, errors.New("has a payload that is not JSON; copy the whole signed text again")
 	}
 	if version.Version != artifactVersion {
-		return Statement{}, fmt.Errorf("has a payload of version %d; only version %d can be checked", version.Version, artifactVersion)
+		return Statement{}, fmt.Errorf("has a payload of version %d; ask the seller for one of version %d", version.Version, artifactVersion)
 	}
 	var receipt ReceiptPayload
 	if isExactly(payload, &receipt) && receipt.Network != "" && receipt.Payer != "" && isTime(receipt.IssuedAt) {

@@ -102,7 +102,7 @@ func (f *Facilitator) probeVerify(ctx context.Context, t target) error {
 	case err == nil:
 		if f.health.verified(t.accepted.Network, *reply.IsValid) {
 			f.log.Warn("facilitator approves payers without money", "facilitator", f.Host(), "network", t.accepted.Network,
-				"hint", "it stays in use; payments without money fail later, when they are settled")
+				"hint", "payments without money fail only at their settlement; configure another facilitator to refuse them earlier")
 		}
 	case err.Error() == "status_429":
 		return nil // it answers

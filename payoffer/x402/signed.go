@@ -50,7 +50,7 @@ func (s Signed) Verify(ctx context.Context, keys *signature.Resolver) error {
 		return fmt.Errorf("%w: %w", ErrNotVerified, err)
 	}
 	if !s.jws.VerifiedBy(key) {
-		return fmt.Errorf("%w: the key that %s publishes did not make this signature; the text was changed, or another key signed it",
+		return fmt.Errorf("%w: the key that %s publishes did not make this signature; the text was changed or another key signed it: do not trust it",
 			ErrNotValid, offer.Host(s.Origin))
 	}
 	return nil

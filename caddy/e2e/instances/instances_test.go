@@ -159,7 +159,7 @@ func TestAnInstanceWithAStorageOfItsOwnIsRefused(t *testing.T) {
 	config := strings.Replace(s.config(payoffertest.FreePort(t), t.TempDir()), "{ADMIN}", payoffertest.FreePort(t), 1)
 	log := server.Refused(t, config, s.env...)
 	require.Contains(t, log, "this ledger was used with other signing keys of did:web:"+strings.Replace(strings.TrimPrefix(s.base, "http://"), ":", "%3A", 1)+
-		" than Caddy's storage has here; set the option 'storage'")
+		" than Caddy's storage has; set the option 'storage'")
 	require.Contains(t, log, "caddy pay-offer ledger forget-keys")
 	for range 2 {
 		require.Equal(t, http.StatusOK, s.do(s.base, request{path: "/v1/received"}).Status, "the other goes on")

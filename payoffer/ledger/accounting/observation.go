@@ -101,7 +101,7 @@ func (s *Observation) Validate() error {
 	if problem == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %q of account %q: %s", ErrObservation, s.ExternalID, s.Account, problem)
+	return fmt.Errorf("%w: %q of account %q: %s; report this as a bug", ErrObservation, s.ExternalID, s.Account, problem)
 }
 
 func (s *Observation) problem() string {

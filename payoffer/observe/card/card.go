@@ -75,7 +75,7 @@ func New(c Config) (*Observer, error) {
 	case c.PaymentLink == "":
 		return nil, errors.New("card payments cannot be monitored without payment_link; set the id of the payment link, such as plink_1AbC")
 	case c.Secret == "" && c.APIKey == "":
-		return nil, errors.New("card payments cannot be monitored without webhook_secret or api_key; set one of them")
+		return nil, errors.New("card payments cannot be monitored without webhook_secret or api_key; set one, such as 'api_key {env.CARD_API_KEY}'")
 	case c.Secret != "" && !isSecret(c.Secret):
 		return nil, errors.New("webhook_secret is not a signing secret, which is whsec_ and at least 16 characters; copy it from the webhook endpoint at Stripe, without quotation marks")
 	case strings.HasPrefix(c.APIKey, "pk_"):

@@ -129,7 +129,7 @@ func ParseDate(s string, zone *time.Location) (time.Time, error) {
 		switch {
 		case err != nil:
 		case t.Unix() <= 0: // the zero time means no date
-			return t, fmt.Errorf("the date %s is before 1970; check the year", day(t))
+			return t, fmt.Errorf("the date %s is before 1970; correct the year, such as 2026-11-20", day(t))
 		default:
 			return t, nil
 		}
