@@ -17,12 +17,12 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3340,
+	".":                         3333,
 	"agent":                     1048,
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     153,
-	"command":                   2651,
+	"command":                   2650,
 	"diagnose":                  533,
 	"document":                  1308,
 	"failpoint":                 119,
