@@ -17,6 +17,7 @@ type Offer struct {
 	Terms
 	Card  *Card  // the card checkout, which every offer has
 	Rails []Rail // all of them in the order of publication, the card first
+	Gates []Gate // the routes that a payment opens, by their starts
 }
 
 // Terms are the options of the offer that concern no rail.
