@@ -47,7 +47,7 @@ var sizes = map[string]int{
 	"service":                   1405,
 	"signature":                 560,
 	"site":                      210,
-	"text":                      262,
+	"text":                      259,
 	"web":                       3237,
 	"x402":                      3750,
 }
