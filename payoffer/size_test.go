@@ -38,7 +38,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     1998,
+	"offer":                     1997,
 	"operator":                  1252,
 	"page":                      200,
 	"pool":                      306,
@@ -48,7 +48,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3237,
+	"web":                       3230,
 	"x402":                      3750,
 }
 
