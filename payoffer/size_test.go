@@ -38,7 +38,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     1998,
+	"offer":                     1997,
 	"operator":                  1252,
 	"page":                      200,
 	"pool":                      306,
@@ -47,8 +47,8 @@ var sizes = map[string]int{
 	"service":                   1405,
 	"signature":                 560,
 	"site":                      210,
-	"text":                      262,
-	"web":                       3237,
+	"text":                      259,
+	"web":                       3230,
 	"x402":                      3750,
 }
 
