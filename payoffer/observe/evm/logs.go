@@ -139,7 +139,7 @@ func refused(err error) bool {
 	}
 }
 
-// whole reads a range. If a response is suspicious, it reads the halves, which must contain the same logs.
+// whole reads a range. If a response is suspicious, it reads the halves, which must have no fewer logs.
 func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]log, error) {
 	logs, err := e.query(ctx, f, low, high)
 	if err != nil || len(logs) < suspicious || low == high {
