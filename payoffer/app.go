@@ -31,8 +31,8 @@ func init() {
 		ctx, cancel := context.WithTimeout(ctx, outliving.Patience()+exitTimeout)
 		defer cancel()
 		if err := outliving.Wait(ctx); err != nil {
-			caddy.Log().Named("pay_offer").Error("the process ends before its settlements", zap.Error(err),
-				zap.String("hint", "they are resolved after the next start"))
+			caddy.Log().Named("pay_offer").Error("process ends with unfinished settlements", zap.Error(err),
+				zap.String("hint", "the server resolves them after the next start"))
 		}
 	})
 }
@@ -57,7 +57,7 @@ type App struct {
 	emit     func(name string, data map[string]any) error
 	database database
 	share    *service.Runtime // nil without an offer
-	demo     *Stage           // nil unless the offer is a demo
+	demo     *Sandbox         // nil unless the offer is a demo
 
 	mu       sync.Mutex
 	services []*service.Service
@@ -100,7 +100,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 }
 
 // prepare makes the runtime for the first offer, which says whether it is a demo.
-func (app *App) prepare(id string, demo *Stage) (err error) {
+func (app *App) prepare(id string, demo *Sandbox) (err error) {
 	if app.share != nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func storageKey(storage certmagic.Storage) pool.Key {
 // acquire returns the service of an offer. Handlers with the same configuration, which
 // Caddy makes for a site with several addresses, share it. Another offer with the same id
 // or account is refused.
-func (app *App) acquire(s *service.Settings, r *resolver, demo *Stage) (*service.Service, error) {
+func (app *App) acquire(s *service.Settings, r *resolver, demo *Sandbox) (*service.Service, error) {
 	app.mu.Lock()
 	defer app.mu.Unlock()
 	if err := app.prepare(s.Offer.ID, demo); err != nil {

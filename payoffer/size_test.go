@@ -38,7 +38,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     1997,
+	"offer":                     2021,
 	"operator":                  1252,
 	"page":                      200,
 	"pool":                      306,
