@@ -127,9 +127,9 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
-	require.Equal(t, `NUMBER  DATE        METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
-3       2026-11-21  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
-2       2026-11-20  transfer  42 USD   -         confirmed  manual    INV-8                fee
+	require.Equal(t, `NUMBER  TIME              METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
+3       2026-11-21 11:00  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
+2       2026-11-20 00:00  transfer  42 USD   -         confirmed  manual    INV-8                fee
 Older receipts: caddy pay-offer received --receipts --before 2
 
 Receipt pages (send each one only to its payer):

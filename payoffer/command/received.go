@@ -233,9 +233,9 @@ func printRails(out io.Writer, rails []report.Rail) error {
 // printReceipts prints a page of receipts for people.
 func printReceipts(out io.Writer, page operator.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NUMBER\tDATE\tMETHOD\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
+	fmt.Fprintln(table, "NUMBER\tTIME\tMETHOD\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, day(r), printable(r.Rail), printable(r.Value()),
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, minute(r), printable(r.Rail), printable(r.Value()),
 			orDash(r.Refunded()), printable(r.Status), printable(r.Evidence), printable(r.ID), lastReason(r))
 	}
 	if err := table.Flush(); err != nil {
@@ -259,13 +259,13 @@ func printPages(out io.Writer, receipts []operator.Receipt) {
 	}
 }
 
-// day is the day on which the money moved, in the time zone of this machine.
-func day(r operator.Receipt) string {
+// minute is when the money moved, in the time zone of this machine.
+func minute(r operator.Receipt) string {
 	at, err := time.Parse(time.RFC3339, r.OccurredAt)
 	if err != nil {
 		return "-"
 	}
-	return at.Local().Format(time.DateOnly)
+	return at.Local().Format("2006-01-02 15:04")
 }
 
 // local is a moment in the time zone of this machine, and in UTC.

@@ -38,9 +38,9 @@ var (
 	WebhookUnverified = Code{"webhook-unverified", "Deliveries to the webhook are refused, because they are not signed with the configured secret. They may also be forged.",
 		"Copy the signing secret of this webhook address again from the provider, and have the provider send the last delivery again."}
 	RailUnobserved = Code{"rail-unobserved", "The running server cannot read the payments of a rail.",
-		"Search the server's log for the rail. Check the endpoints and keys of its options rpc, esplora, api_key and token, and that the provider sends the events that guides/stripe lists. Missed payments are read later."}
+		"Search the server's log for the rail; for ledger_unavailable, search it for 'ledger'. Check the endpoints and keys of its options rpc, esplora, api_key and token, and that the provider sends the events that guides/stripe lists. Missed payments are read later."}
 	LedgerLost = Code{"ledger-lost", "The file of the ledger was deleted, moved or replaced while the server runs. The server takes no payments, and has saved its data in another file.",
-		"Stop the server, put away the file at the ledger's path, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server."}
+		"Stop the server, move the saved file to another folder and every file at the ledger's path away, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server (docs/guides/backup)."}
 	LedgerUnwritable = Code{"ledger-unwritable", "The server cannot write to the ledger, so payments are refused.",
 		"See the server's log: most often the disk is full, the file belongs to another user, or the database is down."}
 	ClockWrong = Code{"clock-wrong", "The clock of this machine is off by more than a minute, so payments cannot be judged by their time.",
@@ -49,8 +49,8 @@ var (
 
 // Codes are all codes, in the order of a report: fix the first one first.
 var Codes = []Code{
-	NotRunning, Demo, SettingsDiffer, Unreachable, CertificateInvalid, OtherServer,
-	HeadersCut, LinkBroken, ChainID, RPCFailing, FacilitatorNetwork, FacilitatorCareless,
-	FacilitatorFailing, PriceSource, WebhookOff, WebhookUnverified, RailUnobserved, LedgerLost,
-	LedgerUnwritable, ClockWrong,
+	NotRunning, Demo, LedgerLost, LedgerUnwritable, SettingsDiffer, Unreachable,
+	CertificateInvalid, OtherServer, HeadersCut, LinkBroken, ChainID, RPCFailing,
+	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, WebhookOff,
+	WebhookUnverified, RailUnobserved, ClockWrong,
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -42,12 +44,10 @@ func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64
 // requireNothingAt rejects a path where a file is, or a WAL, which SQLite would use.
 func requireNothingAt(path string) error {
 	for _, name := range []string{path, path + "-wal"} {
-		switch _, err := os.Lstat(name); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return err
-		default:
+		if _, err := os.Lstat(name); err == nil {
 			return fmt.Errorf("%s already exists and is not overwritten; name a new file", name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return nil
@@ -110,10 +110,14 @@ func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int6
 		rows, err = l.fill(ctx, source)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("restoring the backup %s: %w", path, err)
+	switch {
+	case err == nil:
+		return rows, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), resultCode(err) == sqlite3.SQLITE_CANTOPEN:
+		err = errors.New("this user cannot read such a file; copy it into a folder of the server's user, " +
+			"give it to that user with chown, and write its absolute path")
 	}
-	return rows, nil
+	return nil, fmt.Errorf("restoring the backup %s: %w", path, err)
 }
 
 // requireIntact rejects the SQLite file if it is damaged, has no accounts, or is of a demo.
@@ -126,12 +130,11 @@ func requireIntact(ctx context.Context, tx *sql.Tx) error {
 	case err != nil:
 		return err
 	case verdict != "ok":
-		return errors.New(verdict)
+		return fmt.Errorf("the file is damaged; use another backup: %s", verdict)
 	case accounts == 0:
 		return errors.New("the file has no receipts of an offer; name the one that 'caddy pay-offer ledger backup' wrote")
 	case demos > 0:
 		return errDemo
-	default:
-		return nil
 	}
+	return nil
 }

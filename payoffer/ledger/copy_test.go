@@ -375,9 +375,13 @@ func TestRestoreOfWhatIsNoIntactBackupIsRefused(t *testing.T) {
 		} {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
 		}
-		for _, name := range []string{"empty.db", "cut.db", "page.db", "noise.db", "other.db", "none.db"} {
+		for name, says := range map[string]string{
+			"empty.db": "there is no ledger", "cut.db": "the file is damaged", "page.db": "the file is damaged", "noise.db": "the file is damaged",
+			"other.db": "another program", "none.db": "give it to that user with chown",
+		} {
 			_, err := target.Restore(t.Context(), filepath.Join(folder, name))
 			require.ErrorContains(t, err, name)
+			require.ErrorContains(t, err, says)
 		}
 		_, err = target.Restore(t.Context(), whole)
 		require.NoError(t, err, "what was refused left nothing behind")

@@ -15,16 +15,7 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
-)
-
-// Primary result codes, https://www.sqlite.org/rescode.html.
-const (
-	sqliteBusy      = 5
-	sqliteNoMemory  = 7
-	sqliteInterrupt = 9
-	sqliteIO        = 10
-	sqliteFull      = 13
-	sqliteUnique    = 2067 // an extended code
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
@@ -212,12 +203,12 @@ func (d *sqliteDialect) exclusive() dialect { return d }
 func (d *sqliteDialect) advanceNumbers() string { return "" }
 
 func (d *sqliteDialect) transient(err error) bool {
-	return resultCode(err) == sqliteBusy || extendedCode(err) == sqliteUnique || errors.Is(err, errRequired)
+	return resultCode(err) == sqlite3.SQLITE_BUSY || extendedCode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE || errors.Is(err, errRequired)
 }
 
 // undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors".
 func (d *sqliteDialect) undone(err error) bool {
-	return slices.Contains([]int{sqliteBusy, sqliteNoMemory, sqliteInterrupt, sqliteIO, sqliteFull}, resultCode(err))
+	return slices.Contains([]int{sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}, resultCode(err))
 }
 
 // resultCode returns the primary result code of an error of SQLite, or 0.
@@ -231,4 +222,10 @@ func extendedCode(err error) int {
 	return failure.Code()
 }
 
-func (d *sqliteDialect) conceal(err error) error { return err }
+// conceal adds the remedy to an error because of a damaged file.
+func (d *sqliteDialect) conceal(err error) error {
+	if slices.Contains([]int{sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}, resultCode(err)) {
+		return fmt.Errorf("%w: the file is damaged; use a backup instead (docs/guides/backup)", err)
+	}
+	return err
+}

@@ -19,7 +19,7 @@ import (
 
 // installed reports whether a page is about the server as guides/systemd installs it: root works there.
 func installed(page handbook.Page) bool {
-	return strings.Contains(page.Text, "as-pay-offer") || strings.Contains(page.Text, "\n$ sudo ")
+	return strings.Contains(page.Text, "as-pay-offer") || strings.Contains(page.Text, "\n$ sudo ") || strings.Contains(page.Text, "\n$ docker ")
 }
 
 // public is the address of the offer in these pages, and operators an operator's Caddyfile for it. The chain is out of reach.
@@ -82,6 +82,15 @@ stop) `+stop+` ;;
 restart) `+stop+`; `+start+` ;;
 reload) `+as("caddy reload --force")+` ;;
 esac`)
+
+	// The container has the folders of the unit under its own names.
+	o.write(t, "docker", `case $1 in
+exec) shift 2; exec as-pay-offer "$@" ;;
+cp) exec cp "${2#pay-offer:}" "$3" ;;
+stop|start) exec systemctl $1 ;;
+run) case " $* " in *" busybox "*) shift 5; exec "$@" ;; esac; shift 7; exec as-pay-offer caddy "$@" ;;
+esac`)
+	paths = append(paths, "/data/", root+"/var/lib/pay-offer/", "/etc/caddy/", root+"/etc/pay-offer/")
 
 	o.env = append(slices.DeleteFunc(slices.Clone(d.env), func(v string) bool {
 		return strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "CADDY_ADMIN=")
