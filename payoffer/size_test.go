@@ -28,8 +28,8 @@ var sizes = map[string]int{
 	"failpoint":                 119,
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
-	"ledger":                    5223,
-	"ledger/accounting":         1159,
+	"ledger":                    5416,
+	"ledger/accounting":         1185,
 	"mpp":                       520,
 	"observe":                   406,
 	"observe/bitcoin":           3038,
@@ -48,7 +48,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3230,
+	"web":                       3181,
 	"x402":                      3750,
 }
 

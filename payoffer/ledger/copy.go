@@ -12,11 +12,11 @@ import (
 // tables are the tables of a ledger. Each comes after those that it refers to.
 var tables = []string{
 	"accounts", "intents", "payment_ids", "receipts", "transitions", "totals", "currency_totals", "total_changes", "cursors", "returns",
-	"sinks", "quotes", "instance_keys",
+	"sinks", "quotes", "instance_keys", "entries", "passes",
 }
 
 // booleanColumns are numbers on SQLite and true or false on PostgreSQL.
-var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "unacknowledged"}
+var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "unacknowledged", "ended"}
 
 // batchValues is the number of values at which a batch is stored. The SQLite driver
 // searches all of them for each, so larger batches take longer.

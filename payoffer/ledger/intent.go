@@ -74,6 +74,8 @@ type Intent struct {
 	// RejectedUntil is the latest end, in Unix seconds, of the payer's other authorizations
 	// that were rejected because of this one; 0 for none.
 	RejectedUntil int64
+	// Secret is the hex SHA-256 of what only the payer of the charged request knows, or empty.
+	Secret string
 	// Since is Lookup.Since of the request, or 0. It is not stored.
 	Since int64
 	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
@@ -111,7 +113,7 @@ const selectIntents = `SELECT ` + intentColumns + ` FROM intents WHERE `
 
 const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
 	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened, unacknowledged, acknowledged_at, rejected_until, poll_at`
+	tx, answer, reason, evidence, created_at, updated_at, reopened, unacknowledged, acknowledged_at, rejected_until, poll_at, secret`
 
 func scanIntent(row scanner) (i Intent, err error) {
 	err = row.Scan(i.columns()...)
@@ -123,7 +125,7 @@ func (i *Intent) columns() []any {
 	return []any{&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
 		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
 		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
-		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Unacknowledged, &i.AcknowledgedAt, &i.RejectedUntil, &i.pollAt}
+		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Unacknowledged, &i.AcknowledgedAt, &i.RejectedUntil, &i.pollAt, &i.Secret}
 }
 
 const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`

@@ -42,13 +42,14 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 // sameKey is byIntentKey with the arguments of conflicts.
 const sameKey = `(network = $9 AND asset = $10 AND nonce = $11)`
 
-// ImportIntent commits an intent that was settled elsewhere, with its Transfer, even if
-// another intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
+// ImportIntent commits an intent that was settled elsewhere, with its Transfer, even if another
+// intent of its payer is open. It stores no Secret, because the sender may have read the
+// authorization on the chain. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
 func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	i.State, i.Evidence, i.Transaction = IntentSettled, EvidenceChain, s.Transaction
+	i.State, i.Evidence, i.Transaction, i.Secret = IntentSettled, EvidenceChain, s.Transaction, ""
 	if err := l.complete(&i); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (l *Ledger) complete(i *Intent) error {
 	if i.Network == "" || i.Asset == "" || i.From == "" || i.Nonce == "" || i.Fingerprint == "" {
 		return errors.New("the x402 payment lacks network, asset, payer, nonce or fingerprint; report this as a bug")
 	}
-	if !accounting.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason) {
+	if !accounting.Storable(i.Network, i.Asset, i.From, i.Nonce, i.PaymentID, i.Fingerprint, i.Facilitator, i.Transaction, i.Reason, i.Secret) {
 		return errors.New("a text of the x402 payment is not UTF-8 or contains U+0000; report this as a bug")
 	}
 	i.CreatedAt = l.now().Unix()
@@ -133,15 +134,15 @@ func insertIntent(tx *transaction, i Intent) *statement {
 	inserted := tx.queue("inserting the intent", `
 		INSERT INTO intents (network, asset, payer, nonce, offer, account, own, amount, usd_cents,
 			payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-			tx, reason, evidence, created_at, updated_at, rail, testnet, unacknowledged, rejected_until)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $23,
+			tx, reason, evidence, created_at, updated_at, secret, rail, testnet, unacknowledged, rejected_until)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $23, $24,
 			rail, testnet, before.rejected > 0, before.rejected
 		FROM accounts, (SELECT COALESCE(max(rejected_until), 0) AS rejected FROM intents
 			WHERE offer = $5 AND payer = $3 AND payment_id = $10 AND state = 'refused' AND rejected_until > $23) AS before
 		WHERE accounts.offer = $5 AND accounts.account = $6`,
 		i.Network, i.Asset, i.From, i.Nonce, i.Offer, i.Account, i.Own, i.Amount, i.USDCents,
 		i.PaymentID, i.Fingerprint, i.Version, i.Payload, i.Requirement, i.Facilitator, i.ValidBefore, i.State, i.Owner,
-		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt)
+		i.LeaseUntil, i.Transaction, i.Reason, i.Evidence, i.CreatedAt, i.Secret)
 	failpoint.Hit(failpoint.TransactionIntent)
 	return inserted
 }

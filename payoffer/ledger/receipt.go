@@ -71,15 +71,15 @@ func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string)
 // AuthorizationReceipt reads the receipt of the Transfer of an EIP-3009 authorization to an
 // account, unless it was dropped. After a reorganization it is the newest one.
 func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
-	r, found, err := l.LastAuthorizationReceipt(ctx, account, payer, nonce)
+	r, found, err := l.lastAuthorizationReceipt(ctx, account, payer, nonce)
 	if err != nil || !found || r.Status == StatusDropped {
 		return Receipt{}, false, err
 	}
 	return r, true, nil
 }
 
-// LastAuthorizationReceipt is AuthorizationReceipt, or else the newest dropped one.
-func (l *Ledger) LastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
+// lastAuthorizationReceipt is AuthorizationReceipt, or else the newest dropped one.
+func (l *Ledger) lastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
 	return first(collect(ctx, l, scanReceipt, selectReceipts+`
 		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,27 +151,21 @@ func (w *world) TotalsAndReceipts(_ context.Context, _ string, before int64, lim
 
 func (w *world) Accounts(context.Context, string) ([]ledger.Account, error) { return w.accounts, w.err }
 
-func (w *world) Receipt(_ context.Context, _, account, externalID string) (ledger.Receipt, bool, error) {
-	return w.row(func(r ledger.Receipt) bool { return r.Account == account && r.ExternalID == externalID })
-}
-
-func (w *world) LastAuthorizationReceipt(_ context.Context, account, payer, nonce string) (ledger.Receipt, bool, error) {
-	return w.row(func(r ledger.Receipt) bool { return r.Account == account && r.Payer == payer && r.Nonce == nonce })
-}
-
-func (w *world) row(is func(ledger.Receipt) bool) (ledger.Receipt, bool, error) {
-	if i := slices.IndexFunc(w.receipts, is); i >= 0 && w.err == nil {
-		return w.receipts[i], true, nil
+func (w *world) Payment(_ context.Context, offerID, account, name string) (p ledger.Payment, found bool, err error) {
+	for _, r := range w.receipts {
+		if r.Offer == offerID && r.Account == account && r.Name() == name {
+			p.Receipt, found = r, true
+		}
 	}
-	return ledger.Receipt{}, false, w.err
-}
-
-func (w *world) Intent(_ context.Context, key ledger.IntentKey) (ledger.Intent, bool, error) {
-	i := slices.IndexFunc(w.intents, func(i ledger.Intent) bool { return i.IntentKey == key.Canonical() })
-	if i < 0 || w.err != nil {
-		return ledger.Intent{}, false, w.err
+	for _, i := range w.intents {
+		if i.Offer == offerID && i.Account == account && i.Receipt().Name() == name {
+			p.Intent = &i
+			if !found || p.Status == ledger.StatusDropped && i.State != ledger.IntentRefused {
+				p.Receipt, found = i.Receipt(), true
+			}
+		}
 	}
-	return w.intents[i], true, nil
+	return p, found && w.err == nil, w.err
 }
 
 func (w *world) SignReceipt(network, payer, transaction string, _ int64) *x402.Artifact {

@@ -17,9 +17,7 @@ import (
 // singleReceipts finds one payment; *ledger.Ledger documents each method.
 type singleReceipts interface {
 	Accounts(ctx context.Context, offerID string) ([]ledger.Account, error)
-	Receipt(ctx context.Context, offerID, account, externalID string) (ledger.Receipt, bool, error)
-	LastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (ledger.Receipt, bool, error)
-	Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error)
+	Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error)
 }
 
 // payment is the body of GET /v1/receipt/<id>: one payment, for its payer. What is not known yet is left out.
@@ -87,53 +85,22 @@ func (s *Server) findPayment(r *http.Request, id string) (ledger.Receipt, *respo
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
-	row, found, err := s.readPayment(ctx, key, id)
+	p, found, err := s.readPayment(ctx, key, id)
 	problem := s.orUnavailable(s.personal, err, r, nil, noIndex, noReferrer)
 	if problem == nil && !found {
 		problem = s.noReceipt()
 	}
-	return row, problem
+	return p.Receipt, problem
 }
 
-// readPayment finds the payment of an id: its receipt, or the intent while there is no receipt that was not dropped.
-func (s *Server) readPayment(ctx context.Context, key []byte, id string) (row ledger.Receipt, found bool, err error) {
+// readPayment reads the payment of an id.
+func (s *Server) readPayment(ctx context.Context, key []byte, id string) (p ledger.Payment, found bool, err error) {
 	accounts, err := s.Receipts.Accounts(ctx, s.Offer.ID)
 	account, name, ok := parseReceiptID(key, s.Offer.ID, accounts, id)
 	if err != nil || !ok {
-		return row, false, err
+		return p, false, err
 	}
-	if reference, is := strings.CutPrefix(name, byReference); is {
-		return s.Receipts.Receipt(ctx, s.Offer.ID, account, reference)
-	}
-	payer, nonce, _ := strings.Cut(strings.TrimPrefix(name, byAuthorization), "/")
-	row, found, err = s.Receipts.LastAuthorizationReceipt(ctx, account, payer, nonce)
-	if err != nil || found && row.Status != ledger.StatusDropped {
-		return row, found, err
-	}
-	network, _, err := offer.ParseUSDCAccount(account)
-	if err != nil {
-		return row, found, nil // only USDC has authorizations
-	}
-	intent, known, err := s.Receipts.Intent(ctx, ledger.IntentKey{Network: network.CAIP2(), Asset: network.USDC, From: payer, Nonce: nonce})
-	if err != nil || !known || intent.Account != account || found && intent.State == ledger.IntentRefused {
-		return row, found, err
-	}
-	return asReceipt(intent), true, nil
-}
-
-// asReceipt is what is known of a payment without a receipt.
-func asReceipt(i ledger.Intent) ledger.Receipt {
-	r := ledger.Receipt{
-		Offer: i.Offer, Account: i.Account, Rail: i.Rail, Via: "x402", Asset: i.Asset, Amount: i.Amount, USDCents: i.USDCents, ValueBasis: ledger.BasisFace,
-		Payer: i.From, Nonce: i.Nonce, Own: i.Own, Testnet: i.Testnet, OccurredAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, Status: ledger.StatusSettling,
-	}
-	switch i.State {
-	case ledger.IntentSettled:
-		r.Status, r.EvidenceLevel, r.Transaction = ledger.StatusClaimed, ledger.EvidenceLevel(i.Evidence), i.Transaction
-	case ledger.IntentRefused:
-		r.Status = ledger.StatusDropped
-	}
-	return r
+	return s.Receipts.Payment(ctx, s.Offer.ID, account, name)
 }
 
 // payment is a receipt for its payer.

@@ -15,29 +15,13 @@ import (
 // of the payment's name in its account, a full stop, and base64url of its MAC. It never appears in a log or report.
 // It does not depend on the row's number, so that it is the same on every instance and after a restore.
 func receiptID(key []byte, r ledger.Receipt) string {
-	return newReceiptID(key, r.Offer, r.Account, receiptName(r))
+	return newReceiptID(key, r.Offer, r.Account, r.Name())
 }
 
 // intentID is the id for a payment by an authorization without a receipt.
 func intentID(key []byte, offerID, account, payer, nonce string) string {
-	return newReceiptID(key, offerID, account, authorizationName(payer, nonce))
+	return newReceiptID(key, offerID, account, ledger.AuthorizationName(payer, nonce))
 }
-
-// receiptName is the payment's name in its account. An authorization is the name also before the payment is on the
-// chain, and after a reorganization gave it another transaction.
-func receiptName(r ledger.Receipt) string {
-	if r.Nonce != "" {
-		return authorizationName(r.Payer, r.Nonce)
-	}
-	return byReference + r.ExternalID
-}
-
-func authorizationName(payer, nonce string) string {
-	return byAuthorization + strings.ToLower(payer) + "/" + strings.ToLower(nonce)
-}
-
-// Names of payments begin with the kind of name: payer and nonce of an authorization, or the id of the receipt.
-const byAuthorization, byReference = "a/", "r/"
 
 func newReceiptID(key []byte, offerID, account, name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(name)) + "." + base64.RawURLEncoding.EncodeToString(receiptMAC(key, offerID, account, name))

@@ -316,8 +316,8 @@ func TestNobodyFindsAReceiptWithoutItsAddress(t *testing.T) {
 	for what, forged := range map[string]string{
 		"empty": "", "a name alone": name, "a stop": ".", "no mac": name + ".", "another mac": name + "." + strings.Repeat("A", len(mac)),
 		"another name": "YS8." + mac, "a longer one": id + "A", "a third part": id + ".x", "padded": id + "=", "a line break": id + "%0A", "a break inside": name[:4] + "%0D" + name[4:] + "." + mac,
-		"another key": receiptID(other, row), "of another offer": newReceiptID(qrKey, "other", row.Account, receiptName(row)), "of another account": newReceiptID(qrKey, row.Offer, "stripe/former", receiptName(row)),
-		"a QR address": strings.TrimSuffix(strings.TrimPrefix(qrPath(qrKey, "usdc", authorizationName(payer, nonce)), offer.PathQR+"/usdc/"), ".png"),
+		"another key": receiptID(other, row), "of another offer": newReceiptID(qrKey, "other", row.Account, row.Name()), "of another account": newReceiptID(qrKey, row.Offer, "stripe/former", row.Name()),
+		"a QR address": strings.TrimSuffix(strings.TrimPrefix(qrPath(qrKey, "usdc", ledger.AuthorizationName(payer, nonce)), offer.PathQR+"/usdc/"), ".png"),
 		"no such row":  receiptID(qrKey, gone), "no such name": newReceiptID(qrKey, row.Offer, row.Account, "x/1"), "half a name": newReceiptID(qrKey, row.Offer, row.Account, "a/"+payer),
 		"of this, and further": id + "/x",
 	} {

@@ -143,22 +143,13 @@ func (receipts) Accounts(context.Context, string) ([]ledger.Account, error) {
 	return []ledger.Account{{ID: account}}, nil
 }
 
-func (receipts) Receipt(_ context.Context, _, _, externalID string) (r ledger.Receipt, found bool, err error) {
+func (receipts) Payment(_ context.Context, _, _, name string) (p ledger.Payment, found bool, err error) {
 	all := states()
-	i := slices.IndexFunc(all, func(r ledger.Receipt) bool { return r.ExternalID == externalID })
+	i := slices.IndexFunc(all, func(r ledger.Receipt) bool { return r.Name() == name })
 	if i < 0 {
-		return r, false, nil
+		return p, false, nil
 	}
-	return all[i], true, nil
-}
-
-// No receipt is one of an authorization.
-func (receipts) LastAuthorizationReceipt(context.Context, string, string, string) (ledger.Receipt, bool, error) {
-	return ledger.Receipt{}, false, nil
-}
-
-func (receipts) Intent(context.Context, ledger.IntentKey) (ledger.Intent, bool, error) {
-	return ledger.Intent{}, false, nil
+	return ledger.Payment{Receipt: all[i]}, true, nil
 }
 
 func (receipts) Totals(context.Context, string) ([]ledger.Total, error) {

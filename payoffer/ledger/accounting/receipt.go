@@ -218,3 +218,29 @@ func (r *Receipt) derive(returns ReturnRecords) {
 		r.RefundedCents = share(*r.USDCents, min(r.Refunded, r.Amount), r.Amount)
 	}
 }
+
+// Name identifies the payment in its account. It stays the same from the first answer to an
+// authorization on, and after a reorganization gave the payment another transaction.
+func (r Receipt) Name() string {
+	if r.Nonce != "" {
+		return AuthorizationName(r.Payer, r.Nonce)
+	}
+	return byReference + r.ExternalID
+}
+
+// AuthorizationName is the Name of the payment by an authorization.
+func AuthorizationName(payer, nonce string) string {
+	return byAuthorization + strings.ToLower(payer) + "/" + strings.ToLower(nonce)
+}
+
+// ParseName returns the external id, or else payer and nonce, of which a Name is made.
+func ParseName(name string) (externalID, payer, nonce string) {
+	if externalID, found := strings.CutPrefix(name, byReference); found {
+		return externalID, "", ""
+	}
+	payer, nonce, _ = strings.Cut(strings.TrimPrefix(name, byAuthorization), "/")
+	return "", payer, nonce
+}
+
+// Names begin with their kind.
+const byAuthorization, byReference = "a/", "r/"

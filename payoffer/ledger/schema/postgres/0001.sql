@@ -56,6 +56,8 @@ CREATE TABLE intents (
 	rejected_until BIGINT NOT NULL DEFAULT 0,
 	-- When an intent that may still change is due.
 	poll_at      BIGINT NOT NULL DEFAULT 0,
+	-- The hex SHA-256 of what only the payer of the charged request knows; '' = nothing.
+	secret       TEXT NOT NULL DEFAULT '',
 	UNIQUE (network, asset, payer, nonce),
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 );
@@ -286,4 +288,26 @@ CREATE TABLE instance_keys (
 	id       TEXT COLLATE "C" NOT NULL,
 	recorded_at BIGINT NOT NULL,
 	PRIMARY KEY (name, id)
+);
+
+-- The browsers in which a payment (its account, a space and its name) or a pass ("pass:" and its id) opens the gates
+-- of an offer. The id of a browser is the code of the entry link by which it came, so that a code is used once.
+CREATE TABLE entries (
+	browser    TEXT PRIMARY KEY,
+	offer      TEXT NOT NULL,
+	payment    TEXT NOT NULL,
+	entered_at BIGINT NOT NULL,             -- later than that of the payment's browsers before it
+	ended      BOOLEAN NOT NULL DEFAULT FALSE -- whether it was signed out
+);
+
+CREATE INDEX entries_payment ON entries (offer, payment, entered_at);
+
+-- The operator's passes, which open the gates of an offer without a payment.
+CREATE TABLE passes (
+	id         TEXT COLLATE "C" PRIMARY KEY,
+	offer      TEXT NOT NULL,
+	note       TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	revoked_at BIGINT NOT NULL -- 0 = it was not revoked
 );

@@ -51,6 +51,8 @@ CREATE TABLE intents (
 	rejected_until INTEGER NOT NULL DEFAULT 0,
 	-- When an intent that may still change is due.
 	poll_at      INTEGER NOT NULL DEFAULT 0,
+	-- The hex SHA-256 of what only the payer of the charged request knows; '' = nothing.
+	secret       TEXT NOT NULL DEFAULT '',
 	UNIQUE (network, asset, payer, nonce),
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT;
@@ -272,3 +274,25 @@ CREATE TABLE instance_keys (
 	recorded_at INTEGER NOT NULL,
 	PRIMARY KEY (name, id)
 ) STRICT;
+
+-- The browsers in which a payment (its account, a space and its name) or a pass ("pass:" and its id) opens the gates
+-- of an offer. The id of a browser is the code of the entry link by which it came, so that a code is used once.
+CREATE TABLE entries (
+	browser    TEXT PRIMARY KEY,
+	offer      TEXT NOT NULL,
+	payment    TEXT NOT NULL,
+	entered_at INTEGER NOT NULL,             -- later than that of the payment's browsers before it
+	ended      INTEGER NOT NULL DEFAULT 0 -- whether it was signed out
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX entries_payment ON entries (offer, payment, entered_at);
+
+-- The operator's passes, which open the gates of an offer without a payment.
+CREATE TABLE passes (
+	id         TEXT PRIMARY KEY,
+	offer      TEXT NOT NULL,
+	note       TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	expires_at INTEGER NOT NULL,
+	revoked_at INTEGER NOT NULL -- 0 = it was not revoked
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+)
+
+// Pass opens the gates of an offer without a payment.
+type Pass struct {
+	ID, Offer string
+	Note      string // the operator's, which is private
+	// CreatedAt is set by the ledger. RevokedAt is 0 if it was not revoked. All are Unix seconds.
+	CreatedAt, ExpiresAt, RevokedAt int64
+}
+
+const selectPasses = `SELECT id, offer, note, created_at, expires_at, revoked_at FROM passes WHERE offer = $1`
+
+func scanPass(row scanner) (p Pass, err error) {
+	err = row.Scan(&p.ID, &p.Offer, &p.Note, &p.CreatedAt, &p.ExpiresAt, &p.RevokedAt)
+	return p, err
+}
+
+// InsertPass stores a new pass.
+func (l *Ledger) InsertPass(ctx context.Context, p Pass) error {
+	if p.ID == "" || p.Offer == "" || !accounting.Storable(p.ID, p.Offer) {
+		return errors.New("the pass lacks an id or an offer, or one is not UTF-8; report this as a bug")
+	}
+	if !accounting.Storable(p.Note) {
+		return errors.New("the note of the pass is not UTF-8 or contains U+0000; write it in plain text")
+	}
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		tx.queue("storing the pass", `
+			INSERT INTO passes (id, offer, note, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, 0)`,
+			p.ID, p.Offer, p.Note, l.now().Unix(), p.ExpiresAt)
+		return nil
+	})
+}
+
+// Passes returns all passes of an offer, newest first.
+func (l *Ledger) Passes(ctx context.Context, offer string) ([]Pass, error) {
+	return collect(ctx, l, scanPass, selectPasses+` ORDER BY created_at DESC, id`, offer)
+}
+
+// Pass reads one pass of an offer.
+func (l *Ledger) Pass(ctx context.Context, offer, id string) (Pass, bool, error) {
+	return first(collect(ctx, l, scanPass, selectPasses+` AND id = $2`, offer, id))
+}
+
+// RevokePass revokes a pass and erases its note, which may name a person. It is idempotent.
+func (l *Ledger) RevokePass(ctx context.Context, offer, id string) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		revoked, err := tx.exec(ctx, "revoking the pass", `
+			UPDATE passes SET note = '', revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END
+			WHERE offer = $2 AND id = $3`, l.now().Unix(), offer, id)
+		if err == nil && revoked == 0 {
+			err = fmt.Errorf("the offer %q has no pass %q; list its passes with 'caddy pay-offer pass'", offer, id)
+		}
+		return err
+	})
+}
