@@ -44,7 +44,7 @@ func newOffer(t testing.TB, field string, networks ...string) *offer.Offer {
 
 func newIssuer(t testing.TB, o *offer.Offer, secret string) *Issuer {
 	t.Helper()
-	return New(o, func() []byte { return []byte(secret) }, func() time.Time { return at })
+	return New(o, o.BaseURL, func() []byte { return []byte(secret) }, func() time.Time { return at })
 }
 
 var parameter = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
@@ -104,7 +104,7 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
 	for _, i := range []*Issuer{
 		newIssuer(t, newOffer(t, "", "base"), "secret"), newIssuer(t, newOffer(t, "Authorization"), "secret"),
-		New(newOffer(t, "Authorization", "base"), func() []byte { return nil }, time.Now),
+		New(newOffer(t, "Authorization", "base"), "https://pay.example.org", func() []byte { return nil }, time.Now),
 	} {
 		if i != nil {
 			require.Empty(t, i.AppendHeader(nil))

@@ -31,7 +31,7 @@ func shopOf(t *testing.T, c setup) *Service {
 
 func TestQuoteSpeaksBothDialects(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}})
-	header, err := base64.StdEncoding.DecodeString(s.Quote().Header)
+	header, err := base64.StdEncoding.DecodeString(s.Quote().Header())
 	require.NoError(t, err, "the standard alphabet, which every client reads")
 	var quote map[string]any
 	require.NoError(t, json.Unmarshal(header, &quote))
@@ -73,7 +73,7 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 
 func TestQuoteWithoutAUSDCRail(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{}})
-	require.Empty(t, s.Quote().Header)
+	require.Empty(t, s.Quote().Header())
 	var body map[string]any
 	require.NoError(t, json.Unmarshal(s.Refusal("no").Body, &body))
 	require.Equal(t, "no", body["error"])
@@ -85,7 +85,7 @@ func TestQuoteWithoutAUSDCRail(t *testing.T) {
 func TestRefusalKeepsTheTerms(t *testing.T) {
 	s := shopOf(t, setup{})
 	standing, refusal := *s.Quote(), s.Refusal(`"<script>`)
-	header, err := base64.StdEncoding.DecodeString(refusal.Header)
+	header, err := base64.StdEncoding.DecodeString(refusal.Header())
 	require.NoError(t, err)
 	var quote PaymentRequired
 	require.NoError(t, json.Unmarshal(header, &quote))
@@ -109,7 +109,7 @@ func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			refusal := s.Refusal(c.reason)
 			var header PaymentRequired
-			text, err := base64.StdEncoding.DecodeString(refusal.Header)
+			text, err := base64.StdEncoding.DecodeString(refusal.Header())
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &header))
 			require.Equal(t, c.want, header.Error)
