@@ -29,6 +29,16 @@ func shopOf(t *testing.T, c setup) *Service {
 	return s
 }
 
+// takeToken removes the extension access from a quote and returns its token.
+func takeToken(t *testing.T, quote map[string]any) string {
+	t.Helper()
+	extensions := quote["extensions"].(map[string]any)
+	require.Contains(t, extensions, "access")
+	token := extensions["access"].(map[string]any)["info"].(map[string]any)["token"].(string)
+	delete(extensions, "access")
+	return token
+}
+
 func TestQuoteSpeaksBothDialects(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}})
 	header, err := base64.StdEncoding.DecodeString(s.Quote().Header())
@@ -37,6 +47,7 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 	require.NoError(t, json.Unmarshal(header, &quote))
 	require.Contains(t, quote["extensions"], "bazaar")
 	delete(quote["extensions"].(map[string]any), "bazaar") // has a test of its own
+	require.Regexp(t, `^[A-Z2-7]{26}$`, takeToken(t, quote))
 	require.JSONEq(t, `{
 		"x402Version": 2, "error": "payment required",
 		"resource": {"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json",
