@@ -60,6 +60,10 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
 	_, _, err := l.LeaseSubscriber(t.Context(), testOffer, "sink", "me", 0, 1<<40)
 	require.NoError(t, err)
+	require.NoError(t, l.InsertPass(t.Context(), Pass{ID: "p", Offer: testOffer, Note: "for a friend", ExpiresAt: 1 << 40}))
+	require.NoError(t, l.Enter(t.Context(), testOffer, "pass:p", "signed-out"))
+	require.NoError(t, l.EndBrowsers(t.Context(), testOffer, "pass:p"))
+	require.NoError(t, l.Enter(t.Context(), testOffer, "pass:p", "signed-in"))
 	yen := cardObservation("pi_yen", StatusConfirmed)
 	yen.Asset, yen.USDCents = "JPY", nil
 	mustRecord(t, l, yen)
@@ -130,6 +134,10 @@ func TestCopyHoldsEveryRowOfEveryTableAndGoesOn(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, next, 1)
 			require.NoError(t, target.Check(t.Context()))
+			requireBrowsers(t, target, "pass:p", "signed-in")
+			require.ErrorIs(t, target.Enter(t.Context(), testOffer, "pass:p", "signed-out"), ErrEntered, "a code that was used stays used")
+			require.NoError(t, target.Enter(t.Context(), testOffer, "pass:p", "next"))
+			requireBrowsers(t, target, "pass:p", "next", "signed-in")
 			require.NoError(t, source.Close())
 			require.NoError(t, target.Close())
 		}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -33,11 +34,8 @@ func (l *Ledger) Enter(ctx context.Context, offer, payment, browser string) erro
 			SELECT $1, $2, $3, CASE WHEN last.entered_at < $4 THEN $4 ELSE last.entered_at + 1 END
 			FROM (SELECT coalesce(max(entered_at), 0) AS entered_at FROM entries WHERE offer = $2 AND payment = $3) AS last
 			WHERE true ON CONFLICT (browser) DO NOTHING`, browser, offer, payment, now)
-		if err != nil {
-			return err
-		}
-		if entered == 0 {
-			return ErrEntered
+		if err != nil || entered == 0 {
+			return cmp.Or(err, ErrEntered)
 		}
 		tx.queue("deleting browsers that were signed out", `
 			DELETE FROM entries WHERE offer = $1 AND payment = $2 AND entered_at < $3 AND browser NOT IN (

@@ -27,7 +27,7 @@ func dump(t *testing.T, l *Ledger) []any {
 	accounts, err := l.Accounts(ctx, testOffer)
 	require.NoError(t, err)
 	all := []any{receipts, transitions, totals, intents, cursor, accounts}
-	for _, table := range []string{"returns", "sinks", "quotes"} {
+	for _, table := range []string{"returns", "sinks", "quotes", "entries", "passes"} {
 		rows, err := collect(ctx, l, scanText, `SELECT concat_ws(' ', `+tableColumns[table]+`) FROM `+table+` ORDER BY 1`)
 		require.NoError(t, err)
 		all = append(all, rows)
@@ -39,6 +39,8 @@ var tableColumns = map[string]string{
 	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, recorded_at",
 	"sinks":   "offer, name, after_seq, owner, lease_until, refused_since",
 	"quotes":  "offer, satoshis, at, usd_cents",
+	"entries": "browser, offer, payment, entered_at, ended",
+	"passes":  "id, offer, note, created_at, expires_at, revoked_at",
 }
 
 func scanText(row scanner) (text string, err error) {
@@ -102,6 +104,18 @@ func writes(l *Ledger) map[string]write {
 		"StoreQuote": {func() error {
 			return l.StoreQuote(ctx, testOffer, 2, 4200, 10_000_000)
 		}, []string{"INSERT ON quotes", "DELETE ON quotes"}},
+		"Enter": {func() error {
+			return l.Enter(ctx, testOffer, "pass:known", "new")
+		}, []string{"INSERT ON entries", "DELETE ON entries"}},
+		"EndBrowsers": {func() error {
+			return l.EndBrowsers(ctx, testOffer, "pass:known")
+		}, []string{"UPDATE ON entries"}},
+		"InsertPass": {func() error {
+			return l.InsertPass(ctx, Pass{ID: "new", Offer: testOffer, ExpiresAt: 20_000_000})
+		}, []string{"INSERT ON passes"}},
+		"RevokePass": {func() error {
+			return l.RevokePass(ctx, testOffer, "known")
+		}, []string{"UPDATE ON passes"}},
 	}
 }
 
@@ -123,7 +137,7 @@ func (d testDialect) statements(writes []string) []string {
 }
 
 // preparedLedger has the intent 0xaa, the receipt 0xa, a refund of pi_1, which
-// is not paid yet, another that waited too long, a sink and an old quote.
+// is not paid yet, another that waited too long, a sink, an old quote, and an old pass in MaxBrowsers browsers.
 func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	t.Helper()
 	l, clock := d.ledger(t)
@@ -133,6 +147,10 @@ func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	_, err := l.Record(t.Context(), nil, old)
 	require.NoError(t, err)
 	require.NoError(t, l.StoreQuote(t.Context(), testOffer, 1, 4200, 1_000))
+	require.NoError(t, l.InsertPass(t.Context(), Pass{ID: "known", Offer: testOffer, Note: "for a friend", ExpiresAt: 20_000_000}))
+	for n := range MaxBrowsers {
+		require.NoError(t, l.Enter(t.Context(), testOffer, "pass:known", fmt.Sprint("old-", n)))
+	}
 	clock.set(10_000_000)
 	_, _, err = l.LeaseSubscriber(t.Context(), testOffer, "known", "me", 0, 1)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ func TestPayloadsAreKeptAsLongAsTheyCanBeSent(t *testing.T) {
 		const end = 1_300
 		intent := func(payer string, decide func(key IntentKey) error) Intent {
 			i := testIntent(payer, "0x01")
-			i.ValidBefore, i.Payload, i.Requirement = end, []byte(`{"signature":"0x"}`), []byte(`{"amount":"1"}`)
+			i.ValidBefore, i.Secret, i.Payload, i.Requirement = end, "5ec4e7", []byte(`{"signature":"0x"}`), []byte(`{"amount":"1"}`)
 			require.NoError(t, l.InsertIntent(ctx, i))
 			require.NoError(t, decide(i.IntentKey))
 			return i
@@ -28,6 +28,7 @@ func TestPayloadsAreKeptAsLongAsTheyCanBeSent(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, known)
 			require.Equal(t, i.Fingerprint, stored.Fingerprint)
+			require.Equal(t, i.Secret, stored.Secret, "the payer can come back later")
 			require.Equal(t, len(stored.Payload) > 0, len(stored.Requirement) > 0)
 			return len(stored.Payload) > 0
 		}

@@ -42,8 +42,9 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 // sameKey is byIntentKey with the arguments of conflicts.
 const sameKey = `(network = $9 AND asset = $10 AND nonce = $11)`
 
-// ImportIntent commits an intent that was settled elsewhere, with its Transfer, even if
-// another intent of its payer is open. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
+// ImportIntent commits an intent that was settled elsewhere, with its Transfer, even if another
+// intent of its payer is open. It stores no Secret, because the sender may have read the
+// authorization on the chain. Errors: *IntentExistsError, errNotRegistered, ErrObservation.
 func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) error {
 	if err := s.Validate(); err != nil {
 		return err

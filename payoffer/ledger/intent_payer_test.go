@@ -379,6 +379,7 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")), "another one of the payer is open")
 		imported := next("0x02", 1_300, "order-1")
+		imported.Secret = "of the sender"
 		transfer := chainObservation("0xa", StatusConfirmed)
 		transfer.Answer = []byte(`{"a":1}`)
 		require.NoError(t, l.ImportIntent(ctx, imported, transfer))
@@ -386,6 +387,7 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		require.Equal(t, IntentSettled, got.State)
 		require.Equal(t, EvidenceChain, got.Evidence)
 		require.Equal(t, transfer.Transaction, got.Transaction)
+		require.Empty(t, got.Secret, "the sender may have read the authorization on the chain")
 		require.JSONEq(t, `{"a":1}`, string(got.Answer))
 		receipts, err := l.Receipts(ctx, testOffer, 0, 10)
 		require.NoError(t, err)

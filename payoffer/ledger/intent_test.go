@@ -14,7 +14,7 @@ func TestIntentIsStoredWhole(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		want := testIntent("0xaa", "0x01")
-		want.PaymentID, want.Own = "pid-1", true
+		want.PaymentID, want.Own, want.Secret = "pid-1", true, "5ec4e7"
 		require.NoError(t, l.InsertIntent(t.Context(), want))
 
 		got := mustIntent(t, l, want.IntentKey)

@@ -12,7 +12,7 @@ import (
 func everyText(t *testing.T, l *Ledger) string {
 	t.Helper()
 	var all strings.Builder
-	for _, table := range []string{"accounts", "intents", "receipts", "transitions", "returns", "totals", "currency_totals", "cursors"} {
+	for _, table := range tables {
 		rows, err := l.db.read.QueryContext(t.Context(), "SELECT * FROM "+table)
 		require.NoError(t, err)
 		columns, err := rows.Columns()
@@ -59,6 +59,8 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		refund := manual
 		refund.Addendum, refund.Returns, refund.Note = true, []Return{{ID: "r", Kind: ReturnRefund, Amount: 5, Gone: true, At: 1}}, "back to "+name
 		before := mustRecord(t, l, refund)
+		require.NoError(t, l.Enter(t.Context(), testOffer, cardAccount+" "+before.Name(), "of-the-payer"))
+		require.NoError(t, l.Enter(t.Context(), testOffer, cardAccount+" r/INV-8", "of-another"))
 		require.Contains(t, strings.ToLower(everyText(t, l)), "jane")
 		clock.set(2_000)
 		last, err := l.Transitions(t.Context(), testOffer, 0, 100)
@@ -80,6 +82,8 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		require.NoError(t, err)
 
 		require.NotContains(t, strings.ToLower(everyText(t, l)), "jane")
+		requireBrowsers(t, l, cardAccount+" "+before.Name())
+		requireBrowsers(t, l, cardAccount+" r/INV-8", "of-another")
 		sums, err := l.Totals(t.Context(), testOffer)
 		require.NoError(t, err)
 		require.Equal(t, totals, sums)

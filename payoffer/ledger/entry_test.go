@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func requireBrowsers(t *testing.T, l *Ledger, payment string, want ...string) {
+	t.Helper()
+	browsers, err := l.Browsers(t.Context(), testOffer, payment)
+	require.NoError(t, err)
+	require.Equal(t, want, browsers)
+}
+
+func TestACodeIsUsedOnceByConcurrentRequests(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		instances := []*Ledger{l}
+		if d.name == postgresTests.name {
+			other, _ := d.ledgerAt(t, where)
+			instances = append(instances, other)
+		}
+		var entered, refused atomic.Int64
+		var group sync.WaitGroup
+		for n := range 50 {
+			group.Go(func() {
+				err := instances[n%len(instances)].Enter(t.Context(), testOffer, "a p", "code")
+				switch {
+				case err == nil:
+					entered.Add(1)
+				case errors.Is(err, ErrEntered):
+					refused.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, entered.Load())
+		require.EqualValues(t, 49, refused.Load())
+		requireBrowsers(t, l, "a p", "code")
+		require.ErrorIs(t, l.Enter(t.Context(), testOffer, "a other", "code"), ErrEntered, "for another payment")
+		require.ErrorIs(t, l.Enter(t.Context(), "other-offer", "a p", "code"), ErrEntered, "for another offer")
+	})
+}
+
+// Fifty codes of one payment at once are fifty browsers, of which five stay.
+func TestConcurrentBrowsersOfOnePaymentAreAllSignedInOnce(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		enter := func(prefix string) {
+			var group sync.WaitGroup
+			errs := make([]error, 50)
+			for n := range errs {
+				group.Go(func() { errs[n] = l.Enter(t.Context(), testOffer, "a p", fmt.Sprint(prefix, n)) })
+			}
+			group.Wait()
+			require.NoError(t, errors.Join(errs...))
+			browsers, err := l.Browsers(t.Context(), testOffer, "a p")
+			require.NoError(t, err)
+			require.Len(t, browsers, MaxBrowsers)
+			for _, browser := range browsers {
+				require.Contains(t, browser, prefix)
+			}
+		}
+		enter("first-")
+		clock.set(1_000 + 50 + int64(codeReuse/time.Second) + 1)
+		enter("second-")
+	})
+}
+
+func TestTheSixthBrowserSignsOutTheOldest(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		enter := func(payment, browser string) {
+			t.Helper()
+			require.NoError(t, l.Enter(t.Context(), testOffer, payment, browser))
+		}
+		enter("a other", "elsewhere")
+		for _, browser := range []string{"z", "e", "d", "c", "b"} { // in one second
+			enter("a p", browser)
+		}
+		requireBrowsers(t, l, "a p", "b", "c", "d", "e", "z")
+		enter("a p", "a")
+		requireBrowsers(t, l, "a p", "a", "b", "c", "d", "e")
+		require.ErrorIs(t, l.Enter(t.Context(), testOffer, "a p", "z"), ErrEntered, "its code may still be valid")
+		clock.unix -= 30 // another instance's clock
+		enter("a p", "behind")
+		requireBrowsers(t, l, "a p", "behind", "a", "b", "c", "d")
+
+		stored := func() int64 {
+			t.Helper()
+			counts, err := collect(t.Context(), l, scanValue[int64], `SELECT count(*) FROM entries WHERE payment = $1`, "a p")
+			require.NoError(t, err)
+			return counts[0]
+		}
+		require.EqualValues(t, 7, stored())
+		clock.set(2_000)
+		enter("a p", "late")
+		require.EqualValues(t, MaxBrowsers, stored(), "codes from two minutes ago are not valid any more")
+		requireBrowsers(t, l, "a p", "late", "behind", "a", "b", "c")
+		requireBrowsers(t, l, "a other", "elsewhere")
+		browsers, err := l.Browsers(t.Context(), "other-offer", "a p")
+		require.NoError(t, err)
+		require.Empty(t, browsers)
+	})
+}
+
+func TestEndedBrowsersStaySignedOut(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		for _, payment := range []string{"a p", "a other"} {
+			for n := range 3 {
+				require.NoError(t, l.Enter(t.Context(), testOffer, payment, fmt.Sprint(payment, n)))
+			}
+		}
+		require.NoError(t, l.EndBrowsers(t.Context(), "other-offer", "a p"))
+		requireBrowsers(t, l, "a p", "a p2", "a p1", "a p0")
+		require.NoError(t, l.EndBrowsers(t.Context(), testOffer, "a p"))
+		requireBrowsers(t, l, "a p")
+		requireBrowsers(t, l, "a other", "a other2", "a other1", "a other0")
+		require.ErrorIs(t, l.Enter(t.Context(), testOffer, "a p", "a p2"), ErrEntered)
+		require.NoError(t, l.EndBrowsers(t.Context(), testOffer, "a p"), "again")
+
+		clock.set(2_000)
+		var want []string
+		for n := range MaxBrowsers {
+			browser := fmt.Sprint("again", n)
+			require.NoError(t, l.Enter(t.Context(), testOffer, "a p", browser))
+			want = append([]string{browser}, want...)
+			requireBrowsers(t, l, "a p", want...)
+		}
+		require.NotContains(t, everyText(t, l), "a p0", "it makes room")
+	})
+}
+
+func TestAnEntryWithoutAPaymentIsRefused(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		for _, c := range [][3]string{{"", "a p", "b"}, {testOffer, "", "b"}, {testOffer, "a p", ""}, {testOffer, "a\x00p", "b"}} {
+			require.ErrorContains(t, l.Enter(t.Context(), c[0], c[1], c[2]), "report this as a bug")
+		}
+	})
+}
