@@ -18,7 +18,7 @@ import (
 // a commit that names the issue.
 var sizes = map[string]int{
 	".":                         3333,
-	"agent":                     1048,
+	"agent":                     1062,
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     153,
@@ -30,7 +30,7 @@ var sizes = map[string]int{
 	"filelock":                  74,
 	"ledger":                    5416,
 	"ledger/accounting":         1185,
-	"mpp":                       520,
+	"mpp":                       522,
 	"observe":                   406,
 	"observe/bitcoin":           3038,
 	"observe/card":              1092,
@@ -48,8 +48,8 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3181,
-	"x402":                      3750,
+	"web":                       3200,
+	"x402":                      3882,
 }
 
 func TestPackagesStayWithinTheirSize(t *testing.T) {

@@ -35,6 +35,8 @@ func payByMessage(t testing.TB, e *Endpoint, payload string) a2aTask {
 
 func TestActivatedExtensionDemandsPaymentByATask(t *testing.T) {
 	e, taken := shop(t, settled)
+	want := taken.Required(unpaid)
+	tokens := map[string]bool{takeToken(t, want): true}
 	for header, value := range map[string]string{"X-A2A-Extensions": extensionURI, "A2A-Extensions": "https://other.example/v1, " + extensionURI} {
 		task, response := sendTask(t, e, "", header, value)
 		require.Equal(t, extensionURI, response.Header.Get(header), "what is activated, and nothing else")
@@ -46,8 +48,12 @@ func TestActivatedExtensionDemandsPaymentByATask(t *testing.T) {
 		require.Equal(t, "payment-required", m.Metadata["x402.payment.status"])
 		required, err := json.Marshal(m.Metadata["x402.payment.required"])
 		require.NoError(t, err)
-		require.JSONEq(t, string(encode(taken.Required(unpaid))), string(required))
+		var got x402.PaymentRequired
+		require.NoError(t, json.Unmarshal(required, &got))
+		tokens[takeToken(t, got)] = true
+		require.Equal(t, want, got)
 	}
+	require.Len(t, tokens, 3, "every answer has its own")
 	require.Empty(t, taken.attempts)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -37,9 +38,20 @@ func (p *payments) Accepts() []x402.Requirements { return p.accepts }
 func (p *payments) Quote() *x402.Quote           { return p.quote }
 func (p *payments) Hint() string                 { return "raise the cap to $42" }
 func (p *payments) Required(reason string) x402.PaymentRequired {
+	extensions := map[string]json.RawMessage{x402.ExtensionAccess: x402.NewAccess()}
+	maps.Copy(extensions, p.extensions)
 	return x402.PaymentRequired{
-		X402Version: 2, Error: reason, Resource: offer.Resource{URL: "https://pay.example.org/v1/sponsor"}, Accepts: p.accepts, Extensions: p.extensions,
+		X402Version: 2, Error: reason, Resource: offer.Resource{URL: "https://pay.example.org/v1/sponsor"}, Accepts: p.accepts, Extensions: extensions,
 	}
+}
+
+// takeToken removes the extension access from a quote and returns it.
+func takeToken(t testing.TB, required x402.PaymentRequired) string {
+	t.Helper()
+	access := string(required.Extensions[x402.ExtensionAccess])
+	require.Regexp(t, `^\{"info":\{"token":"[A-Z2-7]{26}"\}\}$`, access)
+	delete(required.Extensions, x402.ExtensionAccess)
+	return access
 }
 
 func (p *payments) Pay(_ context.Context, a x402.Attempt) x402.Outcome {

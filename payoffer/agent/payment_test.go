@@ -53,15 +53,22 @@ func payByTool(t testing.TB, e *Endpoint, payload string) toolResult {
 func TestUnpaidCallDemandsPaymentAsX402ClientsExpect(t *testing.T) {
 	e, taken := shop(t, settled)
 	taken.extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":{}}`)}
-	r := callTool(t, e, `{"name":"first_42_sponsor"}`)
-	require.True(t, r.IsError)
-	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
-	require.Empty(t, taken.attempts)
-	for _, object := range []json.RawMessage{r.Structured, r.Meta["x402/error"]} {
-		var required x402.PaymentRequired
-		require.NoError(t, json.Unmarshal(object, &required))
-		require.Equal(t, taken.Required(unpaid), required)
+	want := taken.Required(unpaid)
+	tokens := map[string]bool{takeToken(t, want): true}
+	var r toolResult
+	for range 2 {
+		r = callTool(t, e, `{"name":"first_42_sponsor"}`)
+		require.True(t, r.IsError)
+		require.JSONEq(t, string(r.Structured), r.Content[0].Text)
+		require.Empty(t, taken.attempts)
+		for _, object := range []json.RawMessage{r.Structured, r.Meta["x402/error"]} {
+			var required x402.PaymentRequired
+			require.NoError(t, json.Unmarshal(object, &required))
+			tokens[takeToken(t, required)] = true
+			require.Equal(t, want, required)
+		}
 	}
+	require.Len(t, tokens, 3, "both members of a result have one, and every result has its own")
 	require.Len(t, terms42(t, r)["methods"], 5, "a plain model finds every rail in the same object")
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -60,13 +61,26 @@ type quote struct {
 // quote returns the current terms. It renders them only if the rate or the x402 quote has changed.
 func (e *Endpoint) quote() *quote {
 	live, x402Quote := e.Live(), e.Payments.Quote()
-	if q := e.quoted.Load(); q != nil && q.live == live && q.x402Quote == x402Quote {
+	q := e.quoted.Load()
+	if q == nil || q.live != live || q.x402Quote != x402Quote {
+		q = e.render(live, unpaid)
+		q.x402Quote = x402Quote
+		e.quoted.Store(q)
+	}
+	return q.withNewToken()
+}
+
+// withNewToken returns the quote with another token in the extension access, because only one payer may know it.
+func (q *quote) withNewToken() *quote {
+	if q.required == nil {
 		return q
 	}
-	q := e.render(live, unpaid)
-	q.x402Quote = x402Quote
-	e.quoted.Store(q)
-	return q
+	renewed, required, access := *q, *q.required, x402.NewAccess()
+	renewed.data = bytes.Replace(q.data, required.Extensions[x402.ExtensionAccess], access, 1)
+	required.Extensions = maps.Clone(required.Extensions)
+	required.Extensions[x402.ExtensionAccess] = access
+	renewed.required = &required
+	return &renewed
 }
 
 // render renders the terms with the reason why they are not met.
@@ -171,7 +185,7 @@ func (e *Endpoint) report(o x402.Outcome) report {
 func advice(status x402.Status) string {
 	switch status {
 	case x402.Settled:
-		return "The payment was taken; do not pay again. It counts as received once the page at 'receiptUrl' shows it confirmed."
+		return "The payment was taken; do not pay again. It counts as received once the page at 'receiptUrl' shows it confirmed. Only the payer gets that address."
 	case x402.Refused, x402.Conflict:
 		return "" // the detail is complete
 	case x402.Malformed:

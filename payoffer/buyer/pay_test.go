@@ -18,6 +18,7 @@ func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
 	s := openSeller(t)
 	s.quote["extensions"].(object)["offer-receipt"] = object{"info": object{"offers": []any{}}}
 	s.quote["extensions"].(object)["other"] = object{"info": object{"b": 1}}
+	s.quote["extensions"].(object)["access"] = object{"info": object{"token": "TOKENOFTHEQUOTE"}}
 	c := newCustomer(t, s)
 	q, err := c.Quote(t.Context(), c.target)
 	require.NoError(t, err)
@@ -59,6 +60,7 @@ func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
 	require.Regexp(t, `^[A-Za-z0-9_-]{16,128}$`, payload.Extensions["payment-identifier"].Info["id"])
 	require.Equal(t, false, payload.Extensions["payment-identifier"].Info["required"])
 	require.EqualValues(t, 1, payload.Extensions["other"].Info["b"], "extensions are echoed")
+	require.Equal(t, "TOKENOFTHEQUOTE", payload.Extensions["access"].Info["token"])
 	require.NotContains(t, payload.Extensions, "offer-receipt")
 	c.requireNoSecret(string(text))
 

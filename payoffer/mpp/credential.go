@@ -144,7 +144,8 @@ func (i *Issuer) parse(text []byte) (*Credential, error) {
 }
 
 // Attempt returns the x402 payment of the credential. Its challenge is checked only if
-// the authorization is unknown, because a payment that was taken is never rejected.
+// the authorization is unknown, because a payment that was taken is never rejected. Its
+// ID is the secret of the payment: the chain has only the hash of the ID.
 func (c *Credential) Attempt(client string) x402.Attempt {
 	type paid struct {
 		Signature     string   `json:"signature"`
@@ -155,7 +156,7 @@ func (c *Credential) Attempt(client string) x402.Attempt {
 		"asset": c.request.Currency, "payTo": c.request.Recipient,
 	}
 	text := encode(map[string]any{"x402Version": 2, "accepted": accepted, "payload": paid{c.payload.Signature, c.payload.transfer}})
-	return x402.Attempt{Payload: text, Client: client, Refuse: c.reject}
+	return x402.Attempt{Payload: text, Secret: c.challenge.ID, Client: client, Refuse: c.reject}
 }
 
 // reject returns the name of the problem and a sentence if the credential does not answer

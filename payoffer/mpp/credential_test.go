@@ -44,7 +44,7 @@ func newOffer(t testing.TB, field string, networks ...string) *offer.Offer {
 
 func newIssuer(t testing.TB, o *offer.Offer, secret string) *Issuer {
 	t.Helper()
-	return New(o, func() []byte { return []byte(secret) }, func() time.Time { return at })
+	return New(o, o.BaseURL, func() []byte { return []byte(secret) }, func() time.Time { return at })
 }
 
 var parameter = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
@@ -101,10 +101,25 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 	}
 }
 
+// Hosts of one offer do not recognize each other's challenges.
+func TestAnIssuerIsOfOneOrigin(t *testing.T) {
+	o := newOffer(t, "Authorization", "base")
+	secret, now := func() []byte { return []byte("secret") }, func() time.Time { return at }
+	own, shop := New(o, o.BaseURL, secret, now), New(o, "https://shop.example.org", secret, now)
+	credential := answer(shop.AppendHeader(nil)[0])
+	require.Equal(t, "shop.example.org", credential["challenge"].(map[string]any)["realm"])
+	for issuer, want := range map[*Issuer]string{own: invalidChallenge, shop: ""} {
+		read, err := issuer.FromHeader(carried("Authorization", credential))
+		require.NoError(t, err)
+		reason, _ := read.reject()
+		require.Equal(t, want, reason)
+	}
+}
+
 func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
 	for _, i := range []*Issuer{
 		newIssuer(t, newOffer(t, "", "base"), "secret"), newIssuer(t, newOffer(t, "Authorization"), "secret"),
-		New(newOffer(t, "Authorization", "base"), func() []byte { return nil }, time.Now),
+		New(newOffer(t, "Authorization", "base"), "https://pay.example.org", func() []byte { return nil }, time.Now),
 	} {
 		if i != nil {
 			require.Empty(t, i.AppendHeader(nil))
@@ -150,6 +165,7 @@ func TestACredentialIsTheX402PaymentThatItSigns(t *testing.T) {
 		require.NoError(t, err, name)
 		attempt := c.Attempt("192.0.2.7")
 		require.JSONEq(t, strings.Replace(want, "NONCE", credential["payload"].(map[string]any)["nonce"].(string), 1), string(attempt.Payload), name)
+		require.Equal(t, credential["challenge"].(map[string]any)["id"], attempt.Secret, "the chain has only its hash")
 		require.Equal(t, "192.0.2.7", attempt.Client)
 		reason, detail := attempt.Refuse()
 		require.Empty(t, reason+detail, name)
@@ -205,7 +221,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 		reason, _ := read.reject()
 		require.Equal(t, invalidChallenge, reason, name)
 	}
-	later := New(o, i.secret, func() time.Time { return at.Add(validity) })
+	later := New(o, o.BaseURL, i.secret, func() time.Time { return at.Add(validity) })
 	read, err := later.FromHeader(carried("Authorization", answer(i.AppendHeader(nil)[0])))
 	require.NoError(t, err)
 	reason, detail := read.reject()

@@ -27,14 +27,15 @@ type Issuer struct {
 	now     func() time.Time
 }
 
-// New returns the issuer of an offer, or nil if its MPP is off. secret must not block
-// and returns nil until it is loaded; until then no challenges are issued.
-func New(o *offer.Offer, secret func() []byte, now func() time.Time) *Issuer {
+// New returns the issuer of an offer on an origin, or nil if its MPP is off. Issuers of
+// different origins do not recognize each other's challenges. secret must not block and
+// returns nil until it is loaded; until then no challenges are issued.
+func New(o *offer.Offer, origin string, secret func() []byte, now func() time.Time) *Issuer {
 	if !o.Challenges() {
 		return nil
 	}
 	// Clients compare the realm with the name of the host, without a port.
-	i := &Issuer{field: o.MPP, realm: offer.Hostname(o.BaseURL), origin: o.BaseURL, secret: secret, now: now}
+	i := &Issuer{field: o.MPP, realm: offer.Hostname(origin), origin: origin, secret: secret, now: now}
 	for _, u := range o.USDC() {
 		i.charges = append(i.charges, chargeOf(u))
 		i.encoded = append(i.encoded, base64.RawURLEncoding.EncodeToString(chargeOf(u)))

@@ -190,7 +190,8 @@
 			this.keep(this.key + "?", "x".repeat(longest)); // a browser that cannot store fails here, before anything is signed
 			localStorage.removeItem(this.key + "?");
 			this.say("asking");
-			const { accepted, resource } = await this.quote();
+			const quoted = await this.quote();
+			const { accepted } = quoted;
 			this.say("connect");
 			const accounts = () => wallet.request({ method: "eth_requestAccounts" });
 			const [from] = (await accounts()) ?? [];
@@ -221,7 +222,7 @@
 			if (!/^0x([0-9a-f]{2}){65,}$/i.test(signature)) throw new Stopped("failed");
 			if (now() + 10 > validBefore) throw new Stopped("late");
 			this.rejectSecond();
-			const header = encode({ x402Version: 2, resource, accepted, payload: { signature, authorization } });
+			const header = encode({ x402Version: 2, ...quoted, payload: { signature, authorization } });
 			if (header.length > longest) throw new Stopped("long");
 			return header;
 		}
@@ -232,14 +233,15 @@
 			if (other) throw new Stopped("open", { network: other.network });
 		}
 
-		// quote is the server's quote, which must have the terms on the page.
+		// quote is what a payment repeats of the server's quote, which must have the terms on the page.
 		async quote() {
 			const { status, headers, body } = await post({}).catch(() => { throw new Stopped("noServer"); });
 			if (status !== 402) throw new Stopped("noServer", {}, body.detail);
 			try {
-				const { accepts, resource } = decode(headers.get("PAYMENT-REQUIRED"));
+				const { accepts, resource, extensions } = decode(headers.get("PAYMENT-REQUIRED"));
 				const accepted = accepts.find((a) => a.scheme === "exact" && a.network === this.terms.network);
-				if (same(accepted.payTo, this.terms.payTo) && same(accepted.asset, this.terms.asset) && accepted.amount === this.terms.amount) return { accepted, resource };
+				if (same(accepted.payTo, this.terms.payTo) && same(accepted.asset, this.terms.asset) && accepted.amount === this.terms.amount)
+					return { resource, accepted, extensions: { access: extensions?.access } };
 			} catch {} // an unreadable quote has other terms
 			throw new Stopped("terms");
 		}

@@ -109,7 +109,7 @@ func (svc *Service) publish() {
 func (svc *Service) newServer() (*web.Server, error) {
 	i := svc.Instruments
 	counted, clientIP := countedPayments{svc.payments, svc}, svc.clientIP(i.ClientIP)
-	challenges := mpp.New(svc.Offer, svc.qrKey.Bytes, time.Now)
+	challenges := mpp.New(svc.Offer, svc.Offer.BaseURL, svc.qrKey.Bytes, time.Now)
 	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
 		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,

@@ -45,13 +45,13 @@ func (s *Server) payByCredential(r *http.Request, credential *mpp.Credential, wr
 // refuseCredential answers a credential that was not accepted. If another one can be, it is
 // a 402 with all terms.
 func (s *Server) refuseCredential(refused *mpp.Problem) *response {
-	var headers []header
-	if quote := s.Payments.Refusal(refused.Detail); refused.Status == http.StatusPaymentRequired {
-		headers = append(headers, header{headerRequired, quote.Header})
-	}
 	fallback := s.Offer.Card.Fallback()
 	body := encode(problem{
 		Type: refused.Type, Title: refused.Title, Status: refused.Status, Detail: refused.Detail, ChallengeID: refused.ChallengeID, Fallback: &fallback,
 	})
-	return s.challenge(s.render(refused.Status, typeProblem, cacheNever, body, headers...))
+	res := s.render(refused.Status, typeProblem, cacheNever, body)
+	if refused.Status == http.StatusPaymentRequired {
+		res = s.challenge(res.withQuote(s.Payments.Refusal(refused.Detail)))
+	}
+	return res
 }

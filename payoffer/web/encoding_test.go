@@ -57,6 +57,7 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 		for _, accept := range accepts {
 			plain := fetch(s, "GET", target, "Accept", accept)
 			got := fetch(s, "GET", target, "Accept", accept, "Accept-Encoding", "gzip")
+			dropToken(plain.Header(), got.Header())
 			what := target + " " + accept
 			require.Equal(t, plain.Code, got.Code, what)
 			require.Equal(t, got.Body.Len(), int(got.Result().ContentLength), what)
@@ -64,6 +65,7 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 			require.Equal(t, plain.Body.String(), unpacked(t, got), what)
 
 			head := fetch(s, "HEAD", target, "Accept", accept, "Accept-Encoding", "gzip")
+			dropToken(head.Header())
 			require.Equal(t, got.Header(), head.Header(), what)
 			require.Zero(t, head.Body.Len(), what)
 			require.Equal(t, plain.Header()["Vary"], got.Header()["Vary"], what)

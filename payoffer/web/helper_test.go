@@ -102,7 +102,7 @@ func newWorld(t testing.TB) *world {
 		offer: makeOffer(t, terms(), "base"), key: qrKey,
 		live:    offer.Live{Satoshis: 45_678, RateAt: at},
 		accepts: []x402.Requirements{{Scheme: "exact", Network: "eip155:8453", Amount: "42000000", PayTo: payTo}},
-		quote:   &x402.Quote{Header: "cXVvdGU=", Body: encode(quoted), Terms: quoted},
+		quote:   &x402.Quote{HeaderStart: "cXVvdGUg", Body: encode(quoted), Terms: quoted},
 		health: []observe.Health{
 			{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
 			{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
@@ -115,7 +115,7 @@ func (w *world) Quote() *x402.Quote           { return w.quote }
 func (w *world) Accepts() []x402.Requirements { return w.accepts }
 func (w *world) Refusal(reason string) *x402.Quote {
 	body, _ := json.Marshal(map[string]string{"error": reason})
-	return &x402.Quote{Header: w.quote.Header, Body: body}
+	return &x402.Quote{HeaderStart: w.quote.HeaderStart, Body: body}
 }
 
 func (w *world) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
@@ -186,7 +186,7 @@ func (w *world) config() Config {
 	return Config{
 		Hooks: w.hooks, HooksOff: w.hooksOff, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
 		Offer: w.offer, Payments: w, Receipts: w,
-		Challenges: mpp.New(w.offer, func() []byte { return w.key }, func() time.Time { return at }),
+		Challenges: mpp.New(w.offer, w.offer.BaseURL, func() []byte { return w.key }, func() time.Time { return at }),
 		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0"}`)

@@ -41,13 +41,18 @@ func (s *Server) currentQuote() *quoteResponses {
 
 // paymentRequired is a 402: x402 version 2 in the header, version 1 and the card checkout in the body.
 func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
-	if q.Header != "" {
-		headers = append(headers, header{headerRequired, q.Header})
-	}
 	if s.Offer.Demo {
 		headers = append(headers, header{offer.HeaderDemo, "1"})
 	}
-	return s.render(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...)
+	return s.render(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...).withQuote(q)
+}
+
+// withQuote adds PAYMENT-REQUIRED to a response.
+func (res *response) withQuote(q *x402.Quote) *response {
+	if q.HeaderStart != "" {
+		res.required = q.Header
+	}
+	return res
 }
 
 // getQuote is GET /v1/offer: the card checkout for a browser, else 402.

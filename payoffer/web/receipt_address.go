@@ -64,11 +64,13 @@ func (s *Server) ReceiptURL(r ledger.Receipt) string {
 }
 
 // PaidURL is where the payer of an authorization sees its outcome: the receipt's page, or the report while the key is
-// not loaded; empty if the attempt must not learn it. Anyone can rebuild a settled payload from the calldata and gets
-// this URL, too: the page shows nothing that the chain, /v1/received and the configuration do not show.
+// not loaded; empty if the request does not prove that the payer sent it, because anyone can rebuild a settled payload
+// from the calldata.
 func (s *Server) PaidURL(o x402.Outcome) string {
 	key := s.QRKey()
 	switch {
+	case !o.ByPayer:
+		return ""
 	case o.Account != "" && key != nil:
 		return s.Offer.URL(offer.PathReceipt + "/" + intentID(key, s.Offer.ID, o.Account, o.Payer, o.Intent))
 	case o.Status == x402.Settled:

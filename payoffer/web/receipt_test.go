@@ -444,7 +444,7 @@ func TestThePayerIsGivenTheAddressOfTheReceipt(t *testing.T) {
 	w := newWorld(t)
 	account := w.offer.USDC()[0].Account()
 	page := baseURL + receiptPath(intentID(qrKey, w.offer.ID, account, payer, nonce))
-	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", Response: &x402.SettleResponse{Success: true}, Intent: nonce, Account: account, Payer: strings.ToUpper(payer)}
+	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", Response: &x402.SettleResponse{Success: true}, Intent: nonce, Account: account, Payer: strings.ToUpper(payer), ByPayer: true}
 	s := w.server(t)
 	pay := func() map[string]any {
 		return readJSON(t, send(t, s, "POST", "/v1/sponsor", "", "PAYMENT-SIGNATURE", "e30="))
@@ -458,4 +458,23 @@ func TestThePayerIsGivenTheAddressOfTheReceipt(t *testing.T) {
 	require.Equal(t, baseURL+"/v1/received", pay()["receiptUrl"], "there is no key yet")
 	w.outcome.Status = x402.Open
 	require.NotContains(t, pay(), "receiptUrl")
+}
+
+// Everyone can rebuild a settled payment from the chain.
+func TestNobodyElseIsGivenTheAddressOfTheReceipt(t *testing.T) {
+	w := newWorld(t)
+	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", Response: &x402.SettleResponse{Success: true},
+		Intent: nonce, Account: w.offer.USDC()[0].Account(), Payer: payer}
+	s := w.server(t)
+	pay := func() map[string]any {
+		return readJSON(t, send(t, s, "POST", "/v1/sponsor", "", "PAYMENT-SIGNATURE", "e30="))
+	}
+	for _, w.key = range [][]byte{qrKey, nil} {
+		for _, w.outcome.Status = range []x402.Status{x402.Settled, x402.Open} {
+			require.NotContains(t, pay(), "receiptUrl")
+		}
+	}
+	w.outcome.Status = x402.Settled
+	require.Equal(t, "The payment was accepted. Only the response to its first request has the address of its receipt. "+
+		"If you lost that response, ask the seller.", pay()["description"])
 }

@@ -36,6 +36,8 @@ type response struct {
 	status int
 	header http.Header
 	body   []byte
+	// required, if not nil, returns the value of PAYMENT-REQUIRED, which differs in each response.
+	required func() string
 	// challenges, if not nil, appends the values of WWW-Authenticate, which differ in each response.
 	challenges func(values []string) []string
 	// gzipped, if not nil, returns the compressed form.
@@ -103,6 +105,9 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	res.setHeaders(h)
+	if res.required != nil {
+		h[headerRequired] = []string{res.required()}
+	}
 	if res.challenges != nil {
 		h[headerChallenge] = res.challenges(h[headerChallenge])
 	}

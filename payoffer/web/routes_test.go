@@ -87,6 +87,15 @@ func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
 	}
 }
 
+// dropToken removes the token of the quote, which differs in every response.
+func dropToken(headers ...http.Header) {
+	for _, h := range headers {
+		if value := h.Get("PAYMENT-REQUIRED"); value != "" {
+			h.Set("PAYMENT-REQUIRED", value[:len(value)-44])
+		}
+	}
+}
+
 func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, row := range rows {
@@ -94,6 +103,7 @@ func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {
 			continue
 		}
 		get, head := send(t, s, "GET", row.target, ""), send(t, s, "HEAD", row.target, "")
+		dropToken(get.Header, head.Header)
 		require.Equal(t, get.StatusCode, head.StatusCode, row.target)
 		require.Equal(t, get.Header, head.Header, row.target)
 		require.Empty(t, read(t, head), row.target)

@@ -27,6 +27,9 @@ func (s *Server) LargestHead() int {
 	for _, res := range []*response{s.currentQuote().challenging, refusal} {
 		var head bytes.Buffer
 		_ = res.header.Write(&head) // a buffer accepts all
+		if res.required != nil {
+			head.WriteString(headerRequired + ": " + res.required() + "\r\n")
+		}
 		size = max(size, head.Len())
 	}
 	for _, challenge := range s.Challenges.Sample() {

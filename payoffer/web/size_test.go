@@ -25,7 +25,7 @@ import (
 // which names it, have room for.
 var (
 	longestHost = strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h"
-	longHost    = longestHost[:130]
+	longHost    = longestHost[:100]
 )
 
 // fiveTags are as many and as long as directories take.

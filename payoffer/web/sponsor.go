@@ -140,7 +140,7 @@ type paid struct {
 	Transaction   string    `json:"transaction" jsonschema:"The transaction's hash."`
 	Payer         string    `json:"payer"`
 	Authorization string    `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
-	ReceiptURL    string    `json:"receiptUrl" jsonschema:"The page of the receipt, a secret of the payer."`
+	ReceiptURL    string    `json:"receiptUrl,omitempty" jsonschema:"The page of the receipt, a secret of the payer. Absent if anyone could have sent this payment again."`
 	Description   string    `json:"description" jsonschema:"What the response means."`
 }
 
@@ -149,11 +149,15 @@ func (s *Server) settled(o x402.Outcome, headers ...header) *response {
 	if settlement == nil {
 		settlement = new(x402.SettleResponse)
 	}
+	description, address := "It counts as received once receiptUrl shows it confirmed.", s.PaidURL(o)
+	if address == "" {
+		description = "Only the response to its first request has the address of its receipt. If you lost that response, ask the seller."
+	}
 	body := paid{
 		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
 		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer, Authorization: o.Intent,
-		ReceiptURL:  s.PaidURL(o),
-		Description: strings.TrimSpace(o.Detail + " The payment was accepted. It counts as received once receiptUrl shows it confirmed."),
+		ReceiptURL:  address,
+		Description: strings.TrimSpace(o.Detail + " The payment was accepted. " + description),
 	}
 	return s.json(http.StatusOK, "private, no-store", body, headers...)
 }

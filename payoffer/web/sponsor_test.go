@@ -16,7 +16,7 @@ func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
 		w := newWorld(t)
 		w.outcome = x402.Outcome{
 			Status: x402.Settled, Version: version, Evidence: "claimed", AmountUSD: 4150,
-			Response: &x402.SettleResponse{Success: true, Payer: "0xfrom", Transaction: "0xtx", Network: "eip155:8453"},
+			Response: &x402.SettleResponse{Success: true, Payer: "0xfrom", Transaction: "0xtx", Network: "eip155:8453"}, ByPayer: true,
 		}
 		res := send(t, w.server(t), "POST", "/v1/sponsor", "{}", "PAYMENT-SIGNATURE", "eyJhIjoxfQ==")
 		require.Equal(t, 200, res.StatusCode)

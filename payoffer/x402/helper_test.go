@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -236,6 +237,8 @@ type buyer struct {
 	token     string
 	tokenName string
 	auth      authorization
+	// access is the token of the quote, or empty; extras are the other extensions.
+	access    string
 	extras    map[string]any
 	signature string
 }
@@ -248,6 +251,7 @@ func newBuyer(nonce int) *buyer {
 	now := time.Now().Unix()
 	return &buyer{
 		signer: testKey, network: "base-sepolia", chainID: 84532, token: testToken, tokenName: "USDC",
+		access: fmt.Sprintf("TOKENOFTHEQUOTE%011d", nonce),
 		auth: authorization{
 			From: crypto.PubkeyToAddress(testKey.PublicKey).Hex(), To: testPayTo, Value: "42000000", ValidAfter: "0",
 			ValidBefore: fmt.Sprint(now + 300), Nonce: fmt.Sprintf("0x42%062x", nonce),
@@ -294,8 +298,13 @@ func (b *buyer) v2For(t testing.TB, accepted Requirements) []byte {
 		"x402Version": 2, "payload": b.inner(t), "accepted": accepted,
 		"resource": map[string]any{"url": "https://pay.example.org/v1/sponsor", "description": "42 USD", "mimeType": "application/json"},
 	}
-	if b.extras != nil {
-		payload["extensions"] = b.extras
+	extensions := make(map[string]any)
+	maps.Copy(extensions, b.extras)
+	if b.access != "" {
+		extensions["access"] = map[string]any{"info": map[string]any{"token": b.access}}
+	}
+	if len(extensions) > 0 {
+		payload["extensions"] = extensions
 	}
 	return mustJSON(t, payload)
 }

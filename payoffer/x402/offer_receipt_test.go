@@ -51,7 +51,7 @@ func (s *testSigner) payload(t *testing.T, compact string) Statement {
 
 func headerOf(t *testing.T, s *Service) (header []byte, quote PaymentRequired) {
 	t.Helper()
-	header, err := base64.StdEncoding.DecodeString(s.Quote().Header)
+	header, err := base64.StdEncoding.DecodeString(s.Quote().Header())
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(header, &quote))
 	return header, quote
@@ -118,7 +118,7 @@ func TestRefreshPublishesOffersOfTheCurrentKey(t *testing.T) {
 	require.Len(t, first, 1)
 	require.NotNil(t, signer.payload(t, first[0]).Offer)
 	require.Equal(t, first, FindSigned(s.Refusal("no").Body), "a refusal signs nothing anew")
-	require.Equal(t, before.Header, s.Quote().Header, "the header stays as it was")
+	require.Equal(t, before.HeaderStart, s.Quote().HeaderStart, "the header stays as it was")
 	require.Equal(t, before.Terms, s.Quote().Terms)
 
 	*signer = *newTestSigner(2)

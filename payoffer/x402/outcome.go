@@ -32,6 +32,8 @@ const (
 
 type Attempt struct {
 	Payload []byte
+	// Secret is what only the payer knows of the request, if the payload has no token of the extension access.
+	Secret string
 	// Client is the address that the rate limit counts by; empty for none.
 	Client string
 	// Refuse returns why the transport refuses a new, valid payment (a code and a sentence), or "". It may be nil.
@@ -55,6 +57,9 @@ type Outcome struct {
 	At     time.Time
 	// Account and Payer are those of Intent; empty if it is another open authorization.
 	Account, Payer string
+	// ByPayer: the request proves that its sender is the payer of Intent. A settled authorization does not, because its
+	// calldata is public: only its first request, one with the same secret, or a new authorization of the payer does.
+	ByPayer bool
 	// RetryAfter is when to ask again, with Open, Unavailable and Limited.
 	RetryAfter time.Duration
 }
@@ -94,7 +99,7 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 	switch i.State {
 	case ledger.IntentSettled:
 		o := Outcome{Status: Settled, Version: p.version, Evidence: "claimed", Response: settleResponse(p.version, i),
-			Intent: i.Nonce, At: time.Unix(i.CreatedAt, 0), Account: i.Account, Payer: i.From}
+			Intent: i.Nonce, At: time.Unix(i.CreatedAt, 0), Account: i.Account, Payer: i.From, ByPayer: p.proves(i)}
 		if i.IntentKey != p.key() {
 			o.Detail = "An earlier authorization of this payer was charged; its nonce is in 'authorization'. The one in this request was not sent."
 		}
@@ -127,9 +132,14 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		if _, text, found := strings.Cut(i.Reason, textMark); found {
 			o.Detail += quoteFacilitator(text)
 		}
-		o.Intent, o.Account, o.Payer = i.Nonce, i.Account, i.From
+		o.Intent, o.Account, o.Payer, o.ByPayer = i.Nonce, i.Account, i.From, p.proves(i)
 		return o
 	}
+}
+
+// proves reports whether the request proves that its sender is the payer of an intent.
+func (p *payment) proves(i ledger.Intent) bool {
+	return p.byPayer || p.secret != "" && p.secret == i.Secret
 }
 
 // settleResponse is the stored answer of a settled intent, or a new one.

@@ -25,7 +25,7 @@ const (
 // the payment here, ask a facilitator to verify it, commit an intent, ask the facilitator to
 // settle it. A payload that the ledger has gets its stored answer.
 func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
-	p, err := decodePayment(a.Payload)
+	p, err := a.decode()
 	if err != nil {
 		return Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload cannot be used: " + err.Error() + "."}
 	}
@@ -130,6 +130,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 		return p.unavailable("facilitator_unavailable", retryAfter)
 	}
 	intent := s.newIntent(p, rail)
+	intent.Secret = p.secret // only here: an authorization that is not sent now may be public already
 	facilitators, refused := s.verify(ctx, candidates, facilitatorRequest{p.version, intent.Payload, intent.Requirement}, funded)
 	switch {
 	case refused != nil:
@@ -153,6 +154,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 		return s.answerNotCommitted(ctx, p, intent, err)
 	}
 	failpoint.Hit(failpoint.PayAfterIntent)
+	p.byPayer = true
 	committed()
 	done := make(chan Outcome, 1)
 	end, _ := s.begin() // never fails, because Pay holds the ledger

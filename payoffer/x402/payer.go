@@ -75,6 +75,7 @@ func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.I
 	}
 	switch other.State {
 	case ledger.IntentSettled:
+		p.byPayer = s.isUnused(ctx, p)
 		return s.answerWith(ctx, p, s.ensureAnswer(ctx, other), false)
 	case ledger.IntentRefused: // since the look-up
 		return p.unavailable("payer_had_open_payment", retrySoon)
@@ -85,6 +86,19 @@ func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.I
 		o.Intent = other.Nonce
 		return o
 	}
+}
+
+// isUnused reports whether an authorization can still be used, so that it is not public yet.
+func (s *Service) isUnused(ctx context.Context, p *payment) bool {
+	if s.checkTimes(p.authorization) != nil {
+		return false
+	}
+	rail, _ := s.match(p) // never nil, because the payment was checked
+	if rail.Chain == nil {
+		return true
+	}
+	reading, err := rail.Chain.Read(ctx, p.key())
+	return err == nil && !reading.Used
 }
 
 // answerWith answers a payment with an intent: its own, or the one that was charged instead. It records whether the

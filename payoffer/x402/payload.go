@@ -31,6 +31,10 @@ type payment struct {
 	since int64
 	// paymentID is the payment-identifier extension, or empty.
 	paymentID string
+	// secret is the hash of what only the payer knows of the request, or empty (ledger.Intent.Secret).
+	secret string
+	// byPayer: the request brought the authorization before it could be public.
+	byPayer bool
 }
 
 // payloadJSON is a PaymentPayload of either version.
@@ -49,10 +53,10 @@ type payloadJSON struct {
 const extensionPaymentID = "payment-identifier"
 
 var (
-	addressForm   = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
-	wordForm      = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`) // a nonce, a transaction's hash
-	integerForm   = regexp.MustCompile(`^(0|[1-9][0-9]{0,77})$`)
-	paymentIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
+	addressForm = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+	wordForm    = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`) // a nonce, a transaction's hash
+	integerForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,77})$`)
+	idForm      = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`) // a payment identifier, a token
 )
 
 // decodePayment reads a payload. Duplicate names, names in another letter case and invalid UTF-8
@@ -73,6 +77,7 @@ func decodePayment(raw []byte) (*payment, error) {
 		}
 		p.accepted = *in.Accepted
 		p.network, p.asset = in.Accepted.Network, strings.ToLower(in.Accepted.Asset)
+		p.secret = hashSecret(readToken(in.Extensions[ExtensionAccess]))
 	case 1:
 		p.accepted.Scheme, p.accepted.Network, p.network = in.Scheme, in.Network, in.Network
 		if network, err := offer.LookupNetwork(in.Network); err == nil && network.V1 && network.Name == in.Network {
@@ -134,11 +139,34 @@ func (p *payment) readPaymentID(extension json.RawMessage) error {
 		return errors.New("the extension payment-identifier cannot be read; write {\"info\": {\"id\": \"…\"}}")
 	case in.Info.ID == nil:
 		return nil
-	case !paymentIDForm.MatchString(*in.Info.ID):
+	case !idForm.MatchString(*in.Info.ID):
 		return fmt.Errorf("the payment identifier is %.80q; use 16 to 128 letters, digits, hyphens and underscores", *in.Info.ID)
 	}
 	p.paymentID = *in.Info.ID
 	return nil
+}
+
+// readToken reads the token of the extension access. It ignores everything else, because a client may have an
+// extension of that name.
+func readToken(extension json.RawMessage) string {
+	var in struct {
+		Info struct {
+			Token string `json:"token"`
+		} `json:"info"`
+	}
+	if strict.Unmarshal(extension, &in) != nil || !idForm.MatchString(in.Info.Token) {
+		return ""
+	}
+	return in.Info.Token
+}
+
+// hashSecret is the hex SHA-256 of a secret; empty for none.
+func hashSecret(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
 }
 
 // key identifies the transfer: the token accepts a nonce of a payer once (EIP-3009).

@@ -1,21 +1,33 @@
 package x402
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Quote is one rendered 402 answer. Without a USDC rail, Header is empty and Body is only CardQuote.
+// Quote is one rendered 402 answer. Without a USDC rail, HeaderStart is empty and Body is only CardQuote.
 type Quote struct {
-	Header string
+	// HeaderStart is PAYMENT-REQUIRED up to the token of the extension access.
+	HeaderStart string
 	// Body is Terms with the signed offers as JSON.
 	Body []byte
 	// Terms are the version 1 quote with the card checkout.
 	Terms PaymentRequiredV1
+}
+
+// Header is PAYMENT-REQUIRED with a new token; empty without a USDC rail.
+func (q *Quote) Header() string {
+	if q.HeaderStart == "" {
+		return ""
+	}
+	return q.HeaderStart + base64.StdEncoding.EncodeToString([]byte(rand.Text()+`"}}}}`))
 }
 
 const unpaid = "payment required"
@@ -28,8 +40,7 @@ func requirements(u *offer.USDC) Requirements {
 	}
 }
 
-func requirementsV1(o *offer.Offer, v2 Requirements, network string) RequirementsV1 {
-	resource := o.Resource()
+func requirementsV1(resource offer.Resource, v2 Requirements, network string) RequirementsV1 {
 	return RequirementsV1{
 		Scheme: v2.Scheme, Network: network, MaxAmountRequired: v2.Amount, Asset: v2.Asset, PayTo: v2.PayTo,
 		Resource: resource.URL, Description: resource.Description, MimeType: resource.MimeType,
@@ -47,7 +58,7 @@ type terms struct {
 
 func newTerms(o *offer.Offer, u *offer.USDC) terms {
 	accepted := requirements(u)
-	return terms{accepted, encode(requirementsV1(o, accepted, u.Network.Name)), encode(accepted), domainHash(u.Network), encode(o.Resource())}
+	return terms{accepted, encode(requirementsV1(o.Resource(), accepted, u.Network.Name)), encode(accepted), domainHash(u.Network), encode(o.Resource())}
 }
 
 func (r *Rail) amount() int64 { return r.USDC.Atomic() }
@@ -76,12 +87,26 @@ func (s *Service) Hint() string {
 		s.Offer.Amount, s.Rails[0].USDC.AmountAtomic())
 }
 
-// Required is the version 2 quote with all extensions.
+// Required is the version 2 quote with all extensions and a new token.
 func (s *Service) Required(reason string) PaymentRequired {
+	required := s.required(s.Offer.Resource(), reason)
+	required.Extensions[ExtensionAccess] = NewAccess()
+	return required
+}
+
+func (s *Service) required(resource offer.Resource, reason string) PaymentRequired {
 	return PaymentRequired{
-		X402Version: 2, Error: reason, Resource: s.Offer.Resource(), Accepts: s.Accepts(),
-		Extensions: maps.Clone(*s.extensions.Load()),
+		X402Version: 2, Error: reason, Resource: resource, Accepts: s.Accepts(), Extensions: maps.Clone(*s.extensions.Load()),
 	}
+}
+
+// ExtensionAccess has a random token that is new in every quote. A client repeats it in its payment. It never gets to
+// the facilitator or the chain, so a payment with the same token is the payer's.
+const ExtensionAccess = "access"
+
+// NewAccess is the extension with a new token.
+func NewAccess() json.RawMessage {
+	return encode(map[string]any{"info": map[string]any{"token": rand.Text()}})
 }
 
 // paymentIDExtension declares that a client may send a payment identifier.
@@ -99,11 +124,18 @@ const (
 func (s *Service) Quote() *Quote { return s.quote.Load() }
 
 // Refusal is a quote whose error is reason, without the extension for directories.
-func (s *Service) Refusal(reason string) *Quote { return s.newQuote(reason, extensionPaymentID) }
+func (s *Service) Refusal(reason string) *Quote {
+	return s.newQuote(s.Offer.Resource(), reason, extensionPaymentID)
+}
 
-// newQuote makes a quote whose header has the named extensions. The signed offers are too long for a
-// header and are in the body.
-func (s *Service) newQuote(reason string, extensions ...string) *Quote {
+// QuoteFor is a quote for another resource that a payment of the offer opens.
+func (s *Service) QuoteFor(resource offer.Resource, reason string) *Quote {
+	return s.newQuote(resource, reason, extensionPaymentID)
+}
+
+// newQuote makes a quote whose header has the named extensions and access. The signed offers, which are
+// for the offer's own resource, are too long for a header and are in the body.
+func (s *Service) newQuote(resource offer.Resource, reason string, extensions ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
 		return &Quote{Body: append(encode(terms.CardQuote), '\n'), Terms: terms}
@@ -111,14 +143,24 @@ func (s *Service) newQuote(reason string, extensions ...string) *Quote {
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
 	for _, rail := range s.Rails {
 		if rail.USDC.Network.V1 {
-			terms.Accepts = append(terms.Accepts, requirementsV1(s.Offer, rail.terms.accepted, rail.USDC.Network.Name))
+			terms.Accepts = append(terms.Accepts, requirementsV1(resource, rail.terms.accepted, rail.USDC.Network.Name))
 		}
 	}
-	required, body := s.Required(shortened(reason, maxHeaderError)), terms
-	body.Extensions = only(required.Extensions, extensionOfferReceipt)
-	required.Resource = inHeader(required.Resource)
+	required, body := s.required(inHeader(resource), shortened(reason, maxHeaderError)), terms
+	if resource.URL == s.Offer.Resource().URL {
+		body.Extensions = only(required.Extensions, extensionOfferReceipt)
+	}
 	required.Extensions = only(required.Extensions, extensions...)
-	return &Quote{Header: EncodeHeader(required), Body: append(encode(body), '\n'), Terms: terms}
+	return &Quote{HeaderStart: headerStart(required), Body: append(encode(body), '\n'), Terms: terms}
+}
+
+// headerStart encodes a quote that has extensions, up to the token. Blanks fill its JSON up to a multiple of 3 bytes,
+// so that Header can append the base64 of the rest.
+func headerStart(required PaymentRequired) string {
+	const access = `"access":{"info":{"token":"`
+	start := strings.TrimSuffix(string(encode(required)), "}}") + ","
+	blanks := strings.Repeat(" ", (3-(len(start)+len(access))%3)%3)
+	return base64.StdEncoding.EncodeToString([]byte(start + blanks + access))
 }
 
 func inHeader(r offer.Resource) offer.Resource {

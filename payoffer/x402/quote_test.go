@@ -29,14 +29,25 @@ func shopOf(t *testing.T, c setup) *Service {
 	return s
 }
 
+// takeToken removes the extension access from a quote and returns its token.
+func takeToken(t *testing.T, quote map[string]any) string {
+	t.Helper()
+	extensions := quote["extensions"].(map[string]any)
+	require.Contains(t, extensions, "access")
+	token := extensions["access"].(map[string]any)["info"].(map[string]any)["token"].(string)
+	delete(extensions, "access")
+	return token
+}
+
 func TestQuoteSpeaksBothDialects(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}})
-	header, err := base64.StdEncoding.DecodeString(s.Quote().Header)
+	header, err := base64.StdEncoding.DecodeString(s.Quote().Header())
 	require.NoError(t, err, "the standard alphabet, which every client reads")
 	var quote map[string]any
 	require.NoError(t, json.Unmarshal(header, &quote))
 	require.Contains(t, quote["extensions"], "bazaar")
 	delete(quote["extensions"].(map[string]any), "bazaar") // has a test of its own
+	require.Regexp(t, `^[A-Z2-7]{26}$`, takeToken(t, quote))
 	require.JSONEq(t, `{
 		"x402Version": 2, "error": "payment required",
 		"resource": {"url": "https://pay.example.org/v1/sponsor", "description": "42 USD, one payment: Example Offer", "mimeType": "application/json",
@@ -73,7 +84,7 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 
 func TestQuoteWithoutAUSDCRail(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{}})
-	require.Empty(t, s.Quote().Header)
+	require.Empty(t, s.Quote().Header())
 	var body map[string]any
 	require.NoError(t, json.Unmarshal(s.Refusal("no").Body, &body))
 	require.Equal(t, "no", body["error"])
@@ -85,7 +96,7 @@ func TestQuoteWithoutAUSDCRail(t *testing.T) {
 func TestRefusalKeepsTheTerms(t *testing.T) {
 	s := shopOf(t, setup{})
 	standing, refusal := *s.Quote(), s.Refusal(`"<script>`)
-	header, err := base64.StdEncoding.DecodeString(refusal.Header)
+	header, err := base64.StdEncoding.DecodeString(refusal.Header())
 	require.NoError(t, err)
 	var quote PaymentRequired
 	require.NoError(t, json.Unmarshal(header, &quote))
@@ -109,7 +120,7 @@ func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			refusal := s.Refusal(c.reason)
 			var header PaymentRequired
-			text, err := base64.StdEncoding.DecodeString(refusal.Header)
+			text, err := base64.StdEncoding.DecodeString(refusal.Header())
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &header))
 			require.Equal(t, c.want, header.Error)

@@ -22,8 +22,8 @@ type payment struct {
 	signature any
 	// extra are members that no payment has.
 	extra object
-	// id is the payment's identifier, if any.
-	id string
+	// id is the payment's identifier, and token that of the quote, if any.
+	id, token string
 	// challenge is that of the Payment scheme which the payment answers.
 	challenge mpp.Challenge
 }
@@ -68,9 +68,14 @@ func (p payment) payload(version int) object {
 		},
 		"payload": signed,
 	}
+	extensions := object{}
 	if p.id != "" {
-		payload["extensions"] = object{"payment-identifier": object{"info": object{"required": false, "id": p.id}}}
+		extensions["payment-identifier"] = object{"info": object{"required": false, "id": p.id}}
 	}
+	if p.token != "" {
+		extensions["access"] = object{"info": object{"token": p.token}}
+	}
+	payload["extensions"] = extensions
 	return payload
 }
 

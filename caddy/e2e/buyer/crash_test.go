@@ -131,6 +131,7 @@ func TestKilledOnTheWayItPaysOnce(t *testing.T) {
 				again := p.pay(args...)
 				if name == "the binary" {
 					require.Zero(t, again.code, again.err)
+					require.Contains(t, again.out, "/v1/receipt/", "the token of the quote proves that it is the payer")
 				} else {
 					require.Contains(t, []int{0, 1}, again.code, again.err)
 				}

@@ -31,6 +31,7 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`(\d\d:\d\d) UTC`),
 	regexp.MustCompile(`\bid(?:=|":)"([\w-]{43})"`),
 	regexp.MustCompile(`\b(?:expires|opaque)(?:=|":)"([^"]*)"`),
+	regexp.MustCompile(`token\\?": ?\\?"([A-Z2-7]{26})`),
 }
 
 // masked is a text without what is about time.
@@ -52,6 +53,9 @@ func timeless(a server.Answer, aboutTime bool) server.Answer {
 	header := a.Header.Clone()
 	for n, challenge := range header["Www-Authenticate"] {
 		header["Www-Authenticate"][n] = masked(challenge)
+	}
+	if quote := header.Get("PAYMENT-REQUIRED"); quote != "" {
+		header.Set("PAYMENT-REQUIRED", quote[:len(quote)-44]) // without its token
 	}
 	for _, name := range []string{"Date", "Server", "Connection"} {
 		header.Del(name)

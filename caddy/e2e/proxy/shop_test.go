@@ -58,7 +58,7 @@ const secondChain = `usdc arbitrum-sepolia {PAYEE} {
 // 200 characters.
 var (
 	longestName = strings.Repeat("n", 80)
-	longestBase = "http://" + strings.Repeat(strings.Repeat("h", 42)+".", 3) + "localhost:65535"
+	longestBase = "http://" + strings.Repeat(strings.Repeat("h", 29)+".", 3) + "localhost:65535"
 	longCard    = "https://checkout.example.com/" + strings.Repeat("c", 171)
 )
 
