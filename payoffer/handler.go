@@ -130,9 +130,9 @@ type Handler struct {
 	// Default: only Caddy's log and events.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
-	service *service.Service
-	logger  *zap.Logger
-	demo    *Stage // nil unless the offer is a demo
+	offer  *registration
+	logger *zap.Logger
+	demo   *Stage // nil unless the offer is a demo
 }
 
 // CaddyModule returns the Caddy module information.
@@ -278,8 +278,8 @@ func withoutNil[C any](configs []*C) []*C {
 	return slices.DeleteFunc(slices.Clone(configs), func(c *C) bool { return c == nil })
 }
 
-// Provision resolves and checks the options and renders the offer, or reuses the service
-// of the running configuration. It makes no network call and opens no database.
+// Provision resolves and checks the options and registers the offer. It makes no network
+// call and opens no database.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	value, err := ctx.App("pay_offer")
 	if err != nil {
@@ -291,7 +291,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.service, err = app.acquire(s, r, h.demo); err != nil {
+	if h.offer, err = app.register(s, r, h.demo); err != nil {
 		return err
 	}
 	return app.addListeners(ctx)
@@ -302,7 +302,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if hasSecret(r) {
 		return h.serveSecret(w, r, next)
 	}
-	if h.service.Server.Serve(w, r) {
+	if h.offer.serve(w, r) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)

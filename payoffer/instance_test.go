@@ -96,6 +96,7 @@ func (i *instance) provision() (*App, *service.Service) {
 	require.NoError(i.t, err)
 	app := value.(*App)
 	i.t.Cleanup(func() { require.NoError(i.t, app.Cleanup()) })
+	require.NoError(i.t, app.Acquire())
 	return app, app.running()[0]
 }
 

@@ -141,7 +141,14 @@ func (h *house) runtimeOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, e
 // acquire puts an offer to work.
 func (h *house) acquire(runtime *Runtime, description string) *Service {
 	h.t.Helper()
-	svc, err := Acquire(runtime, h.settings(description))
+	return h.acquireWith(runtime, h.settings(description))
+}
+
+func (h *house) acquireWith(runtime *Runtime, s *Settings, gates ...offer.Gate) *Service {
+	h.t.Helper()
+	prepared, err := Prepare(runtime, s)
+	require.NoError(h.t, err)
+	svc, err := prepared.Acquire(gates...)
 	require.NoError(h.t, err)
 	return svc
 }
