@@ -92,7 +92,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 	if app.Ledger.hasPassword() {
 		app.logger.Warn("secrets are in the configuration itself", zap.Strings("options", []string{"ledger"}), zap.String("hint", literalSecretsHint))
 	}
-	if err := registerMetrics(ctx.GetMetricsRegistry(), app); err != nil {
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	value, err := ctx.App("events")

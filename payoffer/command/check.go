@@ -102,7 +102,7 @@ func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 	}
 	app := value.(plugin)
 	if err := app.Acquire(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, app.Cleanup())
 	}
 	if len(app.Offers()) == 0 {
 		return nil, fmt.Errorf("%s has no pay_offer directive; add one, or name another file with --config", file)
