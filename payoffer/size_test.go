@@ -17,7 +17,7 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3600,
+	".":                         3597,
 	"agent":                     1048,
 	"announce":                  1053,
 	"buyer":                     832,
@@ -38,7 +38,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     2022,
+	"offer":                     2021,
 	"operator":                  1252,
 	"page":                      200,
 	"pool":                      306,
@@ -47,8 +47,8 @@ var sizes = map[string]int{
 	"service":                   1432,
 	"signature":                 560,
 	"site":                      210,
-	"text":                      262,
-	"web":                       3237,
+	"text":                      259,
+	"web":                       3230,
 	"x402":                      3750,
 }
 

@@ -38,7 +38,7 @@ func cut(t *testing.T, dsn string) {
 	defer db.Close()
 	var all bool
 	require.NoError(t, db.QueryRow(`
-		SELECT count(*) > 0 AND bool_and(pg_terminate_backend(pid, 10000)) FROM pg_locks
+		SELECT coalesce(bool_and(pg_terminate_backend(pid, 10000)), true) FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = `+lockSpace+`::oid
 			AND objid = (hashtext('in use: ' || quote_ident(current_schema()))::bigint & 4294967295)::oid`).Scan(&all))
 	require.True(t, all)
@@ -53,11 +53,14 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 		mustRecord(t, instance, chainObservation("0xa", StatusConfirmed))
 		if d.name == sqliteTests.name {
 			require.NoError(t, instance.Close())
-		} else {
-			cut(t, where)
 		}
 		mover := d.handle(t, where, time.Now)
-		require.NoError(t, mover.OpenAsItIs(t.Context()))
+		err := mover.OpenAsItIs(t.Context())
+		for d.name == postgresTests.name && errors.Is(err, errInstances) { // the instance may connect again
+			cut(t, where)
+			err = mover.OpenAsItIs(t.Context())
+		}
+		require.NoError(t, err)
 		require.NoError(t, mover.Retire(t.Context()))
 		require.NoError(t, mover.Close())
 
@@ -69,7 +72,7 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 		}
 		again := d.handle(t, where, time.Now)
 		require.ErrorIs(t, again.Open(t.Context()), errMoved)
-		_, err := again.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
+		_, err = again.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
 		require.ErrorIs(t, err, errMoved)
 	})
 }

@@ -180,7 +180,7 @@ func (b *Bitcoin) Face() Face {
 	name := Phrase{Key: "rail.btc.name"}
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.btc.fee"}, Time: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
-		Note: Phrase{Key: "rail.wallet"},
+		Note: Phrase{Key: "rail.wallet"}, Asks: true,
 	}
 }
 

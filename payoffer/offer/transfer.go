@@ -62,7 +62,7 @@ func (t *Transfer) Face() Face {
 	}
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
-		Act: Phrase{Key: "rail.transfer.act"}, Note: note, Page: PagePath(t.name),
+		Act: Phrase{Key: "rail.transfer.act"}, Note: note, Page: PagePath(t.name), Asks: true,
 	}
 }
 

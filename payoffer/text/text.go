@@ -1,8 +1,8 @@
-// Package text has the texts of the pages in every language: one JSON file a language, which
-// is loaded when it is first used.
+// Package text has the texts of the pages in every language: one JSON file a language, and
+// rails.json with the texts of each rail in all languages. They are loaded at first use.
 //
-// To add a language, copy en.json under the language's tag, translate the values, and add a
-// line to Languages below. A {name} is replaced by a value. A text with {n} may have a
+// To add a language, copy en.json under the language's tag, translate the values, add the
+// language to rails.json, and add a line to Languages below. A {name} is replaced by a value. A text with {n} may have a
 // second one for the singular, under the same key and ".one". Use the polite form and
 // typographic apostrophes, quotation marks and spaces. "go test ./payoffer/..." reports
 // texts that are missing or unused, and pages that are too large.
@@ -99,40 +99,37 @@ type catalogue map[string]string
 
 func newLanguage(tag, name string, one func(int64) bool) *Language {
 	return &Language{Tag: tag, Name: name, one: one, load: sync.OnceValue(func() catalogue {
-		data, err := files.ReadFile(tag + ".json")
-		if err != nil {
-			panic(err) // the file is embedded
+		all := read(tag + ".json")
+		for key, text := range read("rails.json") {
+			if rail, name, found := strings.Cut(key, "."+tag+"."); found {
+				all[rail+"."+name] = text
+			}
 		}
-		c, err := parse(data)
-		if err != nil {
-			panic(fmt.Sprintf("text: %s.json: %v", tag, err)) // tests parse every file
-		}
-		return c
+		return all
 	})}
 }
 
-// parse reads a catalogue: texts in groups.
-func parse(data []byte) (catalogue, error) {
-	var groups map[string]json.RawMessage
-	if err := json.Unmarshal(data, &groups); err != nil {
-		return nil, err
+// read reads an embedded file.
+func read(file string) catalogue {
+	data, err := files.ReadFile(file)
+	var groups map[string]any
+	if err = cmp.Or(err, json.Unmarshal(data, &groups)); err != nil {
+		panic(fmt.Sprintf("text: %s: %v", file, err)) // tests read every file
 	}
 	all := make(catalogue)
+	all.add("", groups)
+	return all
+}
+
+// add adds texts in groups; the keys begin with prefix.
+func (c catalogue) add(prefix string, groups map[string]any) {
 	for name, value := range groups {
-		var text string
-		if json.Unmarshal(value, &text) == nil {
-			all[name] = text
-			continue
-		}
-		group, err := parse(value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		for key, text := range group {
-			all[name+"."+key] = text
+		if text, found := value.(string); found {
+			c[prefix+name] = text
+		} else {
+			c.add(prefix+name+".", value.(map[string]any))
 		}
 	}
-	return all, nil
 }
 
 // Say is a phrase in the language.

@@ -22,14 +22,14 @@ func TestEveryLanguageSaysEverything(t *testing.T) {
 	for _, l := range Languages {
 		got := l.load()
 		for _, key := range slices.Sorted(maps.Keys(want)) {
-			require.Contains(t, got, key, "%s.json lacks a text", l.Tag)
+			require.Contains(t, got, key, "a text is missing in %s", l.Tag)
 			names := func(text string) []string { return slices.Sorted(slices.Values(name.FindAllString(text, -1))) }
 			require.Equal(t, names(want[key]), names(got[key]), "%s: %s", l.Tag, key)
 			require.NotEmpty(t, got[key], "%s: %s", l.Tag, key)
 			require.NotContains(t, name.ReplaceAllString(got[key], ""), "{", "%s: %s", l.Tag, key)
 		}
 		for key := range got {
-			require.Contains(t, want, key, "%s.json has a text that nobody says", l.Tag)
+			require.Contains(t, want, key, "nobody says this text in %s", l.Tag)
 		}
 	}
 }

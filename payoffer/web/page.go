@@ -59,17 +59,10 @@ type railView struct {
 	Quote             string       // the path of the current amount, for methods with an exchange rate
 	Test, Recommended bool
 	Open              bool // initially; one method is
-	// Asks reports whether the page asks its visitors if a new payment is theirs, because the method gives them no
-	// receipt.
-	Asks bool
 }
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	view := railView{Method: m, Face: rail.Face(), Href: template.URL(m.Link()), Quote: offer.URIPath(m.Rail), Test: rail.Test()}
-	switch rail.(type) {
-	case *offer.Bitcoin, *offer.Transfer:
-		view.Asks = true
-	}
 	if m.Available && key != nil {
 		view.QR = qrPath(key, m.Rail, m.Code())
 	}
