@@ -145,6 +145,7 @@ func (g *Gate) connect(offers []*registration) error {
 	if len(ids) == 0 {
 		return fmt.Errorf("pay_offer_gate %s: there is no offer to pay; add the directive pay_offer to a site", g.route.Start)
 	}
+	slices.Sort(ids) // Caddy provisions servers in any order
 	problem := "there are several offers"
 	if g.id != "" {
 		problem = fmt.Sprintf("no offer has the id %q", g.id)
