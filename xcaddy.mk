@@ -1,7 +1,7 @@
 # Build, run and test Caddy with pay_offer: make -f xcaddy.mk help
 
 MODULE  := github.com/payoffer/caddy-pay-offer
-# The flags that xcaddy builds with; others would compile nearly everything anew. The tag release leaves the demo out.
+# The flags that xcaddy builds with; with others, nearly everything is compiled again. The tag release leaves the demo out.
 FLAGS   := -trimpath -ldflags '-w -s' -tags nobadger,nomysql,nopgx,release
 # Flags for the tests of the plugin, such as -race (which needs a C compiler and CGO_ENABLED=1).
 TESTFLAGS ?=
@@ -16,7 +16,7 @@ export CGO_ENABLED ?= 0
 help: ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' xcaddy.mk
 
-# xcaddy asks for this module by its name before it takes the folder; whatever the proxy says, nobody else is asked then.
+# xcaddy looks this module up by its name before it uses the folder. GOPROXY is limited to one proxy, so that no other host is asked.
 build: ## Build bin/caddy: through xcaddy where it is installed, else by go build with the same flags.
 	@mkdir -p bin
 	@if command -v xcaddy >/dev/null 2>&1; then \
@@ -30,8 +30,8 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 	go run ./caddy run
 
 # The second run is never taken from the test cache, which cannot see the binary that it builds. Its tests wait for blocks,
-# polls, other processes and the one browser more than they compute, so more of them run at once than there are processors, and those that
-# take longest begin.
+# polls, other processes and the browser most of the time, so more of them run at once than there are processors. The
+# slowest packages start first.
 test: ## Run the tests of the plugin, then those of the built binary.
 	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
 	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'

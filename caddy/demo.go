@@ -8,6 +8,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/demo"
 )
 
-// A server that is run from a clone plays the demo of the shipped Caddyfile. One
+// A server that is run from a clone can run the demo of the shipped Caddyfile. A server
 // that xcaddy builds has another main, and a release is built with the tag release.
 func init() { demo.Prepare(os.Args[1:]) }

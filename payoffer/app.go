@@ -32,8 +32,8 @@ func init() {
 		ctx, cancel := context.WithTimeout(ctx, outliving.Patience()+exitTimeout)
 		defer cancel()
 		if err := outliving.Wait(ctx); err != nil {
-			caddy.Log().Named("pay_offer").Error("the process ends before its settlements", zap.Error(err),
-				zap.String("hint", "they are resolved after the next start"))
+			caddy.Log().Named("pay_offer").Error("process ends with unfinished settlements", zap.Error(err),
+				zap.String("hint", "the server resolves them after the next start"))
 		}
 	})
 }
@@ -58,7 +58,7 @@ type App struct {
 	emit     func(name string, data map[string]any) error
 	database database
 	share    *service.Runtime // nil without an offer
-	demo     *Stage           // nil unless the offer is a demo
+	demo     *Sandbox         // nil unless the offer is a demo
 
 	// What the modules register in their Provision, which is never concurrent.
 	offers   []*registration
@@ -105,7 +105,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 }
 
 // prepare makes the runtime for the first offer, which says whether it is a demo.
-func (app *App) prepare(id string, demo *Stage) (err error) {
+func (app *App) prepare(id string, demo *Sandbox) (err error) {
 	if app.share != nil {
 		return nil
 	}

@@ -179,6 +179,7 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{9, "tip-jar", "write the name"},
 		{9, "card https://shop.example.net/l/a", "reserved"},
 		{10, "email me@example.org", "write https://…"},
+		{10, "ntfy https://ntfy.sh/ topic", "ntfy https://ntfy.sh/topic"},
 		{10, "email me@example.org mail.example.net:587 me:hunter2", "without a password"},
 	} {
 		_, _, err := initialize(t, map[int]string{c.question: c.answer})

@@ -26,16 +26,16 @@ const demoModule = "pay_offer.demo"
 // for an offer whose addresses are all those of the shipped Caddyfile.
 type Demo interface {
 	caddy.Module
-	// Stage starts the fake services for an offer, and returns where they are.
-	Stage(o *offer.Offer) (Stage, error)
+	// Start starts the fake services for an offer, and returns where they are.
+	Start(o *offer.Offer) (Sandbox, error)
 }
 
-// Stage is the fake services of a demo, on loopback and until the process ends.
-type Stage struct {
-	// Folder returns the folder of the ledger and the keys, and makes it if needed. Strike
+// Sandbox is the fake services of a demo, on loopback and until the process ends.
+type Sandbox struct {
+	// Folder returns the folder of the ledger and the keys, and makes it if needed. Remove
 	// removes it before the process ends.
 	Folder func() (string, error)
-	Strike func()
+	Remove func()
 	// Checkout is the address of the card checkout, WebhookSecret signs its webhooks, and
 	// Facilitator is the address of the facilitator.
 	Checkout, WebhookSecret, Facilitator string
@@ -115,9 +115,9 @@ func demoOptions(o *offer.Offer) (options []string) {
 	return options
 }
 
-// stageDemo starts the fake services if an offer is to be a demo: the program has a Demo,
+// startDemo starts the fake services if an offer is to be a demo: the program has a Demo,
 // every address is a demo value, and no option says how payments are settled or observed.
-func stageDemo(r *resolver, o *offer.Offer) (*Stage, error) {
+func startDemo(r *resolver, o *offer.Offer) (*Sandbox, error) {
 	info, err := caddy.GetModule(demoModule)
 	own := func(address string) bool {
 		return !slices.ContainsFunc(demoValues, func(d demoValue) bool { return d.value == address })
@@ -128,11 +128,11 @@ func stageDemo(r *resolver, o *offer.Offer) (*Stage, error) {
 	if publicHost(o.BaseURL) || publicHost(o.SiteURL) {
 		return nil, errors.New("base_url and site_url of a demo must be addresses of this machine, such as http://localhost:8402; replace all lines marked DEMO to go public")
 	}
-	stage, err := info.New().(Demo).Stage(o)
+	sandbox, err := info.New().(Demo).Start(o)
 	if err != nil {
 		return nil, fmt.Errorf("the demo cannot start: %w", err)
 	}
-	return &stage, nil
+	return &sandbox, nil
 }
 
 // demoSettings builds the settings of a demo. Rails without a fake service are left out,
@@ -145,7 +145,7 @@ func (h *Handler) demoSettings(shipped *resolver, o *offer.Offer, today time.Tim
 	}
 	var rails []railConfig
 	for _, config := range h.rails() {
-		if rail, ok := config.(interface{ demoRail(*Stage) railConfig }); ok {
+		if rail, ok := config.(interface{ demoRail(*Sandbox) railConfig }); ok {
 			rails = append(rails, rail.demoRail(h.demo))
 		}
 	}
@@ -157,8 +157,8 @@ func (h *Handler) demoSettings(shipped *resolver, o *offer.Offer, today time.Tim
 }
 
 // files returns the ledger of an offer and the storage, which end with the process.
-func (stage *Stage) files(id string) (database, certmagic.Storage, error) {
-	folder, err := stage.Folder()
+func (sandbox *Sandbox) files(id string) (database, certmagic.Storage, error) {
+	folder, err := sandbox.Folder()
 	return database{driverSQLite, filepath.Join(folder, certmagic.StorageKeys.Safe(id)+".db")},
 		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
 }
@@ -168,14 +168,14 @@ func (stage *Stage) files(id string) (database, certmagic.Storage, error) {
 var everStarted atomic.Bool
 
 // tearDown removes the files of a demo that Caddy refused to start, after the last write.
-func (stage *Stage) tearDown() {
+func (sandbox *Sandbox) tearDown() {
 	if everStarted.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
 	defer cancel()
 	_ = outliving.Wait(ctx)
-	stage.Strike()
+	sandbox.Remove()
 }
 
 // addListeners records the listen addresses of a server with a module of this package.

@@ -132,7 +132,7 @@ type Handler struct {
 
 	offer  *registration
 	logger *zap.Logger
-	demo   *Stage // nil unless the offer is a demo
+	demo   *Sandbox // nil unless the offer is a demo
 }
 
 // CaddyModule returns the Caddy module information.

@@ -106,6 +106,6 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 }
 
 // demoRail returns the checkout of a demo.
-func (c *CardConfig) demoRail(stage *Stage) railConfig {
-	return &CardConfig{URL: stage.Checkout, Methods: c.Methods, PaymentLink: offer.DemoLink, WebhookSecret: secret(stage.WebhookSecret), TestMode: true}
+func (c *CardConfig) demoRail(sandbox *Sandbox) railConfig {
+	return &CardConfig{URL: sandbox.Checkout, Methods: c.Methods, PaymentLink: offer.DemoLink, WebhookSecret: secret(sandbox.WebhookSecret), TestMode: true}
 }

@@ -197,8 +197,8 @@ func parseHeader(s string) (string, error) {
 }
 
 // demoRail returns the rail of a demo.
-func (u *USDCConfig) demoRail(stage *Stage) railConfig {
+func (u *USDCConfig) demoRail(sandbox *Sandbox) railConfig {
 	return &USDCConfig{
-		Network: u.Network, Address: u.Address, Facilitators: []*FacilitatorConfig{{URL: stage.Facilitator}}, RPC: []string{off}, Explorer: off,
+		Network: u.Network, Address: u.Address, Facilitators: []*FacilitatorConfig{{URL: sandbox.Facilitator}}, RPC: []string{off}, Explorer: off,
 	}
 }

@@ -24,7 +24,7 @@ type registration struct {
 
 // register returns the registration of an offer. Another offer with the same id or account
 // is refused.
-func (app *App) register(s *service.Settings, r *resolver, demo *Stage) (*registration, error) {
+func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*registration, error) {
 	for _, o := range app.offers {
 		if o.Key == s.Key {
 			return o, nil

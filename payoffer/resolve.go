@@ -71,7 +71,7 @@ func resolve[T any](r *resolver, option, value string, parse func(string) (T, er
 	return parsed
 }
 
-// entry names an entry of a list as in the JSON configuration, such as announce[1].
+// entry names an entry of a list by its JSON path, such as announce[1].
 func entry(option string, i, n int) string {
 	if n > 1 {
 		option += fmt.Sprintf("[%d]", i)

@@ -53,7 +53,7 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 		return nil, err
 	}
 	var err error
-	if h.demo, err = stageDemo(r, s.Offer); err != nil {
+	if h.demo, err = startDemo(r, s.Offer); err != nil {
 		return nil, err
 	}
 	if h.demo != nil {

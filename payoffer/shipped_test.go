@@ -5,11 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +19,6 @@ func packaged(t *testing.T, env ...string) string {
 	t.Helper()
 	content, err := os.ReadFile("../caddy/package/Caddyfile")
 	require.NoError(t, err)
-	require.Equal(t, string(caddyfile.Format(content)), string(content), "run 'caddy fmt'")
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
@@ -85,4 +84,22 @@ func TestPackagedCaddyfileIsSetByItsVariables(t *testing.T) {
 
 func TestPackagedCaddyfileRequiresACard(t *testing.T) {
 	require.ErrorContains(t, caddy.Validate(decode(t, packaged(t, "BASE_URL=https://pay.example.org"))), "card: the address is empty")
+}
+
+// TestCaddyfilesOfTheRepositoryAreClean formats, adapts and validates each, with the variables that have no default.
+func TestCaddyfilesOfTheRepositoryAreClean(t *testing.T) {
+	t.Setenv("BASE_URL", "https://pay.example.org")
+	t.Setenv("CARD_URL", "https://checkout.example.org/42")
+	files, err := filepath.Glob("../caddy/e2e/testdata/layouts/*.caddyfile")
+	require.NoError(t, err)
+	require.Len(t, files, 5)
+	for _, file := range append(files, "../Caddyfile", "../caddy/package/Caddyfile") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			// A file that 'caddy fmt' would change is adapted with a warning.
+			config, warnings, err := adaptAny(readSource(t, file))
+			require.NoError(t, err)
+			require.Empty(t, warnings)
+			require.NoError(t, caddy.Validate(decode(t, config)))
+		})
+	}
 }

@@ -1,5 +1,5 @@
-// Command bare is Caddy with a handler that does the least that a handler can: the benchmark holds the plugin against it.
-// It stands in the plugin's module, so that both are made of the same versions.
+// Command bare is Caddy with a handler that does as little as possible. The benchmark compares the plugin with it.
+// It is in the plugin's module, so that both are built with the same versions.
 package main
 
 import (
@@ -21,15 +21,15 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("bare", httpcaddyfile.Before, "respond")
 }
 
-// Bare writes the answers that it was given, and asks the next handler for others.
+// Bare writes the configured responses. The next handler answers other requests.
 type Bare struct {
-	// File holds the answers as JSON: an object of Answer by method and path, as in "GET /pay".
+	// File contains the responses as a JSON object of Answer by method and path, such as "GET /pay".
 	File string `json:"file"`
 
 	answers map[string]*Answer
 }
 
-// Answer is all of an answer but the headers Date and Server, which Caddy writes.
+// Answer is a response without the headers Date and Server, which Caddy writes.
 type Answer struct {
 	Status int
 	Header http.Header

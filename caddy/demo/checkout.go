@@ -26,13 +26,13 @@ var checkoutHTML string
 var checkoutPage = template.Must(template.New("checkout").Parse(checkoutHTML))
 
 // checkout is the page of the card processor, for each offer at its host.
-type checkout struct{ *theater }
+type checkout struct{ *sandbox }
 
-// ServeHTTP shows the checkout, or makes a payment there. What another site posts
-// is none.
+// ServeHTTP shows the checkout, or makes a payment. It rejects a form that another site
+// posts.
 func (c checkout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	found, playing := c.playing.Load(strings.TrimPrefix(r.URL.Path, "/"))
-	if !playing {
+	found, ok := c.offers.Load(strings.TrimPrefix(r.URL.Path, "/"))
+	if !ok {
 		http.NotFound(w, r)
 		return
 	}
@@ -57,7 +57,7 @@ func (c checkout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// show writes the page. wrong says why a payment could not be made, or nothing.
+// show writes the page. wrong is why a payment failed, or empty.
 func show(w http.ResponseWriter, o *offer.Offer, status int, wrong string) {
 	var page bytes.Buffer
 	if err := checkoutPage.Execute(&page, map[string]any{"Offer": o, "Wrong": wrong, "Style": template.CSS(site.Style)}); err != nil {
@@ -67,16 +67,16 @@ func show(w http.ResponseWriter, o *offer.Offer, status int, wrong string) {
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	// The form is posted here, and its answer leads back to the service.
+	// The form is posted to this page, and the response redirects to the service.
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src "+site.Source(site.Style)+
 		"; form-action 'self' "+o.BaseURL+"; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // the reader may have left
+	_, _ = w.Write(page.Bytes()) // the payer may have disconnected
 }
 
-// pay tells the service of a payment, as the processor does, and returns the address
-// to which that sends the payer back. The error holds nothing but what a page may
-// say.
+// pay sends the webhook of a payment to the service, as the card processor does. It
+// returns the address to which the payer is redirected. A page may show the error: it
+// contains no secret.
 func (c checkout) pay(ctx context.Context, o *offer.Offer) (back string, err error) {
 	now, session := time.Now(), "cs_test_"+rand.Text()
 	body := event(o, session, now)
@@ -97,7 +97,7 @@ func (c checkout) pay(ctx context.Context, o *offer.Offer) (back string, err err
 	return o.URL(offer.PathThanks) + "?session_id=" + session, nil
 }
 
-// event is what the card processor tells of a checkout that was paid.
+// event is the card processor's webhook event for a paid checkout.
 func event(o *offer.Offer, session string, now time.Time) []byte {
 	body, err := json.Marshal(map[string]any{
 		"id": "evt_" + rand.Text(), "object": "event", "api_version": "2026-07-29.dahlia", "type": "checkout.session.completed",
@@ -114,7 +114,7 @@ func event(o *offer.Offer, session string, now time.Time) []byte {
 	return body
 }
 
-// sign is the header of a delivery: the processor signs its time and its body.
+// sign returns the signature header of a delivery, which covers its time and body.
 func sign(secret string, body []byte, now time.Time) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(mac, "%d.%s", now.Unix(), body)

@@ -1,7 +1,7 @@
-// Package demo plays those whom one whole sale needs beside the server: the card
-// processor with its checkout, and the facilitator, on loopback and without a
-// chain. Main registers it; the plugin asks it for an offer that
-// holds the demo values of the shipped Caddyfile, and for no other.
+// Package demo has fake services for a complete sale on loopback, without a chain: the
+// card processor with its checkout, and the facilitator. Main registers it. The plugin
+// uses it only for an offer whose addresses are all the demo values of the shipped
+// Caddyfile.
 package demo
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Prepare lets the plugin play demos in a process that was started with the given
-// arguments to be a server. Other commands have nothing to play.
+// Prepare registers the demo if the arguments of the process start a server. Other
+// commands do not need it.
 func Prepare(arguments []string) {
 	if len(arguments) > 0 && arguments[0] == "run" {
 		caddy.RegisterModule(new(Demo))
 	}
 }
 
-// stages is the one theater of the process, which begins with its first demo.
-var stages theater
+// running is the one sandbox of the process, which is built for its first demo.
+var running sandbox
 
 // Demo implements payoffer.Demo.
 type Demo struct{}
@@ -40,43 +40,43 @@ func (*Demo) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "pay_offer.demo", New: func() caddy.Module { return new(Demo) }}
 }
 
-// Stage implements payoffer.Demo. The servers and the secrets of the process are
+// Start implements payoffer.Demo. The servers and the secrets of the process are
 // the same for every configuration, so that a reload interrupts nothing.
-func (*Demo) Stage(o *offer.Offer) (payoffer.Stage, error) { return stages.stage(o) }
+func (*Demo) Start(o *offer.Offer) (payoffer.Sandbox, error) { return running.start(o) }
 
-// timeout bounds what is asked of the pretend parts, and what they ask the service.
+// timeout bounds the requests to the fake services and from them.
 const timeout = 15 * time.Second
 
-// theater is everything that is pretend in a process.
-type theater struct {
+// sandbox has the fake services of a process.
+type sandbox struct {
 	mu    sync.Mutex
-	built payoffer.Stage // its zero value before the first demo
-	kept  *keep          // nil while nothing is kept
+	built payoffer.Sandbox // its zero value before the first demo
+	temp  *tempFolder      // nil while there is none
 
-	// playing are the offers by their hosts, as they were staged last.
-	playing sync.Map
-	newest  atomic.Pointer[offer.Offer]
-	client  http.Client
+	// offers has the offer that was started last for each host.
+	offers sync.Map
+	newest atomic.Pointer[offer.Offer]
+	client http.Client
 }
 
-func (t *theater) stage(o *offer.Offer) (payoffer.Stage, error) {
+func (t *sandbox) start(o *offer.Offer) (payoffer.Sandbox, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.built.Checkout == "" {
 		if err := t.build(); err != nil {
-			return payoffer.Stage{}, err
+			return payoffer.Sandbox{}, err
 		}
 	}
 	host := offer.Host(o.BaseURL)
-	t.playing.Store(host, o)
+	t.offers.Store(host, o)
 	t.newest.Store(o)
-	stage := t.built
-	stage.Checkout += "/" + host
-	return stage, nil
+	started := t.built
+	started.Checkout += "/" + host
+	return started, nil
 }
 
 // build opens the servers and makes the secrets.
-func (t *theater) build() error {
+func (t *sandbox) build() error {
 	checkout, err := serve(checkout{t})
 	var facilitator string
 	if err == nil {
@@ -85,43 +85,43 @@ func (t *theater) build() error {
 	if err != nil {
 		return fmt.Errorf("listen on loopback: %w", err)
 	}
-	t.built = payoffer.Stage{
-		Folder: t.folder, Strike: t.strike, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
+	t.built = payoffer.Sandbox{
+		Folder: t.folder, Remove: t.remove, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
 	}
 	t.client = http.Client{Timeout: timeout, Transport: &http.Transport{
 		DialContext: dialHere,
-		// Whatever certificate the service has here, nobody is between.
+		// Any certificate is accepted, because the connection does not leave this machine.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
-	// This runs after the ledger was closed, for the plugin has asked before.
-	caddy.OnExit(func(context.Context) { t.strike() })
+	// This runs after the ledger is closed, because the plugin registered its exit earlier.
+	caddy.OnExit(func(context.Context) { t.remove() })
 	return nil
 }
 
-// folder is that of the ledger and the keys, the same for every configuration.
-func (t *theater) folder() (_ string, err error) {
+// folder returns the folder of the ledger and the keys, the same for every configuration.
+func (t *sandbox) folder() (_ string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.kept == nil {
-		if t.kept, err = newKeep(); err != nil {
+	if t.temp == nil {
+		if t.temp, err = newFolder(); err != nil {
 			return "", fmt.Errorf("make a temporary folder: %w", err)
 		}
 	}
-	return t.kept.folder, nil
+	return t.temp.folder, nil
 }
 
-func (t *theater) strike() {
+func (t *sandbox) remove() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.kept != nil {
-		t.kept.remove()
-		t.kept = nil
+	if t.temp != nil {
+		t.temp.remove()
+		t.temp = nil
 	}
 }
 
-// serve answers on a free port of loopback until the process ends, and returns the
-// origin. It answers by its address alone: a name that a website has lead here is the
-// website's, to which a browser would let it read and pay.
+// serve starts a server on a free loopback port until the process ends, and returns its
+// origin. It answers only if the Host is its address. Otherwise a website whose name leads
+// to this machine (DNS rebinding) could read the page and pay.
 func serve(handler http.Handler) (origin string, err error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -139,7 +139,7 @@ func serve(handler http.Handler) (origin string, err error) {
 	return "http://" + address, nil
 }
 
-// dialHere connects to this machine, whatever a resolver says of the name.
+// dialHere connects to this machine, whatever address the name has.
 func dialHere(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

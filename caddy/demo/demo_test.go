@@ -82,7 +82,7 @@ func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
 func TestThePretendPartsAnswerByTheirAddressAlone(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
-	for _, part := range []string{h.checkout(), stages.built.Facilitator + "/supported"} {
+	for _, part := range []string{h.checkout(), running.built.Facilitator + "/supported"} {
 		address := offer.Host(part)
 		_, port, _ := strings.Cut(address, ":")
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -232,7 +232,7 @@ func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	h.sell()
-	ledgers, err := filepath.Glob(filepath.Join(stages.kept.folder, "*"+strings.TrimPrefix(h.service, "http://localhost:")+".db"))
+	ledgers, err := filepath.Glob(filepath.Join(running.temp.folder, "*"+strings.TrimPrefix(h.service, "http://localhost:")+".db"))
 	require.NoError(t, err)
 	require.Len(t, ledgers, 1)
 	require.NoError(t, caddy.Stop())

@@ -16,7 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// Words of the reference facilitator.
+// Error codes of the reference facilitator.
 const (
 	reasonNetwork  = "invalid_network"
 	reasonPayload  = "invalid_payload"
@@ -32,10 +32,10 @@ const (
 // maxRequest bounds a request in bytes.
 const maxRequest = 128 << 10
 
-// facilitator is one of x402 without a chain: it checks what a facilitator checks,
-// gives every payer the money, and remembers what was spent.
+// facilitator is a fake x402 facilitator without a chain. It checks a payment as a real one
+// does, treats every payer as funded, and remembers used authorizations.
 type facilitator struct {
-	// offer is the one that is played.
+	// offer returns the offer that was started last.
 	offer func() *offer.Offer
 	now   func() time.Time
 
@@ -43,8 +43,8 @@ type facilitator struct {
 	spent map[[3]string]bool // network, payer and nonce
 }
 
-func newFacilitator(playing func() *offer.Offer) http.Handler {
-	f := &facilitator{offer: playing, now: time.Now, spent: make(map[[3]string]bool)}
+func newFacilitator(current func() *offer.Offer) http.Handler {
+	f := &facilitator{offer: current, now: time.Now, spent: make(map[[3]string]bool)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /supported", f.supported)
 	mux.HandleFunc("POST /verify", f.verify)
@@ -109,7 +109,7 @@ func (f *facilitator) settle(w http.ResponseWriter, r *http.Request) {
 	answer(w, said)
 }
 
-// refuse says why a payment cannot be settled, or nothing. The caller holds the
+// refuse returns why a payment cannot be settled, or "". The caller must have locked the
 // mutex.
 func (f *facilitator) refuse(in *request) (reason string) {
 	paid, want := in.PaymentPayload.Payload, in.Requirements
@@ -134,20 +134,20 @@ func (f *facilitator) refuse(in *request) (reason string) {
 		return reasonLate
 	case f.spent[in.movement()]:
 		return reasonSpent
-	case strings.Trim(a.Nonce, "0x") == "": // by which the plugin asks how a facilitator is
+	case strings.Trim(a.Nonce, "0x") == "": // the plugin's health check
 		return reasonUnfunded
 	}
 	return ""
 }
 
-// movement names what is authorized, in either version alike.
+// movement identifies an authorization, in the same way for both versions.
 func (in *request) movement() [3]string {
 	a := in.PaymentPayload.Payload.Authorization
 	network, _ := offer.LookupNetwork(in.Requirements.Network)
 	return [3]string{network.CAIP2(), strings.ToLower(a.From), strings.ToLower(a.Nonce)}
 }
 
-// read reads a body; of one that cannot be read nothing is valid.
+// read decodes a body. A malformed body gives an empty request, which is refused.
 func read(w http.ResponseWriter, r *http.Request) *request {
 	in := new(request)
 	_ = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(in)
@@ -156,5 +156,5 @@ func read(w http.ResponseWriter, r *http.Request) *request {
 
 func answer(w http.ResponseWriter, said any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(said) // the plugin may have left
+	_ = json.NewEncoder(w).Encode(said) // the plugin may have disconnected
 }

@@ -63,7 +63,7 @@ func (e *Endpoint) newHandler() http.Handler {
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
 }
 
-// choices completes the SDK's errors about an unknown name by what there is.
+// choices are added to the SDK's errors about an unknown name.
 var choices = map[string]string{
 	"tools/call": "; the only tool is " + document.ToolName, "prompts/get": "; the only prompt is pay", "resources/read": "; resources/list has the URIs",
 }

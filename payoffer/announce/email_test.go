@@ -307,7 +307,7 @@ The value in US dollars is not known.
 Status confirmed, evidence signed.
 It counts as received.
 Receipt 3 of pay.example, version 1.
-`, `pay.example: 42 EUR taken back by card
+`, `pay.example: 42 EUR by card disputed or voided
 Changed: status from confirmed to reversed.
 Recorded because the provider reported it.
 The value in US dollars is not known.

@@ -146,11 +146,11 @@ func printBank(w io.Writer, m offer.Method) {
 	if m.Bank == nil {
 		return
 	}
-	amount := m.AmountUSD.String() + " USD, and no amount in euros"
+	amount := m.AmountUSD.String() + " USD, no amount in euros,"
 	if m.Bank.AmountEUR > 0 {
 		amount = m.Bank.AmountEUR.Decimal() + " EUR"
 	}
-	fmt.Fprintf(w, "  bank transfers go to %s; payers are told %s, and the reference %q\n", m.Bank, amount, m.Memo)
+	fmt.Fprintf(w, "  bank transfers go to %s; payers see %s and the reference %q\n", m.Bank, amount, m.Memo)
 }
 
 func qrCommand() *cobra.Command {

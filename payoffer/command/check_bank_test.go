@@ -35,15 +35,15 @@ func TestCheckAndQRPrintTheBankAccountThatPayersSee(t *testing.T) {
 		"told by e-mail": {offer.Bank{}, ""},
 		"an IBAN": {
 			offer.Bank{AccountHolderName: "Example Org Ltd", IBAN: "DE75512108001245126199"},
-			"  bank transfers go to Example Org Ltd: IBAN DE75512108001245126199; payers are told 42 USD, and no amount in euros, and the reference \"Example 42\"\n",
+			"  bank transfers go to Example Org Ltd: IBAN DE75512108001245126199; payers see 42 USD, no amount in euros, and the reference \"Example 42\"\n",
 		},
 		"a price in euros": {
 			offer.Bank{AccountHolderName: "Example Org Ltd", IBAN: "DE75512108001245126199", BIC: "SOGEDEFF", AmountEUR: 39_00},
-			"  bank transfers go to Example Org Ltd: IBAN DE75512108001245126199, BIC SOGEDEFF; payers are told 39.00 EUR, and the reference \"Example 42\"\n",
+			"  bank transfers go to Example Org Ltd: IBAN DE75512108001245126199, BIC SOGEDEFF; payers see 39.00 EUR and the reference \"Example 42\"\n",
 		},
 		"the United States": {
 			offer.Bank{AccountHolderName: "Example Inc", RoutingNumber: "021000021", AccountNumber: "1234567"},
-			"  bank transfers go to Example Inc: routing number 021000021, account number 1234567; payers are told 42 USD, and no amount in euros, and the reference \"Example 42\"\n",
+			"  bank transfers go to Example Inc: routing number 021000021, account number 1234567; payers see 42 USD, no amount in euros, and the reference \"Example 42\"\n",
 		},
 	} {
 		o := offering(t, c.bank)

@@ -28,7 +28,7 @@ Manages the payment offers of a configuration.
 Without --config, the commands read the Caddyfile in the current folder. The
 commands under Money, and watch, announcements and rotate-key, need a running
 server and use its admin API. ledger opens the database itself. The others need
-no server.`,
+no server. Guides: https://github.com/payoffer/caddy-pay-offer/tree/main/payoffer/docs`,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.Example = "  caddy pay-offer init\n  caddy pay-offer check --live\n  caddy pay-offer received"
 			cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return instead(cmd, err.Error()) })

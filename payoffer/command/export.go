@@ -24,8 +24,8 @@ import (
 // exportFlags are those of received --csv.
 func exportFlags(cmd *cobra.Command) {
 	cmd.Flags().Bool("csv", false, "Print all payments, refunds and disputes as CSV (RFC 4180), the sums on standard error")
-	cmd.Flags().String("from", "", "With --csv: the first day, as in 2026-01-01, in the time zone of this machine (TZ)")
-	cmd.Flags().String("to", "", "With --csv: the last day, as in 2026-12-31")
+	cmd.Flags().String("from", "", "With --csv: the first day, such as 2026-01-01, in the time zone of this machine (TZ)")
+	cmd.Flags().String("to", "", "With --csv: the last day, such as 2026-12-31")
 	cmd.MarkFlagsMutuallyExclusive("csv", "json")
 	cmd.MarkFlagsMutuallyExclusive("csv", "receipts")
 }

@@ -119,7 +119,7 @@ func answer[T any](i *interview, question, example string, needed bool, parse fu
 // something else in a Caddyfile. It does not repeat the answer.
 func checkAnswer(text string) error {
 	if text == "" {
-		return errors.New("an answer is needed; write one as in the example")
+		return errors.New("an answer is needed; write one like the example")
 	}
 	if printable(text) != text || strings.ContainsAny(text, "{}\"`\\") {
 		return errors.New("an answer cannot contain {, }, \", `, \\ or control characters; write such a text into the file later")

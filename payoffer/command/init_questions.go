@@ -164,7 +164,7 @@ func parseAnnounce(text string) (a announceAnswer, err error) {
 		a.Mailbox, a.SMTP, a.User = words[1], words[2], words[3]
 		_, err = offer.ParseMailbox(a.Mailbox)
 	default:
-		err = errors.New("write https://…, or ntfy https://…, or email, the mailbox, the mail server with its port, and the user there without a password")
+		err = errors.New("write https://…, or ntfy https://ntfy.sh/topic, or email me@example.org mail.example.org:587 user (without a password)")
 	}
 	return a, err
 }

@@ -75,9 +75,9 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 	fmt.Fprintf(b, "- API description: <%s>\n", o.URL(offer.PathOpenAPI))
 	if btc := o.Bitcoin(); btc != nil {
 		fmt.Fprintf(b, `- A 503 from <%s> means that there is no
-  amount in bitcoin now, for the reason in its detail, and nothing else: wait the
-  seconds of Retry-After, or pay by another rail. Never guess the amount. With
-  "Accept: application/json" it says in "validUntil" how long an amount holds.
+  amount in bitcoin now. Its "detail" has the reason. Wait the seconds of
+  Retry-After, or pay by another rail. Never guess the amount. With
+  "Accept: application/json" the member "validUntil" is the end of the amount.
 `, o.URL(offer.URIPath(btc.Name())))
 	}
 	if len(o.USDC()) == 0 {

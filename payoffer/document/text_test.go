@@ -143,7 +143,7 @@ func TestSkillSaysWhatEachAnswerMeans(t *testing.T) {
 	for _, want := range []string{
 		"- 503: not known yet.", "send the identical payment again, same signature and nonce", "Never sign a new payment",
 		"- 200: paid.", "- 400: ", "- 402 to a request with a payment: it was refused", "- 409: ", "- 429: too many attempts.",
-		"PAYMENT-SIGNATURE", "X-PAYMENT", "A 503 from <https://pay.example.org/v1/pay/btc.uri> means that there is no amount in bitcoin now, for the reason in its detail",
+		"PAYMENT-SIGNATURE", "X-PAYMENT", "A 503 from <https://pay.example.org/v1/pay/btc.uri> means that there is no amount in bitcoin now. Its \"detail\" has the reason.",
 	} {
 		require.Contains(t, full, want)
 	}

@@ -139,7 +139,7 @@ func (d *postgresDialect) lock(tx *transaction, names ...string) {
 		buckets = append(buckets, int32(hash.Sum32()%lockBuckets))
 	}
 	slices.Sort(buckets)
-	tx.queue("waiting for transactions that change the same", `
+	tx.queue("waiting for other transactions on the same payments", `
 		SELECT pg_advisory_xact_lock(`+nameSpace+`, bucket) FROM unnest($1::int[]) WITH ORDINALITY AS sorted (bucket, n)`,
 		slices.Compact(buckets))
 }

@@ -62,7 +62,7 @@ func externalIDs(observations []Observation) []string {
 	return ids
 }
 
-// ErrChanged is returned by Record if the version of a receipt is not the one that a
+// ErrChanged is returned by Record if the version of a receipt is not the one that an
 // observation expects.
 var ErrChanged = errors.New("the receipt has changed since it was read; read it again")
 

@@ -135,7 +135,7 @@ func (i *Issuer) parse(text []byte) (*Credential, error) {
 	}
 	request, err := decode(c.challenge.Request)
 	if err != nil || json.Unmarshal(request, &c.request) != nil {
-		return nil, malformed("has a request that is not that of a charge")
+		return nil, malformed("has a request that is not a charge request")
 	}
 	if json.Unmarshal(in.Payload, &c.payload) != nil {
 		return nil, malformed("has a payload with a member of the wrong type (integers are decimal strings)")

@@ -247,8 +247,8 @@ func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"challenge"`, 1)):                  "is not a JSON object with",
 		"Payment " + encoded(strings.Replace(string(whole), `"payload"`, `"Payload"`, 1)):                    "lacks 'payload' or a challenge id",
 		"Payment " + encoded(strings.Replace(string(whole), `"value":"42000000"`, `"value":42`, 1)):          "has a payload with a member of the wrong type",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":7,"x":"`, 1)):          "has a request that is not that of a charge",
-		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is not that of a charge",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":7,"x":"`, 1)):          "has a request that is not a charge request",
+		"Payment " + encoded(strings.Replace(string(whole), `"request":"`, `"request":"AA`, 1)):              "has a request that is not a charge request",
 		"Payment " + encoded(strings.Replace(string(whole), `"id":"`, `"id":"`+strings.Repeat("A", 100), 1)): "lacks 'payload' or a challenge id",
 		"Payment " + encoded(string(whole)+strings.Repeat(" ", maxCredential)):                               "more than 16384",
 	} {

@@ -165,7 +165,7 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 		"a shop's":                  {shop, "pack", "read", "10", "", "", "read from its provider", Conflict},
 		"of what never came":        {observe.Health{}, "card", "pi_3", "10", "", "", "is dropped, and only a confirmed payment", Conflict},
 		"of what is not sure":       {observe.Health{}, "usdc", "seen", "10", "", "", "not confirmed yet", Conflict},
-		"of what was taken back":    {observe.Health{}, "transfer", "INV-2", "10", "", "", "is reversed, and only a confirmed payment", Conflict},
+		"of a reversed payment":     {observe.Health{}, "transfer", "INV-2", "10", "", "", "is reversed, and only a confirmed payment", Conflict},
 		"of nothing known":          {observe.Health{}, "transfer", "INV-9", "10", "", "", "no receipt of the rail", Unknown},
 		"without an amount":         {observe.Health{}, "transfer", "INV-1", "", "", "", "in USD, the unit of this payment", Invalid},
 		"of nothing":                {observe.Health{}, "transfer", "INV-1", "0", "", "", "more than 0", Invalid},

@@ -38,10 +38,10 @@ type Health struct {
 
 // definition explains the words of a summary.
 const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; money of test networks only while there is no other; " +
-	"external = received without the operator's own payments; payments = how many payments received is of; " +
+	"external = received without the operator's own payments; payments = the number of payments in received; " +
 	"confirmed, seen, refunded and reversed exclude each other and include the operator's own payments; seen = pending; " +
 	"claimed = reported by a facilitator and not verified, settling = outcome unknown; " +
-	"only confirmed is received; dropped never became money, moved was moved within the account; " +
+	"only confirmed is received; dropped = failed, moved = moved within the account; " +
 	"test = payments with test money that are not counted; partial, atLeast = some money may be unseen or of unknown value; manual = only what the operator entered; null = unknown, not zero"
 
 // Summary is the totals of an offer. A member that ends in Usd is a number of dollars, one that ends in UsdDecimal

@@ -26,7 +26,7 @@ var files embed.FS
 
 // Language is a language of the pages. It is safe for concurrent use.
 type Language struct {
-	Tag  string // BCP 47, as in "de"
+	Tag  string // BCP 47, such as "de"
 	Name string // in the language itself
 	// one reports whether a number takes the singular (CLDR plural rules).
 	one  func(n int64) bool

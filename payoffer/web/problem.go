@@ -112,7 +112,7 @@ func (s *Server) renderProblem(re responder, r *http.Request, kind problemKind, 
 	content := struct {
 		problem
 		English bool // the detail, on a page in another language
-		Pay     bool // the reader cannot have paid yet
+		Pay     bool // the page links to the payment page: nothing can have been paid yet
 		Wait    int  // seconds
 		Again   bool
 	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0], Pay: !slices.Contains(maybePaid, kind)}

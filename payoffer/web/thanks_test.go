@@ -103,15 +103,15 @@ func TestThanksSaysWhatBecameOfThePayment(t *testing.T) {
 	withThanks := terms()
 	withThanks.Thanks = "Your licence comes by e-mail."
 	for want, r := range map[string]ledger.Receipt{
-		"Received: 42.00 USD":               with(func(*ledger.Receipt) {}),
-		"10.00 USD of it went back to you.": with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
-		"Under way: 42.00 USD":              with(func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }),
-		"Refunded: 42.00 USD":               with(func(r *ledger.Receipt) { r.Status, r.Refunded = ledger.StatusRefunded, 42_00 }),
-		"Taken back: 42.00 USD":             with(func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }),
-		"Not paid":                          with(func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }),
-		"This was a test":                   with(func(r *ledger.Receipt) { r.Testnet = true }),
-		"21 November 2026, 13:13 UTC":       with(func(*ledger.Receipt) {}),
-		"Received: 6,500 JPY":               with(func(r *ledger.Receipt) { r.Asset, r.Amount, r.USDCents = "JPY", 6_500, nil }),
+		"Received: 42.00 USD":                       with(func(*ledger.Receipt) {}),
+		"10.00 USD of it was refunded or disputed.": with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
+		"Under way: 42.00 USD":                      with(func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }),
+		"Refunded: 42.00 USD":                       with(func(r *ledger.Receipt) { r.Status, r.Refunded = ledger.StatusRefunded, 42_00 }),
+		"Disputed or voided: 42.00 USD":             with(func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }),
+		"Not paid":                                  with(func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }),
+		"This was a test":                           with(func(r *ledger.Receipt) { r.Testnet = true }),
+		"21 November 2026, 13:13 UTC":               with(func(*ledger.Receipt) {}),
+		"Received: 6,500 JPY":                       with(func(r *ledger.Receipt) { r.Asset, r.Amount, r.USDCents = "JPY", 6_500, nil }),
 	} {
 		w := newWorld(t)
 		w.offer = makeOffer(t, withThanks, "base")

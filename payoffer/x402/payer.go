@@ -25,8 +25,8 @@ const (
 // faster than the record of the 200. If it was open, the new payment gets its outcome in any case.
 func (s *Service) conflicting(ctx context.Context, p *payment, rail *Rail, first *ledger.Intent) (other ledger.Intent, found bool, err error) {
 	if first == nil || !p.proven || s.isTooLong(p.authorization) {
-		// One that is valid for too long is refused. If it were recorded as rejected, the charge
-		// would be the response to all that the payer signs until its end.
+		// An authorization that is valid for too long is refused and not recorded. If it were
+		// recorded, the other charge would be the response to everything that the payer signs until it expires.
 		return ledger.Intent{}, false, nil
 	}
 	if first.State != ledger.IntentSettled {

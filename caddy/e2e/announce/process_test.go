@@ -197,8 +197,8 @@ func (s *shop) requireWebhooks() {
 
 // told are the lines that end what people are told of the four changes, in their order.
 var told = []string{
-	"42 USD received by transfer: receipt 1, version 1", "42 USD taken back by transfer: receipt 1, version 2",
-	"42.50 USD received by transfer: receipt 2, version 1", "42 USD by transfer no longer taken back: receipt 1, version 3",
+	"42 USD received by transfer: receipt 1, version 1", "42 USD by transfer disputed or voided: receipt 1, version 2",
+	"42.50 USD received by transfer: receipt 2, version 1", "42 USD by transfer no longer disputed or voided: receipt 1, version 3",
 }
 
 // summary is the title and the number of what people are told, without what it holds else.

@@ -60,7 +60,7 @@ func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
 	require.NoError(t, err)
 	// Nothing leaves this machine, so that all others are out of reach everywhere.
 	offline := []string{"HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1"}
-	shipped := newDesk(t, root, offline)
+	shipped := newSandbox(t, root, offline)
 	used := map[string]bool{}
 	var begins string
 	for _, page := range pages {
@@ -77,11 +77,11 @@ func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
 					run = append(run, c)
 				}
 			}
-			desk := shipped
+			sandbox := shipped
 			if installed(page) {
-				desk = shipped.install(t)
+				sandbox = shipped.install(t)
 			}
-			for i, printed := range desk.run(t, page.Name, run) {
+			for i, printed := range sandbox.run(t, page.Name, run) {
 				c := run[i]
 				require.Zero(t, printed.status, "%s%s", c.Text, printed.text)
 				if !regexp.MustCompile(pattern(c.Output)).MatchString(normal(printed.text)) {
@@ -93,7 +93,7 @@ func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
 				}
 			}
 			if strings.HasSuffix(page.Name, "/systemd.md") {
-				desk.requireInstalled(t)
+				sandbox.requireInstalled(t)
 			}
 			if *update {
 				require.NoError(t, os.WriteFile(filepath.Join(root, page.Name), []byte(page.Text), 0o644))

@@ -45,10 +45,10 @@ http://:%s {
 `
 )
 
-// install returns the desk of an operator at a server with the folders of the systemd unit, which are below a scratch folder.
+// install returns the sandbox of an operator at a server with the folders of the systemd unit, which are below a scratch folder.
 // It has two payments. Nothing stands for the rights of users: sudo and runuser just run their commands, and systemctl
 // starts and stops the server as the unit says.
-func (d *desk) install(t *testing.T) *desk {
+func (d *sandbox) install(t *testing.T) *sandbox {
 	t.Helper()
 	root, tools := t.TempDir(), t.TempDir()
 	port, admin := payoffertest.FreePort(t), "localhost:"+payoffertest.FreePort(t)
@@ -111,7 +111,7 @@ esac`)
 var installing = regexp.MustCompile(` (/etc|/usr)/`)
 
 // requireInstalled looks for the files that the unit names among those that the page installs.
-func (d *desk) requireInstalled(t *testing.T) {
+func (d *sandbox) requireInstalled(t *testing.T) {
 	t.Helper()
 	unit, err := os.ReadFile(d.root + "/installed/etc/systemd/system/pay-offer.service")
 	require.NoError(t, err)

@@ -1,10 +1,10 @@
-// Command release builds the archives of a release, reproducibly: whoever builds
-// a commit with the same Go gets the same bytes.
+// Command release builds the archives of a release, reproducibly: every build of
+// a commit with the same Go gives the same bytes.
 //
 //	go run ./caddy/package/release [-o <folder>] [<os>/<arch>...]
 //
-// It runs at the root of a clean clone with its history. Beside the archives it
-// writes SHA256SUMS. Times are those of the commit, or SOURCE_DATE_EPOCH.
+// It runs at the root of a clean clone with its history. In addition to the
+// archives it writes SHA256SUMS. File times are the commit's time, or SOURCE_DATE_EPOCH.
 package main
 
 import (
@@ -32,12 +32,12 @@ const name = "caddy-pay-offer"
 // targets are the systems that archives are made for.
 var targets = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
-// flags are those of xcaddy.mk and the tag that leaves out what no release has.
+// flags are the build flags of xcaddy.mk. The tag release leaves out the demo.
 // The version of the commit is in the program: 'caddy build-info' shows it.
 var flags = []string{"-buildvcs=true", "-trimpath", "-ldflags", "-w -s", "-tags", "nobadger,nomysql,nopgx,release"}
 
-// beside is what an archive holds beside the program, in this order.
-var beside = []string{"Caddyfile", "LICENSE", "README.md", "caddy/package/pay-offer.service"}
+// extra are the files of an archive after the program, in this order.
+var extra = []string{"Caddyfile", "LICENSE", "README.md", "caddy/package/pay-offer.service"}
 
 func main() {
 	log.SetFlags(0)
@@ -58,7 +58,7 @@ func release(folder string) error {
 		return err
 	}
 	if changed != "" {
-		return errors.New("files are changed; a release is that of a commit")
+		return errors.New("files are changed; commit or revert them, because a release is built from a commit")
 	}
 	version, err := git("describe", "--tags", "--always")
 	if err != nil {
@@ -75,7 +75,7 @@ func release(folder string) error {
 	for _, target := range targets {
 		system, machine, ok := strings.Cut(target, "/")
 		if !ok {
-			return fmt.Errorf("%q is no target; write it as in linux/amd64", target)
+			return fmt.Errorf("%q is not a target; use for example linux/amd64", target)
 		}
 		files, err := contents(system, machine)
 		if err != nil {
@@ -99,7 +99,7 @@ func release(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
 
-// moment is the time of every file.
+// moment returns the time of every file.
 func moment() (time.Time, error) {
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
@@ -120,14 +120,14 @@ func git(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// file is one of an archive.
+// file is a file of an archive.
 type file struct {
 	name string
 	mode os.FileMode
 	data []byte
 }
 
-// contents are the files of a target, the program first.
+// contents returns the files of a target, the program first.
 func contents(system, machine string) ([]file, error) {
 	folder, err := os.MkdirTemp("", name)
 	if err != nil {
@@ -145,7 +145,7 @@ func contents(system, machine string) ([]file, error) {
 		return nil, fmt.Errorf("building for %s/%s: %w", system, machine, err)
 	}
 	var files []file
-	for _, path := range append([]string{program}, beside...) {
+	for _, path := range append([]string{program}, extra...) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err

@@ -83,7 +83,7 @@ func (c Change) redated() bool {
 
 func (c Change) returnName() string {
 	if c.ReturnKind == ReturnReversal {
-		return "taken back"
+		return "disputed or voided"
 	}
 	return "refunded"
 }
@@ -133,11 +133,11 @@ func (c Change) statusHeadline(from, to Status, paid, rail string) string {
 	switch to {
 	case StatusReversed:
 		if refunded := c.Before.Refunded; arrived && refunded > 0 {
-			return fmt.Sprintf("%s taken back of %s by %s", c.After.format(c.After.Amount-refunded), paid, rail)
+			return fmt.Sprintf("%s disputed or voided of %s by %s", c.After.format(c.After.Amount-refunded), paid, rail)
 		}
-		return fmt.Sprintf("%s taken back by %s", paid, rail)
+		return fmt.Sprintf("%s by %s disputed or voided", paid, rail)
 	case StatusMoved:
-		return fmt.Sprintf("%s by %s is no payment: it moved within your account", paid, rail)
+		return fmt.Sprintf("%s by %s is not a payment: it moved within your account", paid, rail)
 	case StatusDropped:
 		if arrived {
 			return fmt.Sprintf("%s by %s did not arrive after all", paid, rail)
@@ -151,11 +151,11 @@ func (c Change) statusHeadline(from, to Status, paid, rail string) string {
 	}
 	switch {
 	case from == StatusReversed && c.corrected():
-		return c.correction(paid, rail, ", no longer taken back")
+		return c.correction(paid, rail, ", no longer disputed or voided")
 	case arrived && c.corrected():
 		return c.correction(paid, rail, "")
 	case from == StatusReversed:
-		return fmt.Sprintf("%s by %s no longer taken back", paid, rail) + c.rest()
+		return fmt.Sprintf("%s by %s no longer disputed or voided", paid, rail) + c.rest()
 	case arrived:
 		return c.returnHeadline(c.After.Refunded-c.Before.Refunded, paid, rail)
 	default:
@@ -168,7 +168,7 @@ func (c Change) returnHeadline(back int64, paid, rail string) string {
 	a := c.After
 	kind, undone := "refunded", "refund of %s undone"
 	if c.ReturnKind == ReturnReversal {
-		kind, undone = "taken back", "%s no longer taken back"
+		kind, undone = "disputed or voided", "%s no longer disputed or voided"
 	}
 	if back < 0 {
 		return fmt.Sprintf("%s by %s: "+undone, paid, rail, a.format(-back)) + c.rest()

@@ -28,7 +28,7 @@ type Moment struct {
 	USDCents         *int64
 	At               int64      // when the money of the return moved, or else when it was recorded, in Unix seconds
 	Return           string     // the ID of the return, if the transition is one
-	ReturnKind       ReturnKind // of it
+	ReturnKind       ReturnKind // the kind of that return
 }
 
 // Movement is an entry for bookkeeping. It has its own date, so that a refund of March does
@@ -42,9 +42,9 @@ type Movement struct {
 	Arrived  bool   // false for the only line of a payment that never arrived
 }
 
-// Movements returns the movements of a receipt from the history of its transitions. Those
-// that arrived add up to what is left of it: nothing unless it is confirmed. A value that
-// became known later is the payment's from the start.
+// Movements returns the movements of a receipt from the history of its transitions. The
+// sum of those with Arrived is what is left of the payment: 0 unless it is confirmed. A value
+// that became known later is used from the start.
 func Movements(r Receipt, history []Moment) (lines []Movement) {
 	var before paymentState
 	cents := values(r, history)

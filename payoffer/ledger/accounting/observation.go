@@ -39,11 +39,11 @@ type Observation struct {
 	Stated     *StatedValue // by the operator, or nil
 	State      Status       // StatusSeen, StatusConfirmed, StatusDropped or StatusMoved
 	Returns    []Return     // refunds and disputes
-	// Addendum says that only Returns and Stated are meant, with Offer, Account, Rail,
-	// ExternalID, EvidenceLevel, Cause and Note: it makes no row. Returns are stored, and
-	// merged as soon as there is a row, within 35 days.
+	// Addendum means that only Returns and Stated count, and that no row is made. Offer,
+	// Account, Rail, ExternalID, EvidenceLevel, Cause and Note say for which receipt and why.
+	// Returns are stored, and merged as soon as there is a row, within 35 days.
 	Addendum bool
-	// Once says that the external ID is unique on the rail: no row is made if another account
+	// Once means that the external ID is unique on the rail: no row is made if another account
 	// of the offer has it.
 	Once bool
 	// Revision orders an operator's entries of one receipt: the highest replaces the others, unless a
@@ -69,7 +69,7 @@ type Observation struct {
 }
 
 const (
-	CauseBackfilled = "backfilled" // found before the first origin of the account, after that was lowered
+	CauseBackfilled = "backfilled" // from before the account's first origin; read after the origin was lowered
 	CauseRedacted   = "redacted"   // the receipt has another external ID
 )
 
@@ -109,15 +109,15 @@ func (s *Observation) problem() string {
 	case s.Offer == "" || s.Account == "" || s.Rail == "" || s.ExternalID == "":
 		return "offer, account, rail and external id are needed"
 	case len(s.ExternalID) > maxExternalID:
-		return fmt.Sprintf("an external id of %d bytes is above %d", len(s.ExternalID), maxExternalID)
+		return fmt.Sprintf("the external id has %d bytes; at most %d are allowed", len(s.ExternalID), maxExternalID)
 	case s.EvidenceLevel.trust() == trustNone:
 		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
 	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil:
 		return "an addendum needs returns or a stated value"
 	case s.Stated != nil && (s.Stated.USDCents < 0 || s.EvidenceLevel != LevelManual):
-		return "only the operator states a value, which must not be negative"
+		return "only the operator may state a value, and it must not be negative"
 	case len(s.Note) > maxNote:
-		return fmt.Sprintf("a note of %d bytes is above %d", len(s.Note), maxNote)
+		return fmt.Sprintf("the note has %d bytes; at most %d are allowed", len(s.Note), maxNote)
 	case !Storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
 		return "a text is not UTF-8 or contains U+0000"
 	default:
@@ -140,9 +140,9 @@ func (s *Observation) paymentProblem() string {
 	case s.Amount < 0 || s.USDCents != nil && *s.USDCents < 0:
 		return "negative amount"
 	case s.Revision < 0 || s.Revision > 0 && s.EvidenceLevel != LevelManual:
-		return "only an operator's entry has a revision, which must not be negative"
+		return "only an operator's entry may have a revision, and it must not be negative"
 	case len(s.Evidence) > maxEvidence:
-		return fmt.Sprintf("evidence of %d bytes is above %d", len(s.Evidence), maxEvidence)
+		return fmt.Sprintf("the evidence has %d bytes; at most %d are allowed", len(s.Evidence), maxEvidence)
 	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):
 		return "evidence is not JSON"
 	case !Storable(s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer):

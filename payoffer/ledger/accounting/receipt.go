@@ -85,10 +85,10 @@ func (r Receipt) currency() string {
 	return r.Asset
 }
 
-// Merge adds an observation to a receipt, which is unknown if its version is 0, and to its
-// returns. Except for chains it is commutative, associative and idempotent, so that webhooks
-// may arrive in any order and number. The latest observation of a chain
-// replaces earlier ones until one is final.
+// Merge adds an observation to a receipt and to its returns. A receipt of version 0 is new.
+// Except for chains, Merge is commutative, associative and idempotent, because webhooks can
+// arrive in any order and more than once. The latest observation of a chain replaces earlier
+// ones until one is final.
 func Merge(old Receipt, stored ReturnRecords, s Observation) (Receipt, ReturnRecords) {
 	latest := stored.join(s)
 	if s.Addendum && old.Version == 0 {
@@ -96,7 +96,7 @@ func Merge(old Receipt, stored ReturnRecords, s Observation) (Receipt, ReturnRec
 	}
 	next := old
 	if next.ValueBasis == BasisStated {
-		next.USDCents, next.ValueBasis = nil, "" // until derive states it again
+		next.USDCents, next.ValueBasis = nil, "" // derive sets it again
 	}
 	if !s.Addendum {
 		next.add(s)
@@ -163,7 +163,7 @@ var (
 	levelRank = map[EvidenceLevel]int{LevelProvider: 1}
 )
 
-// join merges an observation of equal trust: the result is the least upper bound of both.
+// join merges an observation of equal trust. The result is the same in any order.
 func (r *Receipt) join(s Observation) {
 	if cmp.Or(
 		cmp.Compare(stateRank[s.State], stateRank[r.State]),

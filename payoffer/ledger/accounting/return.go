@@ -12,7 +12,7 @@ type ReturnKind string
 
 // The kinds of returns.
 const (
-	ReturnRefund ReturnKind = "refund" // one refund; those with Gone add up
+	ReturnRefund ReturnKind = "refund" // one refund; the sum of those with Gone counts
 	// ReturnTotal is the provider's sum of all refunds, unknown ones too. Known refunds
 	// without Gone are subtracted. It counts if it is more than the known refunds.
 	ReturnTotal    ReturnKind = "refund_total"
@@ -61,11 +61,11 @@ func (r Return) problem() string {
 	case r.ID == "":
 		return "a return needs an id"
 	case r.Kind != ReturnRefund && r.Kind != ReturnTotal && r.Kind != ReturnReversal && r.Kind != ReturnCapture:
-		return "a return is a refund, a refund_total, a reversal or a capture"
+		return "the kind of a return must be refund, refund_total, reversal or capture"
 	case r.Kind == ReturnCapture && (r.Gone || r.Amount != 0):
-		return "a capture takes nothing back"
+		return "a capture must have no Amount and must not be Gone"
 	case r.Amount < 0:
-		return "negative amount of a return"
+		return "the amount of a return must not be negative"
 	case !Storable(r.ID, r.Currency):
 		return "a text of a return is not UTF-8 or contains U+0000"
 	default:

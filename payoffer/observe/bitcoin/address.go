@@ -64,8 +64,8 @@ func (o *Observer) readPlan(ctx context.Context, r *reader, p *plan) error {
 	return o.recheck(ctx, r, p)
 }
 
-// advance reads the current address and the last ones before it. A listed payment to the current one moves on to the
-// next.
+// advance reads the current address and the last ones before it. After a payment to the current one it
+// continues with the next one.
 func (o *Observer) advance(ctx context.Context, r *reader, p *plan) error {
 	r.index = p.index
 	// confirmed is one more than the last index with a confirmed payment.
@@ -78,7 +78,7 @@ func (o *Observer) advance(ctx context.Context, r *reader, p *plan) error {
 		if l.confirmed {
 			confirmed = int64(i) + 1
 		}
-		// An unconfirmed payment can vanish and leave a gap. The gaps must not hide the address from a wallet.
+		// An unconfirmed payment can vanish and leave a gap. A wallet must still find the address behind the gaps.
 		near := int64(i)+1 < confirmed+gapLimit
 		if i == r.index && i < p.last && (l.confirmed || l.used && near) {
 			r.index++
@@ -174,8 +174,8 @@ func (r *reader) list(txs []transaction) error {
 	return nil
 }
 
-// end completes a list. seen transactions up to the height above were seen: as many must be left of the counted ones,
-// and none if the whole list was read.
+// end completes a list. seen is the number of known transactions below the part that was read. At least as many of the
+// counted ones must be left. If seen is 0, the whole list was read, and none may be left.
 func (l *list) end(seen int64) error {
 	l.older = l.stats.Chain.Transactions - int64(len(l.heights))
 	if l.older < seen || seen == 0 && l.older > 0 {

@@ -27,12 +27,12 @@ type state struct {
 	position
 	found   bool
 	account ledger.Account
-	// origin is the block above which money counts; -1 while unknown.
+	// origin is the block after which payments count; -1 while unknown.
 	origin int64
 	// reached is the highest block that contains a payment.
 	reached int64
 	rows    map[string]ledger.Receipt // not final, by external id
-	// waiting are the addresses with payments that the chain may still change.
+	// waiting contains the addresses with payments that the chain may still change.
 	waiting map[string]bool
 	// all says that rows are all receipts that are not final.
 	all bool
@@ -54,8 +54,8 @@ type reading struct {
 	open []transaction
 }
 
-// Poll runs one cycle: it reads all endpoints, and commits what enough hosts show. The error is an *observe.Error,
-// the first problem because of which not everything is known. Cycles do not overlap.
+// Poll runs one cycle: it reads all endpoints, and commits what enough hosts show. The error is an *observe.Error:
+// the first problem that prevented a complete reading. Cycles do not overlap.
 func (o *Observer) Poll(ctx context.Context) error {
 	o.cycle.Lock()
 	defer o.cycle.Unlock()
@@ -146,8 +146,8 @@ func (o *Observer) join(ctx context.Context, v *view, p *plan) (*reading, error)
 	return r, nil
 }
 
-// advancePosition moves the position to the last final block below all disputed ones, and to the first address that
-// enough hosts list no payment to.
+// advancePosition moves the position to the last final block below all disputed ones, and to the first address for
+// which enough hosts list no payment.
 func (o *Observer) advancePosition(ctx context.Context, v *view, r *reading, disputed int64) {
 	above := int64(-1)
 	if r.found {
@@ -282,7 +282,7 @@ func (o *Observer) loadState(ctx context.Context) (k state, err error) {
 	if k.origin, err = observe.Position(k.account.Origin); err != nil {
 		return state{}, err
 	}
-	// It is read after the origin, so that it is not from before the origin was lowered.
+	// This is read after the origin. Otherwise it could be from before the origin was lowered.
 	if k.position, k.found, err = o.position(ctx); err != nil {
 		return state{}, err
 	}
@@ -326,7 +326,7 @@ func (o *Observer) unfinal(ctx context.Context) ([]ledger.Receipt, error) {
 	}
 }
 
-// admit counts an unconfirmed payment and reports whether there is room for it. sure says that enough hosts show it.
+// admit counts an unconfirmed payment and reports whether there is room for it. sure means that enough hosts show it.
 func (k *state) admit(sure bool) (room bool) {
 	if !sure {
 		k.unverified++

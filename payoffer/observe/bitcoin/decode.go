@@ -62,7 +62,7 @@ type output struct {
 	Value  int64  `json:"value"`
 }
 
-// status is where a transaction is; Time is the block's, in Unix seconds.
+// status is the block of a transaction, if any. Time is the block's time in Unix seconds.
 type status struct {
 	Confirmed bool
 	Height    int64

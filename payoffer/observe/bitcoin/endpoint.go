@@ -126,8 +126,8 @@ func (e *endpoint) ready(ctx context.Context, caip2 string) error {
 	return nil
 }
 
-// The calls of the Esplora HTTP API (Blockstream/esplora, API.md). Only those that look up one thing return
-// errNotFound.
+// The calls of the Esplora HTTP API (Blockstream/esplora, API.md). Only calls for a single object
+// return errNotFound.
 
 func (e *endpoint) height(ctx context.Context) (int64, error) {
 	height, err := about(ctx, e, decodeHeight, "blocks", "tip", "height")
@@ -175,8 +175,8 @@ func (e *endpoint) mempool(ctx context.Context, address string) ([]transaction, 
 	return e.transactions(ctx, "address", address, "txs", "mempool")
 }
 
-// chain lists a page of confirmed transactions of an address, newest first: those that follow the transaction after,
-// or the first page if it is empty. The last page is empty.
+// chain lists a page of confirmed transactions of an address, newest first. The page begins behind the transaction
+// after; an empty after means the first page. The last page is empty.
 func (e *endpoint) chain(ctx context.Context, address, after string) ([]transaction, error) {
 	path := []string{"address", address, "txs", "chain"}
 	if after != "" {
@@ -198,7 +198,7 @@ func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, e
 	return tx, err
 }
 
-// spender returns what spends an output. An unknown output is not spent as far as the endpoint can tell.
+// spender returns the transaction that spends an output. An output that the endpoint does not know counts as unspent.
 func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
 	s, err := get(ctx, e, maxText, decodeJSON[spending], "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
 	if errors.Is(err, errNotFound) {
@@ -207,7 +207,7 @@ func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
 	return s, err
 }
 
-// required turns errNotFound into a bad answer, for what every Esplora has.
+// required turns errNotFound into a bad answer, for objects that every Esplora has.
 func (e *endpoint) required(err error) error {
 	if errors.Is(err, errNotFound) {
 		return e.fail(observe.ErrBadAnswer)

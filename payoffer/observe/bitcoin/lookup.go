@@ -21,7 +21,7 @@ const (
 	evictedAfter = time.Hour
 )
 
-// report is what an endpoint says of a transaction that pays this rail: its depth, or that it is unknown.
+// report is an endpoint's answer about a transaction that pays this rail: its depth, or that it is unknown.
 type report struct {
 	tx    transaction // no status in the mempool
 	depth int64
@@ -29,7 +29,7 @@ type report struct {
 	gone  *absence // nil if it is shown
 }
 
-// absence is why a transaction is unknown: another one spends its inputs, or it was evicted, for long or not.
+// absence is why a transaction is unknown: it was replaced or evicted. long means replaced, or after evictedAfter.
 type absence struct {
 	replaced, long bool
 	// block is the height of the other transaction; 0 if it is unconfirmed.

@@ -12,9 +12,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// memory is the observer's plan between cycles. A cycle works on a copy, which is kept when everything is recorded.
+// memory is the observer's state between cycles. A cycle changes a copy, which replaces it once everything is recorded.
 type memory struct {
-	// origin is that of the last reading; -1 for none. lowered says that Config.Since was compared with it.
+	// origin is that of the last reading; -1 for none. lowered means that Config.Since was compared with it.
 	origin  int64
 	lowered bool
 	// sweepNext is the next old address to read, and sweepDue when the next sweep begins. swept is set after the
@@ -22,7 +22,7 @@ type memory struct {
 	sweepNext uint32
 	sweepDue  time.Time
 	swept     bool
-	// turn is the number of the cycle, by which receipts take turns.
+	// turn is the number of the cycle. It selects the receipts that this cycle looks up.
 	turn   int
 	search search
 
@@ -39,13 +39,13 @@ func newMemory() memory {
 type responses struct {
 	tip   tip
 	lists map[string]list
-	// absent says since when the transactions of receipts are unknown.
+	// absent contains the times since which the transactions of receipts are unknown.
 	absent map[string]time.Time
 }
 
 // list is what an endpoint lists of an address.
 type list struct {
-	// block was the newest one, and stats the counts at that time; an empty block has the list read again.
+	// block was the newest one, and stats the counts at that time. After an empty block the list is read again.
 	block string
 	stats stats
 	// above is the height down to which the list was read, and final the last final block.
@@ -54,7 +54,7 @@ type list struct {
 	older int64
 	// heights are the blocks of the listed transactions.
 	heights []int64
-	// confirmed and used say that a payment to the address is listed.
+	// confirmed means that the list has a confirmed transaction, and used that it has a payment.
 	confirmed, used bool
 }
 
@@ -86,7 +86,7 @@ func (l list) follows(prev list) bool {
 type position struct {
 	// Height is the last final block that was read.
 	Height int64 `json:"height"`
-	// Index is that of the current address of an extended key; nil before the chain was searched for used ones.
+	// Index is the index of an extended key's current address; nil before the chain was searched for used ones.
 	Index *uint32 `json:"index,omitempty"`
 
 	anchor string
@@ -123,7 +123,7 @@ func (p position) merge(q position) position {
 	return p
 }
 
-// position reads the cursor; found is false if the account is to be read from its origin.
+// position reads the cursor. found is false if the account must be read from its origin.
 func (o *Observer) position(ctx context.Context) (p position, found bool, err error) {
 	c, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account())
 	if err != nil || !found {

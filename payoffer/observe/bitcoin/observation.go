@@ -13,7 +13,7 @@ const asset = "BTC"
 // maxInputs is how many inputs the evidence names. One that is spent elsewhere proves that the payment is void.
 const maxInputs = 8
 
-// evidence is where a payment was when it was last read: its block, if any, and the outputs that it spends.
+// evidence has the block of a payment, if any, and the outputs that it spends, from the last reading.
 type evidence struct {
 	Address   string   `json:"address"`
 	Block     int64    `json:"block,omitempty"`
@@ -63,8 +63,8 @@ func (o *Observer) observeOutputs(ctx context.Context, r *reading, tx transactio
 	return nil
 }
 
-// older reports whether a transaction is in a block from before the account was first watched. It can have a receipt
-// if an endpoint showed it in the mempool. A later payment that a reorganization puts that low is in a younger block.
+// older reports whether a transaction is in a block from before the account was first watched. It can have a receipt if
+// an endpoint showed it in the mempool. A later payment that a reorganization moved that low has a later block time.
 func (r *reading) older(s status) bool {
 	return s.Confirmed && s.Height <= r.origin && s.Time < r.account.Since
 }

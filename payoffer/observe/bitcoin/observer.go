@@ -221,7 +221,7 @@ func (o *Observer) logProblem(err error) {
 	source.Log(o.config.Logger, problem, "bitcoin payments can be read again")(err)
 }
 
-// Health says how well the chain was read last, and whether that is late.
+// Health reports how well the chain was last read, and whether that is late.
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()

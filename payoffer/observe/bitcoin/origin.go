@@ -70,8 +70,8 @@ func (o *Observer) before(ctx context.Context, v *view, moment int64) (height in
 }
 
 // before returns the height of the last block before a moment, in Unix seconds; at least 0. Only the median time past
-// (BIP 113) grows with the height, and it lags by about five blocks. Of the blocks in doubt, the first whose own time
-// is after the moment ends the search: rather a block too many counts than one too few.
+// (BIP 113) grows with the height, and it lags by about five blocks. Among the uncertain blocks, the search ends at the
+// first whose own time is after the moment. So one block too many may count, but never one too few.
 func (r *reader) before(ctx context.Context, moment int64) (int64, error) {
 	low, high := int64(-1), r.tip.height+1 // low's median is not after the moment, high's is
 	var page []header

@@ -9,17 +9,17 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
-// plan is what all endpoints are asked in one cycle, so that their reports can be compared.
+// plan has the questions of one cycle to all endpoints. They are the same, so that the reports can be compared.
 type plan struct {
 	state
 	// above is the height above which the addresses are read.
 	above int64
-	// index is that of the current address, oldest the first one read with it, and last the furthest one that it can
-	// move to.
+	// index is the index of the current address, oldest that of the first address read with it, and last the highest
+	// one to which it can advance.
 	index, oldest, last uint32
 	// sweepFrom and sweepTo are the old addresses to read in this cycle.
 	sweepFrom, sweepTo uint32
-	// due are the receipts to look up, and byTransaction all that are not final.
+	// due contains the receipts to look up, and byTransaction all that are not final.
 	due           []ledger.Receipt
 	byTransaction map[string][]ledger.Receipt
 	// memory is kept if the cycle is recorded.
@@ -65,7 +65,7 @@ func (p *plan) planSweep(now time.Time) {
 	m.swept = m.swept || m.sweepNext >= p.oldest
 }
 
-// planLookups selects the receipts to look up if no list has them: all that were in a block, the others in turns.
+// planLookups selects the receipts to look up if no list has them: all that were in a block, and some of the others.
 func (o *Observer) planLookups(ctx context.Context, v *view, p *plan) {
 	fresh := slices.ContainsFunc(v.readers, func(r *reader) bool { return r.tip.hash != r.endpoint.responses.tip.hash })
 	var turns []ledger.Receipt
@@ -74,7 +74,7 @@ func (o *Observer) planLookups(ctx context.Context, v *view, p *plan) {
 		p.byTransaction[row.Transaction] = append(p.byTransaction[row.Transaction], row)
 		switch proof := evidenceOf(row); {
 		case row.Status == ledger.StatusDropped:
-			// If it returns, its address list has it. After each block it is checked whether it can.
+			// If it returns, its address list has it. A new block can rule that out.
 			if fresh {
 				turns = append(turns, row)
 			}

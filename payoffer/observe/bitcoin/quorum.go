@@ -20,10 +20,10 @@ type view struct {
 	now       time.Time
 	// need is how many hosts must agree.
 	need int
-	// problem is the first problem; partial says that because of it not everything is known.
+	// problem is the first problem. partial means that it made the reading incomplete.
 	problem error
 	partial bool
-	// otherHistory are the hosts that show another block where a final one was.
+	// otherHistory has the hosts that show another block at the height of a final one.
 	otherHistory map[string]bool
 }
 
@@ -59,8 +59,8 @@ func (v *view) exclude(e *endpoint, err error) {
 	v.addProblem(err)
 }
 
-// usable returns why nothing can be recorded: a quorum of hosts, or all that answered, show another history, or no host
-// answered.
+// usable returns why nothing can be recorded: no host answered, or a quorum of hosts or all that answered show another
+// history.
 func (v *view) usable() error {
 	switch {
 	case len(v.otherHistory) >= v.need || len(v.readers) == 0 && len(v.otherHistory) > 0:
@@ -98,15 +98,15 @@ func (v *view) quorum() bool {
 }
 
 const (
-	// patience is how long a cycle waits in total for an endpoint after enough hosts are done, plus some times as
-	// long as they took.
+	// patience is how long a cycle waits in total for an endpoint after enough hosts are done, plus a multiple of
+	// the time that those took.
 	patience, times = time.Minute, 3
 	// maxWork bounds a step of a cycle.
 	maxWork = 35 * time.Minute
 )
 
-// each lets all readers work in parallel, and excludes those that fail or that enough others have waited for too
-// long.
+// each runs all readers in parallel. It excludes those that fail, and those that are too slow after enough others are
+// done.
 func (v *view) each(ctx context.Context, work func(context.Context, *reader) error) error {
 	errs, done := make([]error, len(v.readers)), make(chan int)
 	working := make(map[int]context.CancelFunc)

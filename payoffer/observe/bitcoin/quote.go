@@ -44,7 +44,7 @@ func (q *quote) renew(now time.Time) {
 	}
 }
 
-// Quoted remembers that satoshis are published for an amount in US cents. A payment of at least that within an hour
+// Quoted stores that satoshis are published for an amount in US cents. A payment of at least that within an hour
 // has that value, or more in proportion. It never blocks; Run stores it.
 func (o *Observer) Quoted(satoshis, usdCents int64) {
 	if satoshis <= 0 || usdCents < 0 {
@@ -109,9 +109,9 @@ func (p part) of(cents int64) *int64 {
 	return &share
 }
 
-// value returns an output's value in US cents and its basis: its share of the quote that the payment covers, else of
-// the payment's worth at the price in its evidence once it counts. Without both it is nil, and the operator can state
-// it. The ledger keeps the first value of a confirmed receipt.
+// value returns an output's value in US cents and its basis: its share of the quote that the payment covers, or else
+// of the payment's value at the price in its evidence, once the payment counts. If both are unknown it is nil, and the
+// operator can state it. The ledger keeps the first value of a confirmed receipt.
 func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, proof evidence, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
 	if row.State == ledger.StatusConfirmed && row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == paid.satoshis {
 		return row.USDCents, row.ValueBasis, nil
@@ -153,8 +153,8 @@ func (o *Observer) quoted(ctx context.Context, satoshis int64, proof evidence, o
 	if at == 0 || occurredAt-at > seconds(quoteLasts) {
 		return nil, nil
 	}
-	// A payment made while the server was down is compared with the quotes of that time. If a miner's clock is early
-	// the quote seems too late: no quote is better than a wrong one.
+	// A payment made while the server was down is compared with the quotes of that time. If a miner's clock is early,
+	// the quote seems too late and is not used: no quote is better than a wrong one.
 	at = min(at, occurredAt)
 	quote, found, err := o.config.Ledger.Quoted(ctx, o.config.OfferID, satoshis, at-seconds(quoteWindow), at)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // attempts is how often an endpoint is read again after its chain moved.
 const attempts = 3
 
-// errMoved says that the chain changed during the reading, or that the endpoint's servers are at different blocks.
+// errMoved means that the chain changed during the reading, or that the endpoint's servers are at different blocks.
 var errMoved = errors.New("the chain moved")
 
 type tip struct {
@@ -38,7 +38,7 @@ type reader struct {
 	// listed counts the listed transactions, and waited is how long the other hosts have waited for this one.
 	listed int64
 	waited time.Duration
-	// responses are kept if the cycle is recorded. contradictory are lists that contradict earlier ones.
+	// responses are stored if the cycle is recorded. contradictory has the lists that contradict earlier ones.
 	responses     responses
 	contradictory map[string]list
 }

@@ -4,15 +4,15 @@ import "context"
 
 const searchAtOnce = 200
 
-// search is how far the chain was searched for used addresses: those below next are taken, and at is the next to
+// search is the progress of the search for used addresses: those below next are used, and at is the next one to
 // check.
 type search struct {
 	started, done bool
 	next, at      uint32
 }
 
-// findIndex finds the current address, after every used one, once a process, because the ledger can be new or an old
-// copy. A long search takes several cycles; done is false until it ends.
+// findIndex finds the current address, which is after every used one. It runs once in a process, because the ledger can
+// be new or an old copy. A long search takes several cycles; done is false until it ends.
 func (o *Observer) findIndex(ctx context.Context, v *view, k state) (index uint32, done bool, err error) {
 	s := o.memory.search
 	if !s.started {

@@ -24,8 +24,8 @@ type tally struct {
 	candidates []*candidate
 	// tips are the hosts' heights.
 	tips map[string]int64
-	// absent are the hosts that do not know the transaction, passed those for which that is so for long, and replaced
-	// those that show a replacement, with its block or 0.
+	// absent has the hosts that do not know the transaction, and passed those that have not known it for long.
+	// replaced has those that show a replacement, with its block or 0.
 	absent, passed map[string]bool
 	replaced       map[string]int64
 }
@@ -113,19 +113,19 @@ type decision struct {
 	// decided says that enough hosts agree.
 	decided bool
 	// shown is the transaction to record, at a depth that enough hosts have; nil for none, depth 0 is unconfirmed.
-	// own says that it spends the operator's money.
+	// own means that it spends the operator's money.
 	shown *transaction
 	depth int64
 	own   bool
-	// state and cause restate the receipts if nothing is shown; empty keeps them. replaced is the height of the
+	// state and cause replace those of the receipts if nothing is shown; empty keeps them. replaced is the height of the
 	// replacement, or 0.
 	state    ledger.Status
 	cause    string
 	replaced int64
-	// disputed is the lowest block in which it may be without being decided; 0 for none.
+	// disputed is the lowest block in which it may be although that is undecided; 0 for none.
 	disputed int64
-	// problem is empty if normal differences between mempools explain it; outvoted says that enough hosts agree
-	// anyway.
+	// problem is empty if normal differences between mempools explain it. outvoted means that enough hosts agree
+	// in spite of it.
 	problem  string
 	outvoted bool
 }

@@ -45,7 +45,7 @@ type Chain struct {
 	problems problemLog
 	wait     time.Duration
 	ended    time.Time
-	// covered is when cursors were moved last, and width how many accounts one query asks for.
+	// covered is the time at which cursors were last moved, and width the number of accounts in one query.
 	covered time.Time
 	width   int
 

@@ -11,7 +11,7 @@ import (
 // collected is what the endpoints show of a range.
 type collected struct {
 	logs []log
-	// through is the block up to which it was read: by enough endpoints if whole, else by one, because of problem.
+	// through is the last block read: by enough endpoints if whole, else by only one, because of problem.
 	through uint64
 	whole   bool
 	problem error

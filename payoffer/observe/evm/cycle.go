@@ -118,7 +118,7 @@ type cycle struct {
 	*Observer
 	view *view
 
-	// cursor is the ledger's, nil for none. covered is the block up to which everything is recorded and final.
+	// cursor is the stored cursor, or nil. covered is the block up to which everything is recorded and final.
 	cursor  *ledger.Cursor
 	covered uint64
 	// storedPosition is the cursor's position in the ledger, empty for none. A cursor that was changed meanwhile is
@@ -129,16 +129,16 @@ type cycle struct {
 	// watchedSince is when the account was first watched, in Unix seconds; 0 if unknown. Earlier payments are backfilled.
 	watchedSince int64
 	through      uint64
-	// decided says, by external id, whether the decision on a movement is certain.
+	// decided contains, by external id, whether the decision on a movement is certain.
 	decided map[string]bool
 	tallies map[common.Hash]tally
-	// partial says that something is undecided, and uncertain that it is within the watermark (Covered). complete
-	// says that all logs up to the head were read and decided.
+	// partial means that a payment is undecided, and uncertain that its block is within the watermark (Covered).
+	// complete means that all logs up to the head were read and decided.
 	partial, uncertain, complete bool
 	// head is the newest block, or nil if the endpoints do not agree on one.
 	head *block
-	// busy says that something was found that can still change. first is when the account was first watched, by that
-	// clock, while it can still change the origin; else 0.
+	// busy means that the cycle found a payment that can still change. first is when the account was first watched,
+	// by the clock of that time. It is 0 once it cannot change the origin.
 	busy  bool
 	first int64
 }
@@ -147,7 +147,7 @@ func (e *Observer) newCycle(v *view) *cycle {
 	return &cycle{Observer: e, view: v, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
 }
 
-// runCycle follows known receipts and scans from a block; 0 means after the cursor. next is where to go on, 0 at the head.
+// runCycle follows known receipts and scans from a block, or after the cursor if from is 0. next is 0 at the head.
 func (e *Observer) runCycle(ctx context.Context, from uint64) (next uint64, err error) {
 	v, err := e.chain.readView(ctx, e.config.Confirm)
 	p := e.newCycle(v)
@@ -184,13 +184,13 @@ func (e *Observer) runCycle(ctx context.Context, from uint64) (next uint64, err 
 type outcome struct {
 	view *view
 	err  error
-	// through is the block up to which logs were read, 0 for none; partial says that something is undecided.
+	// through is the last block whose logs were read, or 0. partial means that a payment is undecided.
 	through uint64
 	partial bool
-	// complete says that everything up to head was read and decided.
+	// complete means that everything up to head was read and decided.
 	complete bool
 	head     *block
-	// since is from when on everything was read, in Unix seconds; 0 if that was known before or is unknown.
+	// since is the time from which everything was read, in Unix seconds; 0 if it is unknown or was known before.
 	since int64
 }
 

@@ -41,7 +41,7 @@ type endpoint struct {
 	witness observe.Witness
 	// checked says that the endpoint serves the configured chain and token.
 	checked bool
-	// tagged are the block tags that it has answered.
+	// tagged contains the block tags that it has answered.
 	tagged map[Level]bool
 	// failures counts failed calls in a row, the last with failure. Until backoffUntil it is not called.
 	failures     int
@@ -50,7 +50,7 @@ type endpoint struct {
 	// best is its highest head, since movedAt.
 	best    uint64
 	movedAt time.Time
-	// receipts were on the chain when they were read. While the block is, they cannot have changed.
+	// receipts were on the chain when they were read. They cannot change while their block is on it.
 	receipts map[common.Hash]*receipt
 }
 
@@ -107,7 +107,7 @@ func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Addres
 	return nil
 }
 
-// note records the outcome of reading its heads.
+// note records the outcome of reading the endpoint's heads.
 func (e *endpoint) note(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

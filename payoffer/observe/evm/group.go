@@ -18,7 +18,7 @@ import (
 type group struct {
 	accounts []*Observer
 	covered  uint64
-	// near says that they are read up to the head; the others are behind.
+	// near means that they are read up to the head. All other groups are behind.
 	near bool
 }
 
@@ -88,7 +88,7 @@ func (w *idleCycle) read(ctx context.Context, g group) (o outcome) {
 	return o
 }
 
-// since returns from when on a group is read, if that is unknown of an account.
+// since returns the time (Unix seconds) from which a group is read, or 0 if all its accounts have one.
 func (w *idleCycle) since(ctx context.Context, g group) int64 {
 	latest, unknown := g.covered, false
 	for _, e := range g.accounts {
@@ -104,8 +104,8 @@ func (w *idleCycle) since(ctx context.Context, g group) int64 {
 	return 0
 }
 
-// collectAll reads the Transfers to a group and wakes the paid accounts. through is the block up to which all were
-// read, by enough endpoints if whole.
+// collectAll reads the Transfers to a group and wakes the paid accounts. It returns the last block of which all were
+// read. whole reports whether enough endpoints have read them.
 func (w *idleCycle) collectAll(ctx context.Context, g group, low, high uint64) (through uint64, whole bool, err error) {
 	through, whole = high, true
 	for part := range slices.Chunk(g.accounts, w.width) {

@@ -7,8 +7,8 @@ import (
 
 // idleState is the state of an account when it became idle.
 type idleState struct {
-	// covered is the block up to which everything is recorded and final; position and anchor are the cursor's, empty
-	// for none.
+	// covered is the block up to which everything is recorded and final. position and anchor are those of the cursor,
+	// or empty.
 	covered          uint64
 	position, anchor string
 	// first is when the account was first watched, if that can still lower its origin.

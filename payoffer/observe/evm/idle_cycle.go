@@ -30,12 +30,12 @@ type idleCycle struct {
 	*Chain
 	*view
 	at map[*Observer]*idleState
-	// by finds the accounts by their addresses.
+	// by has the observer of each address.
 	by map[common.Address]*Observer
 }
 
-// readIdle reads the chain for all idle accounts; more says that some are behind. The error is the first problem
-// because of which it could not.
+// readIdle reads the chain for all idle accounts. more reports whether some are behind. The error is the first
+// problem that prevented a reading.
 func (c *Chain) readIdle(ctx context.Context) (more bool, err error) {
 	w := &idleCycle{Chain: c, at: c.idleAccounts(), by: make(map[common.Address]*Observer)}
 	if len(w.at) == 0 {
@@ -111,7 +111,7 @@ func (w *idleCycle) recall(ctx context.Context) error {
 	return nil
 }
 
-// common returns the state of most accounts and the common prefix of their names.
+// common returns the state that most accounts have, and the common prefix of their names.
 func (w *idleCycle) common() (most idleState, prefix string) {
 	votes := make(map[string]int)
 	for e, at := range w.at {
@@ -139,7 +139,7 @@ func (at *idleState) advanceTo(s ledger.AccountState) bool {
 	return true
 }
 
-// anchors are the cursors' blocks, by their hashes.
+// anchors returns the number of each cursor's block, by its hash.
 func (w *idleCycle) anchors() map[string]uint64 {
 	found := make(map[string]uint64)
 	for _, e := range w.by {

@@ -123,9 +123,9 @@ func (e *Observer) search(ctx context.Context, r *reader, key ledger.IntentKey, 
 	return nil, nil
 }
 
-// authorization is what one endpoint says of one.
+// authorization is the state of an authorization at one endpoint.
 type authorization struct {
-	// reason says why it is dead, or is empty; spent says that it was used or canceled in a final block.
+	// reason is why it can never pay, or empty. spent means that it was used or canceled in a final block.
 	reason string
 	spent  bool
 }

@@ -26,13 +26,13 @@ const (
 	spanAgain = 100
 )
 
-// span adapts the range of one endpoint: a quarter more after each response, but less than was refused; half after a
-// failure, but not less than was answered.
+// span adapts the range of one endpoint. After each response it grows by a quarter, up to the refused range. After a
+// failure it halves, down to the answered range.
 type span struct {
 	mu     sync.Mutex
 	blocks uint64
-	// proven is the largest range answered since it fell, and refused the smallest refused one, answers responses
-	// ago; 0 for none.
+	// proven is the largest range answered since the last decrease. refused is the smallest refused range, and
+	// answers the number of responses since then. 0 means none.
 	proven, refused uint64
 	answers         int
 }
@@ -55,7 +55,7 @@ func (s *span) reset() {
 	s.blocks, s.proven, s.refused, s.answers = 0, 0, 0, 0
 }
 
-// grow records a response. A range smaller than the current one says nothing.
+// grow records a response. A range smaller than the current one changes nothing.
 func (s *span) grow(asked uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func refused(err error) bool {
 	}
 }
 
-// whole reads a range. A suspicious response is read again in halves, which must add up.
+// whole reads a range. If a response is suspicious, it reads the halves, which must have no fewer logs.
 func (e *endpoint) whole(ctx context.Context, f filter, low, high uint64) ([]log, error) {
 	logs, err := e.query(ctx, f, low, high)
 	if err != nil || len(logs) < suspicious || low == high {

@@ -44,8 +44,8 @@ func ParseLevel(s string) (Level, error) {
 type Config struct {
 	OfferID string
 	USDC    *offer.USDC
-	// Chain is shared with other observers. If it is nil, this observer has its own, with the fields below as in
-	// ChainConfig.
+	// Chain is shared with other observers. If it is nil, this observer has its own, with the fields
+	// below, which ChainConfig describes.
 	Chain     *Chain
 	Endpoints []string
 	HeadTime  func(unix int64)
@@ -100,7 +100,7 @@ type Observer struct {
 	health observe.Health
 	// history is set while final blocks have changed.
 	history error
-	// since and upTo are the watermark of Covered. seen is the head of the last complete cycle. 0 and nil are none.
+	// since and upTo are the watermark of Covered. seen is the head of the last complete cycle. 0 and nil mean none.
 	since      int64
 	upTo, seen *block
 }

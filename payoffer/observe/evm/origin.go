@@ -31,8 +31,8 @@ func (p *cycle) origin(ctx context.Context) (uint64, error) {
 	return uint64(origin), err
 }
 
-// lowerOrigin moves the origin back to FromBlock, once a process, and has everything read again from there. It does
-// not read the chain, because the cursor's block may not be on it.
+// lowerOrigin moves the origin back to FromBlock, once a process. Everything is read again from there. It does not
+// read the chain, because the cursor's block may not be on it.
 func (p *cycle) lowerOrigin(ctx context.Context) error {
 	if p.config.FromBlock == 0 || p.config.FollowOnly || p.lowered {
 		return nil
@@ -58,8 +58,8 @@ func (p *cycle) lowerOrigin(ctx context.Context) error {
 	return nil
 }
 
-// started returns the origin by the first start (Unix seconds by the clock of that time). Until the first cursor is stored,
-// a reorganization or an offset of the clock can still lower it. If the start is unknown, it is the chain's head.
+// started returns the origin at the time of the first start (Unix seconds by the clock then). Until a cursor is stored, a
+// reorganization or an offset of the clock can still lower it. If the start is unknown, it is the chain's head.
 func (p *cycle) started(ctx context.Context, stored, since int64) (int64, error) {
 	if since == 0 {
 		first := int64(-1)

@@ -12,7 +12,7 @@ const (
 	// gapLeast is the pause between calls after the first refusal. It grows by half with each further one, up to gapMost.
 	gapLeast = 100 * time.Millisecond
 	gapMost  = time.Second
-	// gapFades is after how many answers a gap has shrunk by the factor e. Below half of gapLeast it ends.
+	// gapFades is the number of answers after which a gap has shrunk by the factor e. Below half of gapLeast it ends.
 	gapFades = 256
 	// pauseFirst is how long an endpoint is not called after a refusal. It doubles with each in a row, up to backoffMost.
 	pauseFirst = time.Second
@@ -26,7 +26,7 @@ type pace struct {
 	refusals, inARow int
 }
 
-// await waits for the turn of a call; ok is false after patience. refusals is for refuse.
+// await waits for the turn of a call. ok is false after patience. Give refusals to refuse.
 func (p *pace) await(ctx context.Context) (refusals int, ok bool) {
 	for until := time.Now().Add(patience); ; {
 		p.mu.Lock()

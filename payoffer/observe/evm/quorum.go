@@ -25,7 +25,7 @@ func (c *candidate) is(b *block, m movement) bool {
 // tally is what the endpoints say of one transaction.
 type tally struct {
 	candidates []candidate
-	// answered counts the endpoints that know, and behind those that have not reached its block.
+	// answered counts the endpoints that could answer, and behind those that have not reached its block.
 	answered, behind int
 	failed           error
 }
@@ -65,8 +65,8 @@ next:
 	}
 }
 
-// of returns the candidate of a movement that most endpoints show, how many deny it, and whether they contradict each
-// other.
+// of returns the candidate that most endpoints show for a movement, how many endpoints deny it, and whether they
+// contradict each other.
 func (t *tally) of(ordinal int) (best candidate, denied int, contested bool) {
 	denied = t.answered
 	for _, c := range t.candidates {

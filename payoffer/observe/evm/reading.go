@@ -23,7 +23,7 @@ const (
 	absurdBlock = 1 << 53
 )
 
-// statement is what one endpoint says of an authorization.
+// statement is what one endpoint answers about an authorization.
 type statement struct {
 	used  bool
 	funds int64
@@ -78,9 +78,9 @@ func (e *Observer) checked() []*endpoint {
 	})
 }
 
-// usedBy returns the block at which the rows answer for a used authorization. A payer who is refused must not have
-// paid, so it is the covered block only if enough endpoints show the use there. Else it is a block that the next
-// cycles cover, the highest shown; with too few endpoints it is out of reach.
+// usedBy returns the block that must be covered before the receipts decide on a used authorization. A payer who is
+// refused must not have paid. So it is the covered block only if enough endpoints show the use there, and otherwise
+// the highest one shown, which the next cycles cover. With too few endpoints no block is high enough.
 func (e *Observer) usedBy(ctx context.Context, checked []*endpoint, need int, key ledger.IntentKey, used []statement) uint64 {
 	e.mu.Lock()
 	upTo := e.upTo
@@ -136,7 +136,7 @@ func (e *Observer) asks(answer *common.Hash, at any, data []byte) member {
 	}, answer}
 }
 
-// reached returns the highest value that so many reach.
+// reached returns the highest value that at least need statements reach.
 func reached[V cmp.Ordered](said []statement, need int, of func(statement) V) V {
 	var values []V
 	for _, s := range said {
@@ -163,7 +163,7 @@ func (e *Observer) watermark() (since int64, upTo *block) {
 	return e.since, e.upTo
 }
 
-// startWatermark notes which head the cycle reads, and at first from when on.
+// startWatermark stores the head that the cycle reads, and in the first cycle also the start of the watermark.
 func (p *cycle) startWatermark(ctx context.Context) {
 	p.head = p.view.blockAt(ctx, p.view.head)
 	if p.since != 0 {
@@ -176,7 +176,7 @@ func (p *cycle) startWatermark(ctx context.Context) {
 	}
 }
 
-// resetWatermark runs before receipts are dropped, because the chain can return to their branch.
+// resetWatermark must run before receipts are dropped, because the chain can return to their branch.
 func (e *Observer) resetWatermark() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -53,8 +53,8 @@ func (p *cycle) cursorAt(ctx context.Context, number uint64) *ledger.Cursor {
 	}
 }
 
-// scan reads every Transfer log after what is recorded and final, and from a block, up to the head. It returns where
-// to go on, or 0.
+// scan reads every Transfer log up to the head, from the given block or the first one that is not recorded and
+// final. It returns the block at which to continue, or 0.
 func (p *cycle) scan(ctx context.Context, from uint64) (next uint64, err error) {
 	origin, err := p.origin(ctx)
 	if err != nil {
@@ -88,8 +88,8 @@ func (p *cycle) scan(ctx context.Context, from uint64) (next uint64, err error) 
 	return 0, nil
 }
 
-// step scans one range and records it with its cursor. through is the block up to which it was read; whole is false
-// if something is undecided.
+// step scans one range and records it with its cursor. through is the last block read. whole is false if a payment
+// is undecided.
 func (p *cycle) step(ctx context.Context, low, high uint64, complete bool) (through uint64, whole bool, err error) {
 	found, err := p.findPayments(ctx, low, high)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *cycle) step(ctx context.Context, low, high uint64, complete bool) (thro
 // discovery contains what was found in a range of blocks.
 type discovery struct {
 	observations []ledger.Observation
-	// through is the block up to which the range was read, and sure the one up to which everything is decided.
+	// through is the last block that was read, and sure the last one up to which everything is decided.
 	through, sure uint64
 }
 

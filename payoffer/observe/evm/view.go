@@ -14,14 +14,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// stalledAfter is how long an endpoint's head may stand still while another one's is higher.
+// stalledAfter is how long an endpoint's head may stay the same while another one's is higher.
 const stalledAfter = time.Minute
 
 // reader is an endpoint with what it answered in one view.
 type reader struct {
 	*endpoint
 	latest, confirm, final *block
-	// deep says that blocks far below the head replace a missing tag.
+	// deep means that a block far below the head replaces a missing tag.
 	deep bool
 	// blocks are those read in this view: *fetched by number.
 	blocks sync.Map
@@ -312,7 +312,7 @@ func stalled(readers []*reader, now time.Time) map[*reader]error {
 	return out
 }
 
-// advance returns when the head last rose.
+// advance returns the time at which the head last rose.
 func (r *reader) advance(now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

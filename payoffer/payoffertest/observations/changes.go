@@ -87,28 +87,28 @@ func Changes() []Changed {
 		return r
 	}
 	return []Changed{
-		// What is new.
+		// New payments.
 		lived("new-seen", false, "42 USDC on its way by usdc", "new", "it was read from the chain", Chain("0xa", seen)),
 		lived("new-confirmed", false, "42 USD received by card", "new", told, paid),
 		lived("new-dropped", false, "42 USD did not arrive by card", "new", told, Card("", dropped)),
-		lived("new-moved", true, "42 USDC by usdc is no payment: it moved within your account", "new", chain, Chain("0xa", moved)),
+		lived("new-moved", true, "42 USDC by usdc is not a payment: it moved within your account", "new", chain, Chain("0xa", moved)),
 		lived("new-entered", false, "42 USD received by card", "new", "you entered it", entered),
 		lived("new-late", false, "42 USD received by card", "new", "it is from before the first start, and was read later", by(accounting.CauseBackfilled, paid)),
-		// What arrives, or does not.
+		// Payments that arrive, or do not.
 		lived("arrives", false, "42 USDC received by usdc", "status from seen to confirmed", chain, Chain("0xa", seen), onChain),
 		lived("fails", false, "42 USD did not arrive by card", "status from seen to dropped", told, Card("", seen), Card("", dropped)),
-		lived("seen-moved", false, "42 USDC by usdc is no payment: it moved within your account", "status from seen to moved", chain, Chain("0xa", seen), Chain("0xa", moved)),
+		lived("seen-moved", false, "42 USDC by usdc is not a payment: it moved within your account", "status from seen to moved", chain, Chain("0xa", seen), Chain("0xa", moved)),
 		lived("reorganized", false, "42 USDC by usdc is no longer confirmed, and on its way again", "status from confirmed to seen", reorg,
 			onChain, by("reorg", Chain("0xa", seen))),
 		lived("reorganized-away", false, "42 USDC by usdc did not arrive after all", "status from confirmed to dropped", reorg, onChain, by("reorg", Chain("0xa", dropped))),
-		lived("confirmed-moved", false, "42 USDC by usdc is no payment: it moved within your account", "status from confirmed to moved", chain, onChain, Chain("0xa", moved)),
+		lived("confirmed-moved", false, "42 USDC by usdc is not a payment: it moved within your account", "status from confirmed to moved", chain, onChain, Chain("0xa", moved)),
 		lived("dropped-seen", false, "42 USDC on its way by usdc after all", "status from dropped to seen", chain, Chain("0xa", dropped), Chain("0xa", seen)),
 		lived("late", false, "42 USDC received by usdc after all", "status from dropped to confirmed", chain, Chain("0xa", dropped), onChain),
 		lived("moved-confirmed", false, "42 USDC received by usdc after all", "status from moved to confirmed", chain, Chain("0xa", moved), onChain),
 		lived("moved-dropped", true, "42 USDC did not arrive by usdc", "status from moved to dropped", reorg, Chain("0xa", moved), by("reorg", Chain("0xa", dropped))),
 		lived("arrives-refunded", false, "42 USD received by card, 10 USD of it refunded", "status from seen to confirmed; refunded from 0 USD to 10 USD", told,
 			Card("", seen), with(paid, func(s *accounting.Observation) { s.Returns = []accounting.Return{refund("re_1", 1000, true)} })),
-		// What the provider refunds or takes back.
+		// Refunds and disputes that the provider reports.
 		lived("refund", false, "10 USD refunded of 42 USD by card", "refunded from 0 USD to 10 USD", told, paid, returns(refund("re_1", 1000, true))),
 		lived("refund-second", false, "5 USD refunded of 42 USD by card, 15 USD in all", "refunded from 10 USD to 15 USD", told,
 			paid, returns(refund("re_1", 1000, true)), returns(refund("re_2", 500, true))),
@@ -118,16 +118,16 @@ func Changes() []Changed {
 		lived("refund-too-much", false, "42 USD refunded of 42 USD by card", "status from confirmed to refunded; refunded from 0 USD to 42 USD", told, paid, returns(refund("re_1", 9900, true))),
 		lived("refund-failed", false, "42 USD by card: refund of 42 USD undone", "status from refunded to confirmed; refunded from 42 USD to 0 USD", told,
 			paid, returns(refund("re_1", 4200, true)), returns(refund("re_1", 4200, false))),
-		lived("dispute", false, "42 USD taken back by card", "status from confirmed to reversed", told, paid, returns(dispute(0, true))),
-		lived("dispute-won", false, "42 USD by card no longer taken back", "status from reversed to confirmed", told, paid, returns(dispute(0, true)), returns(dispute(0, false))),
-		lived("dispute-of-the-rest", false, "32 USD taken back of 42 USD by card", "status from confirmed to reversed", told,
+		lived("dispute", false, "42 USD by card disputed or voided", "status from confirmed to reversed", told, paid, returns(dispute(0, true))),
+		lived("dispute-won", false, "42 USD by card no longer disputed or voided", "status from reversed to confirmed", told, paid, returns(dispute(0, true)), returns(dispute(0, false))),
+		lived("dispute-of-the-rest", false, "32 USD disputed or voided of 42 USD by card", "status from confirmed to reversed", told,
 			paid, returns(refund("re_1", 1000, true)), returns(dispute(0, true))),
-		lived("dispute-of-the-rest-won", false, "42 USD by card no longer taken back, 10 USD of it refunded", "status from reversed to confirmed", told,
+		lived("dispute-of-the-rest-won", false, "42 USD by card no longer disputed or voided, 10 USD of it refunded", "status from reversed to confirmed", told,
 			paid, returns(refund("re_1", 1000, true)), returns(dispute(0, true)), returns(dispute(0, false))),
-		lived("dispute-of-a-part", false, "10 USD taken back of 42 USD by card", "taken back from 0 USD to 10 USD", told, paid, returns(dispute(1000, true))),
-		lived("dispute-of-a-part-won", false, "42 USD by card: 10 USD no longer taken back", "taken back from 10 USD to 0 USD", told,
+		lived("dispute-of-a-part", false, "10 USD disputed or voided of 42 USD by card", "disputed or voided from 0 USD to 10 USD", told, paid, returns(dispute(1000, true))),
+		lived("dispute-of-a-part-won", false, "42 USD by card: 10 USD no longer disputed or voided", "disputed or voided from 10 USD to 0 USD", told,
 			paid, returns(dispute(1000, true)), returns(dispute(1000, false))),
-		// What the operator changes.
+		// Changes by the operator.
 		lived("corrected", false, "Corrected: 43 USD instead of 42 USD by card", "amount from 42 USD to 43 USD", "you entered it", entered, entry("entered", 1, 4300, 900)),
 		lived("corrected-date", false, "Corrected: 42 USD by card, dated 1970-01-01T00:10:00Z instead of 1970-01-01T00:15:00Z",
 			"date from 1970-01-01T00:15:00Z to 1970-01-01T00:10:00Z", "you entered it", entered, entry("entered", 1, 4200, 600)),
@@ -138,12 +138,12 @@ func Changes() []Changed {
 		lived("corrected-to-what-was-refunded", false, "Corrected: 10 USD instead of 42 USD by card, 10 USD of it refunded",
 			"status from confirmed to refunded; amount from 42 USD to 10 USD", "you entered it",
 			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true)), entry("entered", 1, 1000, 900)),
-		lived("corrected-and-restored", false, "Corrected: 43 USD instead of 42 USD by card, no longer taken back", "status from reversed to confirmed; amount from 42 USD to 43 USD",
+		lived("corrected-and-restored", false, "Corrected: 43 USD instead of 42 USD by card, no longer disputed or voided", "status from reversed to confirmed; amount from 42 USD to 43 USD",
 			"you entered it", entered, word("reversed_by_operator", operator(true)),
 			with(entry("entered", 1, 4300, 900), func(s *accounting.Observation) { s.Returns = []accounting.Return{operator(false)} })),
 		lived("corrected-to-the-same", false, "42 USD by card: entered again without a change", "entered again without a change", "you entered it", entered, entry("entered", 1, 4200, 900)),
-		lived("reversed", false, "42 USD taken back by card", "status from confirmed to reversed", "you reversed it", entered, word("reversed_by_operator", operator(true))),
-		lived("restored", false, "42 USD by card no longer taken back", "status from reversed to confirmed", "you restored it",
+		lived("reversed", false, "42 USD by card disputed or voided", "status from confirmed to reversed", "you reversed it", entered, word("reversed_by_operator", operator(true))),
+		lived("restored", false, "42 USD by card no longer disputed or voided", "status from reversed to confirmed", "you restored it",
 			entered, word("reversed_by_operator", operator(true)), word("restored_by_operator", operator(false))),
 		lived("refunded", false, "10 USD refunded of 42 USD by card", "refunded from 0 USD to 10 USD", "you entered a refund",
 			entered, word("refunded_by_operator", refund("operator:refund:1", 1000, true))),
@@ -156,7 +156,7 @@ func Changes() []Changed {
 			with(word("value_stated", accounting.Return{}), func(s *accounting.Observation) {
 				s.Returns, s.Stated = nil, &accounting.StatedValue{USDCents: 4500, At: 950}
 			})),
-		// What is known better.
+		// Better evidence.
 		lived("read", false, "42 USD by card: evidence from signed to provider", "evidence from signed to provider", read, paid, provided),
 		lived("gives-way", false, "Corrected: 42 USD instead of 40 USD by card", "amount from 40 USD to 42 USD; evidence from manual to signed", told,
 			entry("entered", 0, 4000, 900), paid),

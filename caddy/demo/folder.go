@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// keepPattern is the name of a keep, by which those of processes that were killed
-	// are found.
-	keepPattern = "pay_offer_demo_*"
-	// lockName is a file in each keep, locked for as long as its process lives.
+	// folderPattern is the name of a demo's folder. A later demo finds the folders of killed
+	// processes by it.
+	folderPattern = "pay_offer_demo_*"
+	// lockName is a file in each folder. It is locked while its process runs.
 	lockName = "lock"
 )
 
-// keep is a temporary folder that goes with its process, or with the next demo.
-type keep struct {
+// tempFolder is a temporary folder. Its process removes it, or else the next demo does.
+type tempFolder struct {
 	folder string
 	lock   *os.File
 }
 
-// newKeep makes a keep, and removes those of processes that ended without doing so.
-func newKeep() (*keep, error) {
+// newFolder makes a folder, and removes the folders of processes that were killed.
+func newFolder() (*tempFolder, error) {
 	for {
-		folder, err := os.MkdirTemp("", keepPattern)
+		folder, err := os.MkdirTemp("", folderPattern)
 		if err != nil {
 			return nil, err
 		}
-		k := &keep{folder: folder}
+		k := &tempFolder{folder: folder}
 		if k.lock, err = os.OpenFile(filepath.Join(folder, lockName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
 			err = filelock.Try(k.lock)
 		}
@@ -45,23 +45,23 @@ func newKeep() (*keep, error) {
 			k.remove()
 			return nil, err
 		}
-		k.remove() // another demo that begins took it for abandoned
+		k.remove() // another demo that starts took it for abandoned
 	}
 }
 
-// remove lets go of the keep. Windows removes no file that is open.
-func (k *keep) remove() {
+// remove deletes the folder. It closes the lock first, because Windows does not remove open files.
+func (k *tempFolder) remove() {
 	_ = filelock.Close(k.lock)
 	_ = os.RemoveAll(k.folder)
 }
 
-// sweep removes the other keeps of this user whose locks nobody holds: where there are
-// locks, as on this one.
-func (k *keep) sweep() {
+// sweep removes the other folders of this user that are not locked, if the file system has
+// locks.
+func (k *tempFolder) sweep() {
 	if !held(k.lock.Name()) {
 		return
 	}
-	found, _ := filepath.Glob(filepath.Join(os.TempDir(), keepPattern)) // the pattern is right
+	found, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPattern)) // the pattern is right
 	for _, folder := range found {
 		info, err := os.Lstat(folder)
 		if err != nil || !info.IsDir() || !mine(info) || held(filepath.Join(folder, lockName)) {
@@ -71,7 +71,7 @@ func (k *keep) sweep() {
 	}
 }
 
-// held reports whether somebody holds a lock, or there is none to tell by.
+// held reports whether a process has the lock, or whether that cannot be determined.
 func held(lock string) bool {
 	info, err := os.Lstat(lock)
 	if err != nil || !info.Mode().IsRegular() {

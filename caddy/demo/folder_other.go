@@ -4,5 +4,5 @@ package demo
 
 import "io/fs"
 
-// mine is true where every user has a folder of their own for temporary files.
+// mine is always true, because every user has their own folder for temporary files.
 func mine(fs.FileInfo) bool { return true }

@@ -22,7 +22,7 @@ func TestADemoRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
 		return folder
 	}
 	in := func(name string) string { return filepath.Join(temporary, name) }
-	living, err := newKeep()
+	living, err := newFolder()
 	require.NoError(t, err)
 	dead := []string{put(in("pay_offer_demo_1"), lockName, "ledger.db"), put(in("pay_offer_demo_2"), lockName)}
 	kept := []string{
@@ -38,7 +38,7 @@ func TestADemoRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
 		kept = append(kept, others)
 	}
 
-	k, err := newKeep()
+	k, err := newFolder()
 	require.NoError(t, err)
 
 	for _, folder := range dead {

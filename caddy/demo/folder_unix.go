@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// mine reports whether a file belongs to the user of this process: in a folder that
-// all share, nobody else can have put it there.
+// mine reports whether a file belongs to the user of this process. Other users can write
+// into the shared temporary folder.
 func mine(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()

@@ -22,9 +22,9 @@ import (
 // repository is where the pages say that this is cloned from.
 const repository = "https://github.com/payoffer/caddy-pay-offer"
 
-// A desk is where somebody follows the documentation: a shell with a folder that has a fresh clone. The pages name the
+// A sandbox is a shell in a fresh clone, in which the tests follow the documentation. The pages name the
 // ports of the shipped Caddyfile and of Caddy's admin API, and the server has others.
-type desk struct {
+type sandbox struct {
 	*server.Process
 	folder, tools string
 	env           []string
@@ -32,8 +32,8 @@ type desk struct {
 	root          string   // of an installation, else empty
 }
 
-// newDesk starts the server of the shipped Caddyfile.
-func newDesk(t *testing.T, root string, env []string) *desk {
+// newSandbox starts the server of the shipped Caddyfile.
+func newSandbox(t *testing.T, root string, env []string) *sandbox {
 	t.Helper()
 	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func newDesk(t *testing.T, root string, env []string) *desk {
 			append(back, "localhost:"+free[port], "localhost:"+port, "localhost%3A"+free[port], "localhost%3A"+port)
 	}
 	env = append([]string{"CADDY_ADMIN=localhost:" + free["2019"]}, env...)
-	d := &desk{
+	d := &sandbox{
 		Process: server.Start(t, "http://localhost:"+free["8402"], caddyfile, env...), folder: t.TempDir(),
 		there: there,
 	}
@@ -80,11 +80,11 @@ func newDesk(t *testing.T, root string, env []string) *desk {
 	return d
 }
 
-// real is a text of this desk as a page has it.
-func (d *desk) real(text string) string { return strings.NewReplacer(d.back...).Replace(text) }
+// real returns the text of a page with the values of this sandbox replaced by those of the page.
+func (d *sandbox) real(text string) string { return strings.NewReplacer(d.back...).Replace(text) }
 
-// write makes a program of the desk.
-func (d *desk) write(t *testing.T, name, script string) {
+// write creates a program in the sandbox.
+func (d *sandbox) write(t *testing.T, name, script string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(d.tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 }
@@ -99,7 +99,7 @@ type printed struct {
 }
 
 // run runs the commands of a page in one shell.
-func (d *desk) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
+func (d *sandbox) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
 	t.Helper()
 	var script strings.Builder
 	here := strings.NewReplacer(d.there...)
@@ -130,7 +130,7 @@ func (d *desk) run(t *testing.T, page string, commands []handbook.Command) (all 
 }
 
 // withoutLog is what a command prints, without the lines in which Caddy tells of its work.
-func (d *desk) withoutLog(output string) string {
+func (d *sandbox) withoutLog(output string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(output) {
 		if shown := shown(line); shown == line || strings.Contains(shown, "\tERROR\t") {
