@@ -28,12 +28,11 @@ const defaultAccess = 30 * 24 * time.Hour
 
 // Gate passes a request on to the next handler if its sender paid the offer.
 type Gate struct {
-	// The id of the offer whose payment opens the gate. Default: the only offer of the
-	// configuration.
+	// The id of the offer whose payment opens the gate. Default: the only offer.
 	Offer string `json:"offer,omitempty"`
 
-	// The page behind the gate at which payers arrive: its URL, or its path on site_url,
-	// such as /course/. Required if the directive has a matcher. Default: /.
+	// The page at which payers arrive: its URL, or its path on site_url, such as /course/.
+	// Required with a matcher. Default: /.
 	Start string `json:"start,omitempty"`
 
 	// How long one payment opens the gate, at least 1m. Default: 30d.
