@@ -135,7 +135,7 @@ func (h *Handler) serveSecret(w http.ResponseWriter, r *http.Request, next caddy
 		}
 		line.Write(fields...)
 	}()
-	if h.service.Server.Serve(recorder, r) {
+	if h.offer.serve(recorder, r) {
 		return nil
 	}
 	if err = next.ServeHTTP(recorder, r); err != nil && recorder.Status() < http.StatusOK {

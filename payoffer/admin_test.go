@@ -58,7 +58,8 @@ func newOperated(t *testing.T, sites string) *operated {
 	return o
 }
 
-// ask sends a request to the admin API.
+// ask sends a request to the admin API. It reads again when a connection is reset: a reload
+// replaces the listener.
 func (o *operated) ask(method, path, body string, header ...string) answer {
 	o.t.Helper()
 	request, err := http.NewRequestWithContext(o.t.Context(), method, "http://"+o.address+path, strings.NewReader(body))
@@ -69,6 +70,10 @@ func (o *operated) ask(method, path, body string, header ...string) answer {
 		request.Header.Set(header[n], header[n+1])
 	}
 	response, err := o.client.Do(request)
+	for n := 0; err != nil && method == http.MethodGet && n < 100; n++ {
+		request.Body, _ = request.GetBody()
+		response, err = o.client.Do(request)
+	}
 	require.NoError(o.t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)

@@ -51,15 +51,15 @@ type EmailConfig struct {
 	// The sender's mailbox. Default: the one that receives.
 	From string `json:"from,omitempty"`
 
-	// The name to log in with. Default: none; the server is used without a login.
+	// The name to log in with. Default: none (no login).
 	User string `json:"user,omitempty"`
 
 	// The password of user. Required with user.
 	Password secret `json:"password,omitempty"`
 
-	// How the connection to the server is encrypted: starttls, implicit (TLS from the first
-	// byte), or off, which is only for a server on this machine. Default: implicit at port
-	// 465, off on this machine, else starttls.
+	// The encryption of the connection: starttls, implicit (TLS from the first byte), or off
+	// (only on this machine). Default: implicit at port 465, off on this machine, else
+	// starttls.
 	TLS string `json:"tls,omitempty"`
 }
 

@@ -3,9 +3,10 @@ package payoffer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -59,12 +60,16 @@ type App struct {
 	share    *service.Runtime // nil without an offer
 	demo     *Sandbox         // nil unless the offer is a demo
 
-	mu       sync.Mutex
-	services []*service.Service
-	offers   map[string]*service.Service // by their ids
-	accounts map[string]ledger.Account   // of all offers, by their ids
+	// What the modules register in their Provision, which is never concurrent.
+	offers   []*registration
+	accounts map[string]ledger.Account // of all offers, by their ids
+	gates    []*Gate
 	// listening are the addresses of the servers with a module of this package.
 	listening []string
+
+	acquiring sync.Once
+	err       error // of acquire
+	services  atomic.Pointer[[]*service.Service]
 }
 
 // CaddyModule returns the Caddy module information.
@@ -79,7 +84,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (app *App) Provision(ctx caddy.Context) error {
 	app.ctx, app.logger = ctx, ctx.Logger()
 	ctx.FileSystems().Register(pageFileSystem, site.FS) // of this configuration only
-	app.offers, app.accounts = make(map[string]*service.Service), make(map[string]ledger.Account)
+	app.accounts = make(map[string]ledger.Account)
 	var err error
 	if app.database, err = app.Ledger.database(); err != nil {
 		return err
@@ -87,7 +92,7 @@ func (app *App) Provision(ctx caddy.Context) error {
 	if app.Ledger.hasPassword() {
 		app.logger.Warn("secrets are in the configuration itself", zap.Strings("options", []string{"ledger"}), zap.String("hint", literalSecretsHint))
 	}
-	if err := registerMetrics(ctx.GetMetricsRegistry(), app); err != nil {
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	value, err := ctx.App("events")
@@ -127,56 +132,17 @@ func storageKey(storage certmagic.Storage) pool.Key {
 	return pool.KeyOf("storage", fmt.Sprintf("%T %p", storage, storage))
 }
 
-// acquire returns the service of an offer. Handlers with the same configuration, which
-// Caddy makes for a site with several addresses, share it. Another offer with the same id
-// or account is refused.
-func (app *App) acquire(s *service.Settings, r *resolver, demo *Sandbox) (*service.Service, error) {
-	app.mu.Lock()
-	defer app.mu.Unlock()
-	if err := app.prepare(s.Offer.ID, demo); err != nil {
-		return nil, err
-	}
-	svc, err := service.Acquire(app.share, s)
-	if err != nil || app.offers[s.Offer.ID] == svc {
-		return svc, err
-	}
-	if err := app.checkUnique(s); err != nil {
-		return nil, err
-	}
-	app.services, app.offers[s.Offer.ID] = append(app.services, svc), svc
-	if err := app.checkDemoIsLocal(); err != nil {
-		return nil, err
-	}
-	countFromZero(svc)
-	app.warn(svc, r)
-	return svc, nil
-}
-
-// checkUnique refuses an offer whose receipts could belong to another offer.
-func (app *App) checkUnique(s *service.Settings) error {
-	if app.offers[s.Offer.ID] != nil {
-		return fmt.Errorf("two offers have the id %q; give one of them another id, such as 'id second-offer'", s.Offer.ID)
-	}
-	for _, a := range s.Accounts() {
-		if taken, twice := app.accounts[a.ID]; twice {
-			return fmt.Errorf("the offers %q and %q both receive money at the account of %s; use another address for one of them",
-				taken.Offer, s.Offer.ID, taken.Rail)
-		}
-		app.accounts[a.ID] = a
+// running returns the services of the configuration; none before they are acquired.
+func (app *App) running() []*service.Service {
+	if services := app.services.Load(); services != nil {
+		return *services
 	}
 	return nil
 }
 
-// running returns the services of the configuration.
-func (app *App) running() []*service.Service {
-	app.mu.Lock()
-	defer app.mu.Unlock()
-	return slices.Clone(app.services)
-}
-
-// Offers returns the offers of the configuration, also before it starts. The commands use
-// it.
+// Offers returns the offers of the configuration, also before it starts.
 func (app *App) Offers() []*offer.Offer {
+	_ = app.Acquire() // Start and the commands report the error
 	var offers []*offer.Offer
 	for _, svc := range app.running() {
 		offers = append(offers, svc.Offer)
@@ -184,7 +150,7 @@ func (app *App) Offers() []*offer.Offer {
 	return offers
 }
 
-// Checked returns the offers for 'check --live', also before they start.
+// Checked returns the offers for 'check --live', after Acquire.
 func (app *App) Checked() []diagnose.Offer {
 	var offers []diagnose.Offer
 	for _, svc := range app.running() {
@@ -197,9 +163,10 @@ func (app *App) Checked() []diagnose.Offer {
 // the storage cannot be reached, it retries in the background, unless the running
 // configuration has offers on another ledger: then the start fails.
 func (app *App) Start() error {
+	err := app.Acquire()
 	services := app.running()
-	if len(services) == 0 {
-		return nil
+	if err != nil || len(services) == 0 {
+		return err
 	}
 	app.share.Attach()
 	ctx, cancel := untilExit(app.ctx)
@@ -239,6 +206,8 @@ func (app *App) Stop() error { return nil }
 // after settlements under way and requests that are still answered. It waits only if
 // the first start of a demo was refused.
 func (app *App) Cleanup() error {
+	// Waits for a request that acquires; a later request acquires nothing.
+	app.acquiring.Do(func() { app.err = errors.New("the configuration has ended") })
 	if app.share != nil {
 		app.share.Release(func(err error) {
 			caddy.Log().Named("pay_offer").Error("a service cannot be closed", zap.Error(err), zap.String("hint", "restart the server if its ledger stays locked"))

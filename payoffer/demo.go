@@ -184,19 +184,17 @@ func (app *App) addListeners(ctx caddy.Context) error {
 	if !ok { // a test without a server
 		return nil
 	}
-	app.mu.Lock()
-	defer app.mu.Unlock()
 	app.listening = append(app.listening, server.Listen...)
 	return app.checkDemoIsLocal()
 }
 
 // checkDemoIsLocal refuses a demo together with another offer, or on an address that other
-// machines can reach. The caller holds the mutex.
+// machines can reach.
 func (app *App) checkDemoIsLocal() error {
-	if !slices.ContainsFunc(app.services, func(svc *service.Service) bool { return svc.Offer.Demo }) {
+	if !slices.ContainsFunc(app.offers, func(o *registration) bool { return o.Offer.Demo }) {
 		return nil
 	}
-	if len(app.services) > 1 {
+	if len(app.offers) > 1 {
 		return errors.New("a demo must be the only offer; replace its demo values, or remove it")
 	}
 	for _, listen := range app.listening {

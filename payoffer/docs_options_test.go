@@ -24,7 +24,7 @@ const generated = "<!-- Everything below is generated: go test ./payoffer -run P
 func usages(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	for _, file := range []string{"announce.go", "handler.go", "ledger.go", "rail_bank.go", "rail_bitcoin.go", "rail_card.go", "rail_storefront.go", "rail_usdc.go", "settings.go"} {
+	for _, file := range []string{"announce.go", "gate.go", "handler.go", "ledger.go", "rail_bank.go", "rail_bitcoin.go", "rail_card.go", "rail_storefront.go", "rail_usdc.go", "settings.go"} {
 		for _, usage := range regexp.MustCompile(`(?:arguments\(d, |unmarshal\(d, |&form\{)"([a-z_]+) ([^"]*)"`).FindAllStringSubmatch(readSource(t, file), -1) {
 			found[usage[1]] = strings.ReplaceAll(usage[2], "...", "…")
 		}
@@ -56,6 +56,7 @@ func chapters() []chapter {
 		{"announce ntfy", NtfyConfig{}, new(NtfyConfig).options(), false},
 		{"announce email", EmailConfig{}, new(EmailConfig).options(), false},
 		{"ledger", LedgerConfig{}, options{}, true},
+		{"pay_offer_gate", Gate{}, new(Gate).options(), true},
 	}
 }
 

@@ -64,8 +64,8 @@ type Handler struct {
 	// The local part of the offer's WebFinger account, acct:<account>@<host>. Default: pay.
 	Account string `json:"account,omitempty"`
 
-	// The price in US dollars, such as 42 or 9.50. Another price than the interface's 42 is
-	// logged as a warning. Default: 42.
+	// The price in US dollars, such as 42 or 9.50. Another price than 42 is logged as a
+	// warning. Default: 42.
 	Amount string `json:"amount,omitempty"`
 
 	// Your own EVM address. Payments from it do not count as customer payments. Default:
@@ -89,7 +89,7 @@ type Handler struct {
 	// What payers read about refunds, at most 500 characters. Default: nothing.
 	Refunds string `json:"refunds,omitempty"`
 
-	// The lines that receipts contain as invoices need them, such as name, address and tax
+	// The lines that invoices need, such as name, address and tax
 	// number, each at most 140 characters. Default: none.
 	Legal []string `json:"legal,omitempty"`
 
@@ -101,9 +101,9 @@ type Handler struct {
 	// ASCII characters. Default: none.
 	Tags []string `json:"tags,omitempty"`
 
-	// The header from which the Payment scheme (MPP) reads its credentials: "authorization"
-	// is Authorization; "header" is Payment-Authorization, for a site whose own login needs
-	// Authorization; "off" disables the scheme. Default: authorization.
+	// The header of credentials of the Payment scheme (MPP): "authorization"; "header",
+	// which is Payment-Authorization, for a site whose login needs Authorization; or "off".
+	// Default: authorization.
 	MPP string `json:"mpp,omitempty"`
 
 	// How often one client address (IPv6: /64 network) may attempt to pay. Default: 10
@@ -126,13 +126,13 @@ type Handler struct {
 	// A checkout at a shop, such as Gumroad. Default: none.
 	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
 
-	// An endpoint that is notified of payments: a webhook, a topic of ntfy, or a mailbox.
+	// A webhook, a topic of ntfy, or a mailbox that is notified of payments.
 	// Default: only Caddy's log and events.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
-	service *service.Service
-	logger  *zap.Logger
-	demo    *Sandbox // nil unless the offer is a demo
+	offer  *registration
+	logger *zap.Logger
+	demo   *Sandbox // nil unless the offer is a demo
 }
 
 // CaddyModule returns the Caddy module information.
@@ -278,8 +278,8 @@ func withoutNil[C any](configs []*C) []*C {
 	return slices.DeleteFunc(slices.Clone(configs), func(c *C) bool { return c == nil })
 }
 
-// Provision resolves and checks the options and renders the offer, or reuses the service
-// of the running configuration. It makes no network call and opens no database.
+// Provision resolves and checks the options and registers the offer. It makes no network
+// call and opens no database.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	value, err := ctx.App("pay_offer")
 	if err != nil {
@@ -291,7 +291,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.service, err = app.acquire(s, r, h.demo); err != nil {
+	if h.offer, err = app.register(s, r, h.demo); err != nil {
 		return err
 	}
 	return app.addListeners(ctx)
@@ -302,7 +302,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if hasSecret(r) {
 		return h.serveSecret(w, r, next)
 	}
-	if h.service.Server.Serve(w, r) {
+	if h.offer.serve(w, r) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
-	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 // instance is Caddy in this process, with ports and a folder of its own. There
@@ -84,11 +83,11 @@ func (i *instance) load(sites string) error {
 	return caddy.Load([]byte(config), true)
 }
 
-// provision loads the smallest site without starting it. What it uses is given
-// back when the test ends.
-func (i *instance) provision() (*App, *service.Service) {
+// provision loads sites without starting them. What they use is given back when the test
+// ends.
+func (i *instance) provision(sites string) *App {
 	i.t.Helper()
-	config, err := adapt(i.t, i.caddyfile(smallest))
+	config, err := adapt(i.t, i.caddyfile(sites))
 	require.NoError(i.t, err)
 	ctx, err := caddy.ProvisionContext(decode(i.t, config))
 	require.NoError(i.t, err)
@@ -96,7 +95,7 @@ func (i *instance) provision() (*App, *service.Service) {
 	require.NoError(i.t, err)
 	app := value.(*App)
 	i.t.Cleanup(func() { require.NoError(i.t, app.Cleanup()) })
-	return app, app.running()[0]
+	return app
 }
 
 func (i *instance) logPath() string { return filepath.Join(i.folder, "caddy.log") }

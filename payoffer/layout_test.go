@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"payoffer/diagnose"},
 	{"payoffer/service"},
 	{"payoffer/buyer", "payoffer/operator", "payoffer/pool", "payoffer/web"},
-	{"payoffer/agent", "payoffer/page"},
+	{"payoffer/agent", "payoffer/gate", "payoffer/page"},
 	{
 		"payoffer/mpp", "payoffer/x402", "payoffer/announce", "payoffer/observe", "payoffer/observe/bitcoin", "payoffer/observe/card",
 		"payoffer/observe/evm", "payoffer/observe/manual", "payoffer/observe/storefront",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,41 +24,48 @@ import (
 // A new connection may be reset by the kernel while Caddy hands its listener
 // over, with any handler; clients try that again.
 func TestReloadUnderTrafficFailsNoRequest(t *testing.T) {
-	i := newInstance(t)
-	require.NoError(t, i.load(smallest))
-	want := i.get(i.service + "/v1/quote")
-	require.Equal(t, http.StatusPaymentRequired, want.status)
-	var stop atomic.Bool
-	var right, wrong atomic.Int64
-	var clients sync.WaitGroup
-	for range 4 {
-		clients.Go(func() {
-			for !stop.Load() {
-				response, err := i.client.Get(i.service + "/v1/quote")
-				if err != nil {
-					continue
-				}
-				body, err := io.ReadAll(response.Body)
-				response.Body.Close()
-				if err != nil || response.StatusCode != want.status || string(body) != want.body {
-					wrong.Add(1)
-				} else {
-					right.Add(1)
+	for name, sites := range map[string]func(n int) string{
+		"the same":    func(int) string { return smallest },
+		"other gates": func(n int) string { return gated("start /part-" + strconv.Itoa(n)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newInstance(t)
+			require.NoError(t, i.load(sites(0)))
+			want := i.get(i.service + "/v1/quote")
+			require.Equal(t, http.StatusPaymentRequired, want.status)
+			var stop atomic.Bool
+			var right, wrong atomic.Int64
+			var clients sync.WaitGroup
+			for range 4 {
+				clients.Go(func() {
+					for !stop.Load() {
+						response, err := i.client.Get(i.service + "/v1/quote")
+						if err != nil {
+							continue
+						}
+						body, err := io.ReadAll(response.Body)
+						response.Body.Close()
+						if err != nil || response.StatusCode != want.status || string(body) != want.body {
+							wrong.Add(1)
+						} else {
+							right.Add(1)
+						}
+					}
+				})
+			}
+			for n := range 10 {
+				before := right.Load()
+				require.NoError(t, i.load(sites(n+1)))
+				for right.Load() == before {
+					runtime.Gosched() // every configuration answers
 				}
 			}
+			stop.Store(true)
+			clients.Wait()
+			require.Zero(t, wrong.Load())
+			require.NotContains(t, i.log(), "panic")
 		})
 	}
-	for range 10 {
-		before := right.Load()
-		require.NoError(t, i.load(smallest))
-		for right.Load() == before {
-			runtime.Gosched() // every configuration answers
-		}
-	}
-	stop.Store(true)
-	clients.Wait()
-	require.Zero(t, wrong.Load())
-	require.NotContains(t, i.log(), "panic")
 }
 
 // Caddy does not wait for running requests when it replaces a configuration:
@@ -184,7 +192,9 @@ func TestValidateDoesNoIO(t *testing.T) {
 // everything but what needs the ledger.
 func TestOfferIsServedBeforeTheLedgerIsOpen(t *testing.T) {
 	i := newInstance(t)
-	_, svc := i.provision()
+	app := i.provision(smallest)
+	require.NoError(t, app.Acquire())
+	svc := app.running()[0]
 
 	require.Equal(t, http.StatusPaymentRequired, serve(t, svc, "/v1/quote").Code)
 	ctx, leave := context.WithCancel(t.Context())

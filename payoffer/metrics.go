@@ -38,9 +38,9 @@ var (
 	}, []string{"kind", "host", "outcome"})
 )
 
-// registerMetrics registers the counters, and the gauges of an app.
-func registerMetrics(registry *prometheus.Registry, app *App) error {
-	for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges{app}} {
+// registerMetrics registers the counters and the gauges.
+func registerMetrics(registry *prometheus.Registry) error {
+	for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges{}} {
 		err := registry.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return err
@@ -112,8 +112,9 @@ func observeCall(kind, host string, status int, took time.Duration) {
 // scrapeTimeout bounds how long a scrape waits for the ledger.
 const scrapeTimeout = 2 * time.Second
 
-// gauges collects the state of an app's offers at each scrape.
-type gauges struct{ app *App }
+// gauges collects the state of the running offers at each scrape. They are not those of the
+// registry's configuration, because the admin API keeps the registry of one that failed.
+type gauges struct{}
 
 // The gauges.
 var (
@@ -143,7 +144,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // Describe implements prometheus.Collector.
-func (g gauges) Describe(descs chan<- *prometheus.Desc) {
+func (gauges) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		gaugeFacilitator, gaugeLedger, gaugeReceipts, gaugeAmount, gaugeOpen, gaugeObserved, gaugeLag, gaugeClock, gaugeBehind,
 	} {
@@ -152,20 +153,21 @@ func (g gauges) Describe(descs chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (g gauges) Collect(metrics chan<- prometheus.Metric) {
+func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	set := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	services := g.app.running()
-	if len(services) == 0 {
+	app := activeApp()
+	if app == nil || app.share == nil {
 		return
 	}
-	set(gaugeClock, g.app.share.Clock.Offset().Seconds())
+	services := app.running()
+	set(gaugeClock, app.share.Clock.Offset().Seconds())
 	setFacilitators(set, services)
 	for _, svc := range services {
-		totals, err := g.app.share.Ledger.Totals(ctx, svc.Offer.ID)
+		totals, err := app.share.Ledger.Totals(ctx, svc.Offer.ID)
 		set(gaugeLedger, number01(err == nil), svc.Offer.ID)
 		if err == nil {
 			setSums(set, svc.Offer.ID, totals)

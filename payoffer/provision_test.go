@@ -45,6 +45,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"rpc off and on":      {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "rpc": ["off", "https://rpc.example"]}]}`, "'off' cannot be combined with endpoints"},
 		"half a key":          {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "key_id": "{env.X}"}]}]}`, "are needed together"},
 		"half a header":       {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "header_value": "{env.X}"}]}]}`, "a header needs a name and a value"},
+		"two on one host":     {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example/a"}, {"url": "https://one.example/b"}]}]}`, "usdc has two facilitators on the host one.example"},
 		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: the duration is negative"},
 		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
 		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},
@@ -79,6 +80,8 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"half a login":        {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "user": "pay"}}]}`, "announce email: user and password are needed together"},
 		"sender":              {`{` + valid + `, "announce": [{"email": {"to": "pay@example.com", "smtp": "mail.example:25", "from": "a@b\r\nBcc: c@example.com"}}]}`, "announce email from: "},
 		"link of the demo":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_pay_offer_demo"}}`, "card payment_link: plink_pay_offer_demo is the payment link of the demo"},
+		"link too long":       {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/` + strings.Repeat("c", 2400) + `"}}`, "does not fit into a QR code"},
+		"webhook secret":      {`{` + valid + `, "announce": [{"url": "https://hooks.example", "secret": "whsec_%"}]}`, "announce: endpoint 1: "},
 		"webhook, no link":    {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "webhook_secret": "s"}}`, "also need payment_link"},
 	} {
 		t.Run(name, func(t *testing.T) {

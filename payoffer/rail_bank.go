@@ -36,8 +36,7 @@ type BankTransferConfig struct {
 	// Default: none.
 	BIC string `json:"bic,omitempty"`
 
-	// The price in euros, which the QR code then contains. Default: none; the price is in US
-	// dollars only.
+	// The price in euros, which the QR code then contains. Default: none.
 	PriceEUR string `json:"price_eur,omitempty"`
 
 	// The routing number (ABA) of a bank in the United States. Required with account.

@@ -22,8 +22,8 @@ type BitcoinConfig struct {
 	// begin with bc1q) is supported. An xpub or tpub needs this or first_address.
 	AddressType string `json:"address_type,omitempty"`
 
-	// The first receiving address that the wallet shows. It is compared with the one that is
-	// derived from the extended public key.
+	// The first receiving address that the wallet shows. It is compared with that of the
+	// extended key.
 	FirstAddress string `json:"first_address,omitempty"`
 
 	// Esplora endpoints from which payments are read. A payment counts when two hosts show
@@ -35,16 +35,15 @@ type BitcoinConfig struct {
 	// must answer, or one if you name one. Default: all of them.
 	Rates []string `json:"rates,omitempty"`
 
-	// The block explorer to which receipts link: an address to which the transaction id is
-	// appended, such as https://mempool.space/tx/, or "off". Default: a public one of the
-	// network.
+	// The block explorer of receipts: an address to which the transaction id is appended,
+	// such as https://mempool.space/tx/, or "off". Default: a public one of the network.
 	Explorer string `json:"explorer,omitempty"`
 
 	// The number of blocks after which a payment counts, at most 100. Default: 2.
 	Confirmations int `json:"confirmations,omitempty"`
 
 	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
-	// 2026-11-01. If you set an earlier one later, older payments are read from the chain.
+	// 2026-11-01. If you set an earlier one later, the chain is read again.
 	// Default: the first start.
 	Since string `json:"since,omitempty"`
 }

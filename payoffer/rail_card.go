@@ -28,7 +28,7 @@ type CardConfig struct {
 	// accepted.
 	WebhookSecret secret `json:"webhook_secret,omitempty"`
 
-	// A restricted API key, with which payments are read that no webhook reported. It needs
+	// A restricted API key, which reads payments that no webhook reported. It needs
 	// read access to events, checkout sessions, payment intents, charges, refunds and
 	// disputes. Default: none.
 	APIKey secret `json:"api_key,omitempty"`
@@ -39,7 +39,7 @@ type CardConfig struct {
 	TestMode bool `json:"test_mode,omitempty"`
 
 	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
-	// 2026-11-01. If you set an earlier one later, older payments are read with api_key.
+	// 2026-11-01. If you set an earlier one later, api_key reads older payments.
 	// Default: the first start.
 	Since string `json:"since,omitempty"`
 }

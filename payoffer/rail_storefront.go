@@ -35,7 +35,7 @@ type StorefrontConfig struct {
 	Token secret `json:"token,omitempty"`
 
 	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
-	// 2026-11-01. If you set an earlier one later, older payments are read with token.
+	// 2026-11-01. If you set an earlier one later, token reads older payments.
 	// Default: the first start.
 	Since string `json:"since,omitempty"`
 }

@@ -39,14 +39,12 @@ type USDCConfig struct {
 	// The block from which a payment counts: latest, safe or finalized. Default: safe.
 	Confirm string `json:"confirm,omitempty"`
 
-	// The block explorer to which receipts link: an address to which the transaction hash is
-	// appended, such as https://basescan.org/tx/, or "off". Default: a public one of the
-	// chain.
+	// The block explorer of receipts: an address to which the transaction hash is appended,
+	// such as https://basescan.org/tx/, or "off". Default: a public one of the chain.
 	Explorer string `json:"explorer,omitempty"`
 
-	// The block number from which payments count. If you set an earlier block later, the
-	// rail is read again from there; a later one is ignored. Default: the first block after
-	// the first start.
+	// The block from which payments count. An earlier one, set later, is read again; a later
+	// one is ignored. Default: the first block after the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
 
@@ -61,7 +59,7 @@ type FacilitatorConfig struct {
 	// The secret of the API key. Required with key_id.
 	KeySecret secret `json:"key_secret,omitempty"`
 
-	// The name and the secret value of a header that authenticates each call, such as:
+	// A header that authenticates each call, such as:
 	// header x-secret-key {env.SETTLER_KEY}. Not together with key_id. Default: none.
 	Header string `json:"header,omitempty"`
 

@@ -17,12 +17,12 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3333,
+	".":                         3593,
 	"agent":                     1062,
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     153,
-	"command":                   2650,
+	"command":                   2656,
 	"diagnose":                  533,
 	"document":                  1308,
 	"failpoint":                 119,
@@ -44,11 +44,11 @@ var sizes = map[string]int{
 	"pool":                      306,
 	"rate":                      373,
 	"report":                    515,
-	"service":                   1405,
+	"service":                   1432,
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3200,
+	"web":                       3197,
 	"x402":                      3882,
 }
 

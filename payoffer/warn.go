@@ -8,14 +8,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
-	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
 // literalSecretsHint explains the warning about secrets in the configuration.
 const literalSecretsHint = "'caddy adapt', the admin API and the saved configuration show them; write {env.NAME} or {file.PATH}"
 
 // warn logs settings that are allowed and probably a mistake, one line each.
-func (app *App) warn(s *service.Service, r *resolver) {
+func (app *App) warn(s *service.Settings, r *resolver) {
 	logger := app.logger.With(zap.String("offer", s.Offer.ID))
 	warn := func(message, hint string, fields ...zap.Field) {
 		logger.Warn(message, append(fields, zap.String("hint", hint))...)
@@ -49,8 +48,4 @@ func (app *App) warn(s *service.Service, r *resolver) {
 		}
 	}
 	s.Warn(app.ctx.Slogger().With("offer", s.Offer.ID))
-	if size := s.Server.LargestHead(); size > web.MaxHead {
-		warn("quote headers exceed a proxy's default buffer", "nginx answers 502 above 4 KB; write 'proxy_buffer_size 8k;' there, or shorten card "+
-			"or base_url, or remove a usdc line", zap.Int("bytes", size))
-	}
 }

@@ -54,6 +54,9 @@ Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 
 // plugin is the app of this plugin, as the commands use it.
 type plugin interface {
+	// Acquire returns the mistakes that 'caddy validate' does not find, such as a gate
+	// without an offer.
+	Acquire() error
 	// Offers returns at least one offer.
 	Offers() []*offer.Offer
 	// Checked are the offers for 'check --live'.
@@ -98,6 +101,9 @@ func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
 		return nil, err
 	}
 	app := value.(plugin)
+	if err := app.Acquire(); err != nil {
+		return nil, errors.Join(err, app.Cleanup())
+	}
 	if len(app.Offers()) == 0 {
 		return nil, fmt.Errorf("%s has no pay_offer directive; add one, or name another file with --config", file)
 	}

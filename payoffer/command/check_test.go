@@ -36,6 +36,7 @@ func (*app) Start() error { return nil }
 func (*app) Stop() error  { return nil }
 
 func (*app) Cleanup() error { return nil }
+func (*app) Acquire() error { return nil }
 
 // NewLedger reads the words as a path; that of the configuration is Path.
 func (a *app) NewLedger(words string) (*ledger.Ledger, error) {

@@ -42,9 +42,7 @@ func (h *house) numbered(n int) *Settings {
 func (h *house) many(runtime *Runtime, offers int) (all []*Service) {
 	h.t.Helper()
 	for n := range offers {
-		svc, err := Acquire(runtime, h.numbered(n))
-		require.NoError(h.t, err)
-		all = append(all, svc)
+		all = append(all, h.acquireWith(runtime, h.numbered(n)))
 	}
 	return all
 }

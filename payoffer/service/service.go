@@ -45,14 +45,26 @@ type Service struct {
 // fallbackEvery is the interval of polls for work that the due-work poller did not report.
 const fallbackEvery = time.Hour
 
-// Acquire returns the running service with these settings, or a new one. It does no I/O.
-func Acquire(r *Runtime, s *Settings) (*Service, error) {
+// Prepared is an offer whose dependencies are acquired.
+type Prepared struct {
+	*Settings
+	dependencies *dependencies
+	runtime      *Runtime
+}
+
+// Prepare checks an offer and acquires its dependencies. It does no I/O.
+func Prepare(r *Runtime, s *Settings) (*Prepared, error) {
 	d, err := r.acquire(s)
-	if err != nil {
-		return nil, err
-	}
-	return pool.Acquire(r.Use, pool.KeyOf("service", s.Key, r.LedgerKey, r.StorageKey), func(e *environment) (*Service, error) {
-		return newService(s, d, e)
+	return &Prepared{s, d, r}, err
+}
+
+// Acquire returns the running service of the offer with these gates, or a new one. It is
+// called once, and does no I/O.
+func (p *Prepared) Acquire(gates ...offer.Gate) (*Service, error) {
+	p.Offer.Gates, p.Key = gates, pool.KeyOf("gated", p.Key, gates)
+	key := pool.KeyOf("service", p.Key, p.runtime.LedgerKey, p.runtime.StorageKey)
+	return pool.Acquire(p.runtime.Use, key, func(e *environment) (*Service, error) {
+		return newService(p.Settings, p.dependencies, e)
 	})
 }
 

@@ -141,7 +141,14 @@ func (h *house) runtimeOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, e
 // acquire puts an offer to work.
 func (h *house) acquire(runtime *Runtime, description string) *Service {
 	h.t.Helper()
-	svc, err := Acquire(runtime, h.settings(description))
+	return h.acquireWith(runtime, h.settings(description))
+}
+
+func (h *house) acquireWith(runtime *Runtime, s *Settings, gates ...offer.Gate) *Service {
+	h.t.Helper()
+	prepared, err := Prepare(runtime, s)
+	require.NoError(h.t, err)
+	svc, err := prepared.Acquire(gates...)
 	require.NoError(h.t, err)
 	return svc
 }
@@ -199,6 +206,12 @@ func TestOfferGoesOnWhileItsSettingsAreTheSame(t *testing.T) {
 	require.Same(t, svc.limiter, changed.limiter)
 	quote := h.ask(changed, http.MethodGet, offer.PathQuote, nil, "")
 	require.NotEmpty(t, x402.FindSigned(quote.Body.Bytes()), "it signs before it has started")
+	gate := offer.Gate{Start: "https://example.org/course/", Access: time.Hour}
+	gated := h.acquireWith(third, h.settings("one"), gate)
+	require.NotSame(t, svc, gated, "documents describe the gates")
+	require.Same(t, gated, h.acquireWith(third, h.settings("one"), gate))
+	require.NotEqual(t, svc.Key, gated.Key, "'check --live' compares the gates, too")
+	require.Equal(t, held+2, h.pool.Len(), "its parts are the same")
 	h.release(third)
 	h.release(second)
 	require.Zero(t, h.pool.Len())

@@ -11,6 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -44,7 +45,8 @@ func (s *Settings) account(rail offer.Rail) ledger.Account {
 	return ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()}
 }
 
-// Check rejects two rails with one account, because a payment could belong to either.
+// Check finds mistakes that no option alone shows, such as two rails with one account,
+// because a payment could belong to either.
 func (s *Settings) Check() error {
 	rails := make(map[string]string)
 	for _, a := range s.Accounts() {
@@ -53,7 +55,20 @@ func (s *Settings) Check() error {
 		}
 		rails[a.ID] = a.Rail
 	}
-	return nil
+	for _, u := range RailsOf[USDC](s) {
+		hosts := make(map[string]bool)
+		for _, f := range u.Facilitators {
+			host := offer.Host(f.URL)
+			if hosts[host] {
+				return fmt.Errorf("%s has two facilitators on the host %s; remove one", u.Name(), host)
+			}
+			hosts[host] = true
+		}
+	}
+	if _, err := announce.New(announce.Config{Endpoints: s.Announce}); err != nil {
+		return err
+	}
+	return web.CheckImages(s.Offer)
 }
 
 // own reports whether an EVM address is one of the operator's own.

@@ -74,7 +74,7 @@ func (s *Server) qrImage(r *http.Request) *response {
 	return s.images.get(path, func() *response {
 		image, err := qrcode.Encode(uri, qrcode.Medium, -modulePixels)
 		if err != nil {
-			// New checked every link; only a later price can make one too long.
+			// CheckImages checked every link; only a later price can make one too long.
 			s.Logger.Error("QR code cannot be drawn", "rail", rail, "error", err, "hint", "use a shorter payment address for this method")
 			return s.refuse(problemNotFound, "long", nil)
 		}
@@ -86,9 +86,9 @@ func (s *Server) qrImage(r *http.Request) *response {
 // error correction (ISO/IEC 18004, table 7).
 const surelyFits = 2_000
 
-// checkImages checks that every rail's link fits into a QR code.
-func (s *Server) checkImages() error {
-	for _, m := range s.Offer.Methods(s.Live()) {
+// CheckImages checks that every rail's link fits into a QR code.
+func CheckImages(o *offer.Offer) error {
+	for _, m := range o.Methods(offer.Live{}) {
 		if !m.Available || len(m.Link()) <= surelyFits {
 			continue
 		}

@@ -92,7 +92,7 @@ type Server struct {
 	unread    atomic.Bool // the receipts cannot be read; logged once
 }
 
-// New fails if a rail's payment address does not fit into a QR code.
+// New makes a Server.
 func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
 		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
@@ -114,9 +114,6 @@ func New(c Config) (*Server, error) {
 	s.problemPage = s.renderProblem
 	s.personal = responder{common, s.renderProblem}
 	s.resources = s.newResources()
-	if err := s.checkImages(); err != nil {
-		return nil, err
-	}
 	s.Renew(c.Now())
 	s.Refresh()
 	return s, nil

@@ -1,0 +1,185 @@
+package payoffer
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+// gated is smallest with a gate that has these options.
+func gated(options ...string) string {
+	block := ""
+	if len(options) > 0 {
+		block = " {\n\t\t" + strings.Join(options, "\n\t\t") + "\n\t}"
+	}
+	return strings.Replace(smallest, "\trespond", "\tpay_offer_gate"+block+"\n\trespond", 1)
+}
+
+// another is a second offer, on the origin OTHER.
+const another = "OTHER {\n\tpay_offer {\n\t\tbase_url OTHER\n\t\tcard https://checkout.example/other\n\t}\n}\n"
+
+// gates loads sites and returns the gates of the first offer.
+func (i *instance) gates(sites string) []offer.Gate {
+	i.t.Helper()
+	require.NoError(i.t, i.load(sites))
+	return activeApp().running()[0].Offer.Gates
+}
+
+func TestAGateBelongsToItsOffer(t *testing.T) {
+	i := newInstance(t)
+	require.Empty(t, i.gates(smallest))
+	require.Equal(t, []offer.Gate{{Start: i.service + "/", Access: 30 * 24 * time.Hour}}, i.gates(gated()))
+	require.Equal(t, []offer.Gate{{Start: i.service + "/course/", Access: time.Hour}}, i.gates(gated("start /course/", "access 1h")))
+	require.Equal(t, []offer.Gate{{Start: "https://example.org/", Access: time.Minute}}, i.gates(gated("start HTTPS://Example.org:443", "access 1m")))
+
+	t.Setenv("OFFER_TEST_ID", offer.Host(i.other))
+	require.NoError(t, i.load(gated("offer {env.OFFER_TEST_ID}")+another))
+	for _, svc := range activeApp().running() {
+		if svc.Offer.BaseURL == i.other {
+			require.Equal(t, []offer.Gate{{Start: i.other + "/", Access: 30 * 24 * time.Hour}}, svc.Offer.Gates)
+		} else {
+			require.Empty(t, svc.Offer.Gates)
+		}
+	}
+	require.Equal(t, "the application", i.get(i.service+"/").body)
+}
+
+// Caddy makes one handler for each of a site's ports; all are one gate of one service.
+func TestTheGatesOfAnOfferAreListedOnceByTheirStarts(t *testing.T) {
+	i := newInstance(t)
+	sites := strings.Replace(gated("start /b/"), "\trespond", `	@c path /c/*
+	pay_offer_gate @c {
+		start /a/
+		access 2h
+	}
+	@d path /d/*
+	pay_offer_gate @d {
+		start /a/
+		access 1h
+	}
+	respond`, 1)
+	require.Equal(t, []offer.Gate{
+		{Start: i.service + "/a/", Access: time.Hour}, {Start: i.service + "/b/", Access: 30 * 24 * time.Hour},
+	}, i.gates(strings.Replace(sites, "SERVICE {", "SERVICE, OTHER {", 1)))
+	require.Len(t, activeApp().running(), 1)
+	require.Len(t, activeApp().gates, 6)
+	for _, origin := range []string{i.service, i.other} {
+		require.Equal(t, http.StatusPaymentRequired, i.get(origin+"/v1/quote").status)
+		require.Equal(t, "the application", i.get(origin+"/b/").body)
+	}
+}
+
+func TestAReloadWithOtherGatesMakesTheDocumentsAgain(t *testing.T) {
+	i := newInstance(t)
+	i.gates(gated("start /a/"))
+	before := activeApp().running()[0]
+	i.gates(gated("start /a/") + "OTHER {\n\trespond \"another site\"\n}\n")
+	require.Same(t, before, activeApp().running()[0])
+	require.Equal(t, []offer.Gate{{Start: i.service + "/b/", Access: 30 * 24 * time.Hour}}, i.gates(gated("start /b/")))
+	require.NotSame(t, before, activeApp().running()[0])
+	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
+}
+
+// 'caddy validate' cannot see these mistakes: a gate may be provisioned before its offer.
+func TestAGateWithoutItsOfferIsRefused(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	app := activeApp()
+	id := offer.Host(i.service)
+	both := []string{id, offer.Host(i.other)}
+	slices.Sort(both)
+	for want, sites := range map[string]string{
+		`pay_offer_gate /: no offer has the id "three"; name the one whose payments open it, such as 'offer ` + id + `' (valid ids: ` + id + `)`: strings.Replace(
+			gated("offer three"), "SERVICE {", "SERVICE, OTHER {", 1),
+		`pay_offer_gate /a/: there are several offers; name the one whose payments open it, such as 'offer ` + both[0] + `' (valid ids: ` + strings.Join(both, ", ") + `)`: gated("start /a/") + another,
+		`pay_offer_gate /: there is no offer to pay; add the directive pay_offer to a site`:                                                                                "SERVICE {\n\tpay_offer_gate\n\trespond \"open\"\n}\n",
+	} {
+		config, err := adapt(t, i.caddyfile(sites))
+		require.NoError(t, err)
+		require.NoError(t, caddy.Validate(decode(t, config)))
+		err = i.load(sites)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, 1, strings.Count(err.Error(), "pay_offer_gate"), "once for all addresses of a site")
+		require.Same(t, app, activeApp())
+		require.Equal(t, "the application", i.get(i.service+"/").body)
+		i.untilReceived()
+
+		file := filepath.Join(t.TempDir(), "caddy.json")
+		require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+		_, err = payOffer(t, "check", "--config", file, "--adapter", "")
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// Caddy may start its listeners before the app.
+func TestARequestBeforeTheStartIsAnswered(t *testing.T) {
+	i := newInstance(t)
+	passed := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusTeapot)
+		return nil
+	})
+	ask := func(app *App) (quote, page *httptest.ResponseRecorder) {
+		quote, page = httptest.NewRecorder(), httptest.NewRecorder()
+		request := httptest.NewRequest(http.MethodGet, "/v1/quote", nil)
+		_ = app.offers[0].serve(quote, request)
+		_ = app.gates[0].ServeHTTP(page, request, passed)
+		return quote, page
+	}
+	app := i.provision(gated("start /a/"))
+	require.Empty(t, app.running())
+	var requests sync.WaitGroup
+	for range 8 {
+		requests.Go(func() {
+			quote, page := ask(app)
+			if quote.Code != http.StatusPaymentRequired || page.Code != http.StatusTeapot {
+				t.Errorf("the answers are %d and %d", quote.Code, page.Code)
+			}
+		})
+	}
+	requests.Wait()
+	require.Len(t, app.running(), 1)
+
+	// A gate without an offer stays closed. The offers are served until Caddy refuses the configuration.
+	quote, page := ask(i.provision(gated("offer three")))
+	require.Equal(t, http.StatusPaymentRequired, quote.Code)
+	require.Equal(t, http.StatusServiceUnavailable, page.Code)
+
+	ended := i.provision(gated("start /a/"))
+	require.NoError(t, ended.Cleanup())
+	quote, page = ask(ended)
+	require.Equal(t, http.StatusServiceUnavailable, quote.Code)
+	require.Equal(t, "1", quote.Header().Get("Retry-After"))
+	require.Equal(t, http.StatusServiceUnavailable, page.Code)
+}
+
+func TestTheOptionsOfAGateAreChecked(t *testing.T) {
+	for options, want := range map[string]string{
+		`"start": "course/"`:                     "start: this is not an absolute URL",
+		`"start": "//example.org/"`:              "start: this is not an absolute URL",
+		`"start": "http://example.org/"`:         "is plain http",
+		`"start": "/a?b"`:                        `start: "/a?b" has a query or a fragment`,
+		`"start": "https://u:p@example.org/"`:    "user name or password",
+		`"start": "/\u00fc"`:                     "percent-encode it",
+		`"start": "{env.OFFER_TEST_UNSET}"`:      "start: {env.OFFER_TEST_UNSET} is empty; set it",
+		`"access": 59000000000`:                  "access: 59s is too short; write at least 1m, such as 30d",
+		`"access": -1`:                           "access: the duration is negative",
+		`"start": "/a#b", "access": 59000000000`: "access: 59s is too short",
+		`"price": 42`:                            `unknown field "price"`,
+	} {
+		config := `{"admin": {"disabled": true}, "apps": {"http": {"servers": {"srv0": {
+			"listen": ["127.0.0.1:8402"], "routes": [{"handle": [{"handler": "pay_offer_gate", ` + options + `}]}]}}}}}`
+		require.ErrorContains(t, caddy.Validate(decode(t, config)), want, options)
+	}
+}

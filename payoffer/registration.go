@@ -1,0 +1,120 @@
+package payoffer
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+)
+
+// registration is an offer of the configuration. Handlers with the same settings, which
+// Caddy makes for a site with several addresses, share it.
+type registration struct {
+	*service.Prepared
+	app     *App
+	gates   []offer.Gate
+	service *service.Service // nil before acquire, and if the start fails
+}
+
+// register returns the registration of an offer. Another offer with the same id or account
+// is refused.
+func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*registration, error) {
+	for _, o := range app.offers {
+		if o.Key == s.Key {
+			return o, nil
+		}
+	}
+	if err := app.prepare(s.Offer.ID, demo); err != nil {
+		return nil, err
+	}
+	if err := app.checkUnique(s); err != nil {
+		return nil, err
+	}
+	prepared, err := service.Prepare(app.share, s)
+	if err != nil {
+		return nil, err
+	}
+	o := &registration{Prepared: prepared, app: app}
+	app.offers = append(app.offers, o)
+	if err := app.checkDemoIsLocal(); err != nil {
+		return nil, err
+	}
+	app.warn(s, r)
+	return o, nil
+}
+
+// checkUnique refuses an offer whose receipts could belong to another offer.
+func (app *App) checkUnique(s *service.Settings) error {
+	if slices.ContainsFunc(app.offers, func(o *registration) bool { return o.Offer.ID == s.Offer.ID }) {
+		return fmt.Errorf("two offers have the id %q; give one of them another id, such as 'id second-offer'", s.Offer.ID)
+	}
+	for _, a := range s.Accounts() {
+		if taken, twice := app.accounts[a.ID]; twice {
+			return fmt.Errorf("the offers %q and %q both receive money at the account of %s; use another address for one of them",
+				taken.Offer, s.Offer.ID, taken.Rail)
+		}
+		app.accounts[a.ID] = a
+	}
+	return nil
+}
+
+// Acquire connects the gates with their offers and makes the services, once. The first of
+// Start and a request calls it, because Caddy may start the http app before this app, and
+// the commands call it. An offer is served although a gate is wrong: until Caddy refuses
+// the configuration, its listeners share the requests with those of the running one.
+func (app *App) Acquire() error {
+	app.acquiring.Do(func() { app.err = app.acquire() })
+	return app.err
+}
+
+func (app *App) acquire() error {
+	var errs []error
+	fail := func(err error) { // an instance of a site with several addresses repeats its errors
+		if err != nil && !slices.ContainsFunc(errs, func(other error) bool { return other.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+	}
+	for _, g := range app.gates {
+		fail(g.connect(app.offers))
+	}
+	var services []*service.Service
+	for _, o := range app.offers {
+		svc, err := o.Acquire(withoutRepeats(o.gates)...)
+		if err != nil {
+			fail(fmt.Errorf("the offer %q cannot be served: %w", o.Offer.ID, err))
+			continue
+		}
+		o.service, services = svc, append(services, svc)
+		countFromZero(svc)
+		if size := svc.Server.LargestHead(); size > web.MaxHead {
+			app.logger.Warn("quote headers exceed a proxy's default buffer", zap.String("offer", svc.Offer.ID),
+				zap.Int("bytes", size), zap.String("hint", "nginx answers 502 above 4 KB; write 'proxy_buffer_size 8k;' there, "+
+					"or shorten card or base_url, or remove a usdc line"))
+		}
+	}
+	app.services.Store(&services)
+	return errors.Join(errs...)
+}
+
+// serve answers a request for one of the offer's paths. For other paths it returns false
+// and writes nothing.
+func (o *registration) serve(w http.ResponseWriter, r *http.Request) bool {
+	_ = o.app.Acquire()
+	if o.service == nil {
+		unavailable(w)
+		return true
+	}
+	return o.service.Server.Serve(w, r)
+}
+
+// unavailable answers a request of a configuration whose start fails.
+func unavailable(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "The server is being configured. Try again.", http.StatusServiceUnavailable)
+}
