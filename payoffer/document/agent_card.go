@@ -75,6 +75,13 @@ func AgentCard(o *offer.Offer) Document {
 			URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, if a person has authorised it.",
 		}}
 	}
+	examples := []string{
+		"How can I pay " + price(o) + " to " + o.Operator + "?",
+		"Show me the payment addresses of " + o.Name + ".",
+	}
+	for _, g := range o.Gates {
+		examples = append(examples, "How can I open "+g.Start+"?")
+	}
 	var methods []string
 	for _, r := range o.Rails {
 		methods = append(methods, fixed(o, r).Title)
@@ -91,10 +98,7 @@ func AgentCard(o *offer.Offer) Document {
 			ID: skillID, Name: "Pay " + price(o), Tags: tags,
 			Description: "Answers with every way to make one fixed payment of " + price(o) + " to " + o.Operator + ": " +
 				strings.Join(methods, "; ") + ". The answer is a quote, not a payment.",
-			Examples: []string{
-				"How can I pay " + price(o) + " to " + o.Operator + "?",
-				"Show me the payment addresses of " + o.Name + ".",
-			},
+			Examples: examples,
 		}},
 		Card: o.Card.URL, Fallback: o.Card.Fallback(),
 	})

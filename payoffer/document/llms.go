@@ -7,8 +7,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// LLMs is llms.txt (llmstxt.org). All links are addresses of the service, which need no
-// escaping in Markdown.
+// LLMs is llms.txt (llmstxt.org). Addresses of the service need no escaping in
+// Markdown.
 func LLMs(o *offer.Offer) Document {
 	var b strings.Builder
 	entry := func(name, path, note string) {
@@ -23,6 +23,11 @@ func LLMs(o *offer.Offer) Document {
 	entry("Every rail", offer.PathMethods, "page for people with QR codes; JSON for programs")
 	for _, r := range o.Rails {
 		entry(fixed(o, r).Title, offer.URIPath(r.Name()), "the payment URI")
+	}
+
+	if len(o.Gates) > 0 {
+		b.WriteString("\n## Opened by the payment\n\n")
+		listGates(&b, o)
 	}
 
 	b.WriteString("\n## Programs\n\n")

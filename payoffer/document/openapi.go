@@ -59,6 +59,7 @@ var tagDescriptions = map[string]string{
 	"hooks":     "Webhooks of payment providers.",
 	"agents":    "The agent endpoint.",
 	"discovery": "Documents that lead to the payment.",
+	tagGates:    "What the payment opens.",
 }
 
 type openAPI struct {
@@ -85,6 +86,7 @@ func OpenAPI(o *offer.Offer, operations []Operation, schemas Schemas) Document {
 		}
 		paths[op.Path][strings.ToLower(op.Method)], tags[op.Tag] = op.describe(o), true
 	}
+	describeGates(o, paths, tags)
 	described := openAPI{
 		OpenAPI: "3.1.0",
 		Info: object{
@@ -200,7 +202,7 @@ func (op *Operation) charge(o *offer.Offer, out, responses object) {
 		{In: "header", Name: "PAYMENT-SIGNATURE", Type: "string", Description: "The payment by x402 version 2: base64 of the JSON payload."},
 		{In: "header", Name: "X-PAYMENT", Type: "string", Description: "The payment by x402 version 1."},
 	}
-	op.Description = "Without a payment header the answer is the quote. After a 503 send the identical payment again, and after a 409 the one " +
+	op.Description += "Without a payment header the answer is the quote. After a 503 send the identical payment again, and after a 409 the one " +
 		"that it names: a new signature could pay twice."
 	info := object{"price": object{"mode": "fixed", "amount": o.Amount.Decimal(), "currency": "USD"}}
 	out["x-payment-info"] = info

@@ -33,6 +33,7 @@ func Skill(o *offer.Offer) Document {
 		skillRail(&b, o, r)
 	}
 	skillPrograms(&b, o)
+	skillGates(&b, o)
 	return Document{Type: "text/markdown; charset=utf-8", Body: []byte(b.String())}
 }
 
@@ -127,5 +128,23 @@ its credential in the header %s of the same POST; a 200 has Payment-Receipt.
 Over MCP the challenges and the credential stand in _meta. The answers mean what
 they mean above; send one payment, by x402 or by this scheme, never both.
 `, challengeMethod, challengeIntent, o.MPP)
+	}
+}
+
+// skillGates writes what the payment opens.
+func skillGates(b *strings.Builder, o *offer.Offer) {
+	if len(o.Gates) == 0 {
+		return
+	}
+	b.WriteString("\n## What the payment opens\n\nOne payment opens all of these. Never pay for each.\n\n")
+	listGates(b, o)
+	if len(o.USDC()) > 0 {
+		b.WriteString(`
+A request without a payment gets the 402. Send it again with the payment, as
+above: the answer has the content, and a cookie that opens the addresses of its
+host again. Without the cookie, send the same payment header again, unchanged.
+That works by MPP, and by x402 version 2 if the payment repeats the "extensions"
+of the 402.
+`)
 	}
 }

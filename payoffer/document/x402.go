@@ -32,7 +32,7 @@ type x402Input struct {
 	Method string `json:"method"`
 }
 
-// X402 lists the payable URL of an offer with a USDC rail. accepts are the requirements of
+// X402 lists the payable URLs of an offer with a USDC rail. accepts are the requirements of
 // x402 version 2.
 func X402(o *offer.Offer, accepts any) Document {
 	protocols, updated := "", int64(0)
@@ -42,13 +42,20 @@ func X402(o *offer.Offer, accepts any) Document {
 	if day, err := time.Parse(time.DateOnly, o.Updated); err == nil {
 		updated = day.Unix()
 	}
+	request, resources := "Send POST to the resource.", []string{o.URL(offer.PathSponsor)}
+	items := []x402Item{{o.Resource(), "http", accepts, x402Input{"POST"}}}
+	for _, g := range o.Gates {
+		request = "Send POST to the first resource, or GET to another one, which the same payment opens."
+		resource := o.ResourceAt(g.Origin() + g.Path())
+		resources, items = append(resources, resource.URL), append(items, x402Item{resource, "http", accepts, x402Input{"GET"}})
+	}
 	return JSON(typeJSON, x402Discovery{
 		Version: 1, X402Version: 2, Name: o.Name, Description: o.Description,
-		Resources: []string{o.URL(offer.PathSponsor)},
-		Instructions: "Send POST to the resource. The 402 answer quotes " + price(o) + " in USDC" + protocols + ". " + capNote(o) +
+		Resources: resources,
+		Instructions: request + " The 402 answer quotes " + price(o) + " in USDC" + protocols + ". " + capNote(o) +
 			" A person must have authorised the payment.",
 		Accepts: accepts, LastUpdated: updated,
-		Items: []x402Item{{o.Resource(), "http", accepts, x402Input{"POST"}}},
+		Items: items,
 	})
 }
 

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"cmp"
 	"net/url"
 	"time"
 )
@@ -20,4 +21,13 @@ func (g Gate) Origin() string {
 		return ""
 	}
 	return Origin(u)
+}
+
+// Path is the escaped path of Start, without its query.
+func (g Gate) Path() string {
+	u, err := url.Parse(g.Start)
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(u.EscapedPath(), "/")
 }

@@ -11,7 +11,7 @@ import (
 type Resource struct {
 	URL         string   `json:"url"`
 	Description string   `json:"description"`
-	MimeType    string   `json:"mimeType"`
+	MimeType    string   `json:"mimeType,omitempty"`
 	ServiceName string   `json:"serviceName,omitempty" jsonschema:"The name of the service in ASCII."`
 	Tags        []string `json:"tags,omitempty" jsonschema:"What the service is listed under."`
 	IconURL     string   `json:"iconUrl,omitempty" jsonschema:"An image of the service."`
@@ -23,6 +23,13 @@ func (o *Offer) Resource() Resource {
 		URL: o.URL(PathSponsor), Description: o.Amount.String() + " USD, one payment: " + o.Name, MimeType: "application/json",
 		ServiceName: serviceName(o.Name), Tags: o.Tags, IconURL: o.iconURL(),
 	}
+}
+
+// ResourceAt is what a payment opens at an address behind a gate. The address has no query.
+func (o *Offer) ResourceAt(address string) Resource {
+	r := o.Resource()
+	r.URL, r.MimeType = address, ""
+	return r
 }
 
 // maxServiceName is the longest name of a service in a directory, in characters.

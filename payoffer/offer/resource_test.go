@@ -69,3 +69,16 @@ func TestTheResourceIsThePayableURL(t *testing.T) {
 		ServiceName: "Example", Tags: []string{"sponsorship", "open source"}, IconURL: o.URL(PathIcon),
 	}, o.Resource())
 }
+
+func TestAGateIsPaidAtItsStartWithoutTheQuery(t *testing.T) {
+	o := &Offer{Terms: Terms{BaseURL: "https://pay.example.org", Name: "Example", Amount: 42_00}}
+	for start, want := range map[string]string{
+		"https://shop.example": "https://shop.example/", "https://Shop.example:443/a%2Fb/?c=d": "https://shop.example/a%2Fb/",
+		"http://localhost:8080/é {x}": "http://localhost:8080/%C3%A9%20%7Bx%7D",
+	} {
+		g := Gate{Start: start}
+		require.Equal(t, want, o.ResourceAt(g.Origin()+g.Path()).URL)
+	}
+	require.Equal(t, o.Resource().Description, o.ResourceAt("https://shop.example/").Description)
+	require.Empty(t, o.ResourceAt("https://shop.example/").MimeType, "any content may be behind a gate")
+}
