@@ -28,6 +28,7 @@ var sizes = map[string]int{
 	"failpoint":                 119,
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
+	"gate":                      558,
 	"ledger":                    5416,
 	"ledger/accounting":         1185,
 	"mpp":                       522,
@@ -40,7 +41,7 @@ var sizes = map[string]int{
 	"observe/storefront":        514,
 	"offer":                     2038,
 	"operator":                  1252,
-	"page":                      200,
+	"page":                      211,
 	"pool":                      306,
 	"rate":                      373,
 	"report":                    515,
@@ -48,7 +49,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3197,
+	"web":                       3655,
 	"x402":                      3882,
 }
 

@@ -29,8 +29,11 @@ var (
 	Received = newSheet("received", "live", "arrive")
 	Thanks   = newSheet("thanks", "live", "arrive")
 	Sponsor  = newSheet("sponsor")
-	Problem  = newSheet("error")
-	Receipt  = newSheet("receipt", "print")
+	// Gate is the page of a gated route. It is on another host than the others, so that it
+	// has a layout without links to its own host.
+	Gate    = newSheet("gate")
+	Problem = newSheet("error")
+	Receipt = newSheet("receipt", "print")
 	// Pending is a Receipt that may still change.
 	Pending = newSheet("receipt", "print", "live", "arrive")
 )
@@ -45,6 +48,7 @@ var (
 // Sheet is the template of one page with its style and scripts.
 type Sheet struct {
 	template *template.Template
+	layout   string
 	names    []string // of the scripts, and of the groups of texts that they use
 	scripts  []template.JS
 	style    template.CSS
@@ -55,7 +59,14 @@ type Sheet struct {
 // The page may load images and its wallet script from its own host, and runs nothing else
 // but the inlined scripts (CSP Level 3).
 func newSheet(name string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", "arrive.html", name+".html"))}
+	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", "arrive.html", name+".html"))}
+	forms := "'none'"
+	switch name {
+	case "gate":
+		s.layout = "gate.html"
+	case "receipt":
+		forms = "'self'"
+	}
 	style := site.Style + source("page.css")
 	for _, part := range append([]string{name}, scripts...) {
 		if own, err := files.ReadFile(part + ".css"); err == nil {
@@ -76,7 +87,7 @@ func newSheet(name string, scripts ...string) *Sheet {
 	if allowed != "" {
 		s.policy += "; script-src" + allowed + "; connect-src 'self'"
 	}
-	s.policy += "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	s.policy += "; base-uri 'none'; form-action " + forms + "; frame-ancestors 'none'"
 	return s
 }
 
@@ -110,7 +121,7 @@ type Page struct {
 // Render renders a page. title is the title of the window; content is Content in the page's template.
 func (s *Sheet) Render(f Frame, title string, content any) Page {
 	var body bytes.Buffer
-	if err := s.template.ExecuteTemplate(&body, "layout.html", view{f, s, title, content}); err != nil {
+	if err := s.template.ExecuteTemplate(&body, s.layout, view{f, s, title, content}); err != nil {
 		panic("page: " + err.Error()) // a template that does not match its data; tests render every page
 	}
 	return Page{bytes.Map(dropDirection, body.Bytes()), s.policy, f.Language.Tag}

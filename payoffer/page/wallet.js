@@ -72,7 +72,7 @@
 		// stored is the payment or its outcome in this browser's storage.
 		get stored() { return attempt(() => localStorage.getItem(this.key), null); }
 
-		// end is the outcome of a payment: its text, the amount paid, and the URL of the receipt.
+		// end is the outcome of a payment: its text, the amount paid, and the URLs of the receipt and of what it opens.
 		get end() {
 			const end = attempt(() => JSON.parse(this.stored), null);
 			return ["received", "claimed", "earlier"].includes(end?.said) ? end : this.stored ? null : this.ended;
@@ -113,19 +113,21 @@
 			this.question();
 			if (end) {
 				this.say(end.said, { paid: money(Number(end.paid)) });
-				this.after.replaceChildren(...this.receipt(end));
+				this.after.replaceChildren(...this.links(end));
 				return;
 			}
 			if (damaged) this.say("damaged");
 			this.after.textContent = forgettable ? `${text(damaged ? "wait" : "over")} ${text("forgetWhy", { amount: this.amount })}` : buttons.length ? "" : text("none");
 		}
 
-		// receipt is the link to the receipt, in the language of the page's URL.
-		receipt(end) {
-			const url = attempt(() => new URL(end.receipt), null);
-			if (url?.origin !== location.origin) return [];
-			if (new URLSearchParams(location.search).has("lang")) url.searchParams.set("lang", language);
-			return [element("a", { href: url.href, className: "button", textContent: text("receipt") })];
+		// links are the links to what the payment opens and to the receipt, in the language of the page's URL.
+		links(end) {
+			return [[end.open, "open"], [end.receipt, "receipt"]].flatMap(([address, key]) => {
+				const url = attempt(() => new URL(address), null);
+				if (url?.origin !== location.origin) return [];
+				if (new URLSearchParams(location.search).has("lang")) url.searchParams.set("lang", language);
+				return [element("a", { href: url.href, className: key === "receipt" && end.open ? "button plain" : "button", textContent: text(key) })];
+			});
 		}
 
 		// question asks before another payment can be made. The answer is valid for one payment in this tab.
@@ -312,7 +314,7 @@
 		// paid stores the outcome of a payment: in the browser, or else as long as the page is open.
 		paid(body, header) {
 			const ours = same(body.authorization, decode(header).payload.authorization?.nonce);
-			this.ended = { said: !ours ? "earlier" : body.status === "seen" ? "received" : "claimed", paid: body.amountUsd, receipt: body.receiptUrl };
+			this.ended = { said: !ours ? "earlier" : body.status === "seen" ? "received" : "claimed", paid: body.amountUsd, receipt: body.receiptUrl, open: body.access?.url };
 			if (this.stored === header) attempt(() => localStorage.setItem(this.key, JSON.stringify(this.ended)));
 			this.drop(header);
 		}

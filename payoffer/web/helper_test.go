@@ -89,6 +89,8 @@ type world struct {
 	health         []observe.Health
 	hooks          map[string]observe.Hook
 	hooksOff       []string
+	identity       x402.Identity
+	browsers       []string // that entered
 	// delivered is what Config.OnDelivery was told.
 	delivered []string
 }
@@ -116,6 +118,29 @@ func (w *world) Accepts() []x402.Requirements { return w.accepts }
 func (w *world) Refusal(reason string) *x402.Quote {
 	body, _ := json.Marshal(map[string]string{"error": reason})
 	return &x402.Quote{HeaderStart: w.quote.HeaderStart, Body: body}
+}
+
+func (w *world) QuoteFor(resource offer.Resource, reason string) *x402.Quote {
+	body, _ := json.Marshal(map[string]string{"error": reason, "resource": resource.URL})
+	return &x402.Quote{HeaderStart: w.quote.HeaderStart, Body: body}
+}
+
+func (w *world) Identify(x402.Attempt) (x402.Identity, error) { return w.identity, w.err }
+
+func (w *world) Pass(context.Context, string, string) (p ledger.Pass, found bool, err error) {
+	return p, false, w.err
+}
+
+func (w *world) Enter(_ context.Context, _, _, browser string) error {
+	w.browsers = append(w.browsers, browser)
+	return w.err
+}
+
+func (w *world) Browsers(context.Context, string, string) ([]string, error) { return w.browsers, w.err }
+
+func (w *world) EndBrowsers(context.Context, string, string) error {
+	w.browsers = nil
+	return w.err
 }
 
 func (w *world) Pay(_ context.Context, a x402.Attempt) x402.Outcome {

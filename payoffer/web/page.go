@@ -87,6 +87,9 @@ func (s *Server) railViews(live *liveState) (views []railView) {
 
 // payPage is GET /v1/pay for browsers.
 func (s *Server) payPage(r *http.Request) *response {
+	if back := s.back(r); back != nil {
+		return back
+	}
 	f, live := s.frame(r, offer.PathMethods), s.live.Load()
 	return live.page(f, func() *response {
 		var content struct {

@@ -56,6 +56,7 @@ var (
 	problemOpen         = newKind(http.StatusServiceUnavailable, "open-settlement")
 	problemSettlement   = newKind(http.StatusServiceUnavailable, "settlement-unavailable")
 	problemConflict     = newKind(http.StatusConflict, "payment-conflict")
+	problemUsed         = newKind(http.StatusConflict, "payment-used")
 	problemTooManyTries = newKind(http.StatusTooManyRequests, "too-many-attempts")
 	problemUnverified   = newKind(http.StatusForbidden, "unverified-delivery")
 	problemDelivery     = newKind(http.StatusBadRequest, "malformed-delivery")
@@ -72,7 +73,7 @@ func newKind(status int, name string) problemKind {
 }
 
 // maybePaid are the kinds of problems after which the payer may already have paid.
-var maybePaid = []problemKind{problemSession, problemOpen, problemConflict}
+var maybePaid = []problemKind{problemSession, problemOpen, problemConflict, problemUsed}
 
 func (k problemKind) title(l *text.Language) string { return l.Text("error." + k.name + ".title") }
 

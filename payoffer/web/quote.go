@@ -33,18 +33,18 @@ func (s *Server) currentQuote() *quoteResponses {
 	if current := s.quote.Load(); current != nil && current.quote == quote {
 		return current
 	}
-	plain := s.paymentRequired(quote)
-	current := &quoteResponses{quote, plain, s.challenge(plain)}
+	plain := s.till().paymentRequired(quote)
+	current := &quoteResponses{quote, plain, s.till().challenge(plain)}
 	s.quote.Store(current)
 	return current
 }
 
 // paymentRequired is a 402: x402 version 2 in the header, version 1 and the card checkout in the body.
-func (s *Server) paymentRequired(q *x402.Quote, headers ...header) *response {
-	if s.Offer.Demo {
+func (t till) paymentRequired(q *x402.Quote, headers ...header) *response {
+	if t.Offer.Demo {
 		headers = append(headers, header{offer.HeaderDemo, "1"})
 	}
-	return s.render(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...).withQuote(q)
+	return t.render(http.StatusPaymentRequired, typeJSON, cacheNever, q.Body, append(headers, varyAccept)...).withQuote(q)
 }
 
 // withQuote adds PAYMENT-REQUIRED to a response.
@@ -65,7 +65,7 @@ func (s *Server) getQuote() http.Handler {
 // postQuote always answers 402 and ignores a payment.
 func (s *Server) postQuote(r *http.Request) *response {
 	if s.pays(r.Header) {
-		return s.paymentRequired(s.Payments.Refusal("this address only quotes, so the payment was not sent; send it again to POST " +
+		return s.till().paymentRequired(s.Payments.Refusal("this address only quotes, so the payment was not sent; send it again to POST " +
 			s.Offer.URL(offer.PathSponsor)))
 	}
 	return s.currentQuote().plain

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -16,8 +17,8 @@ import (
 
 // singleReceipts finds one payment; *ledger.Ledger documents each method.
 type singleReceipts interface {
+	gate.Ledger
 	Accounts(ctx context.Context, offerID string) ([]ledger.Account, error)
-	Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error)
 }
 
 // payment is the body of GET /v1/receipt/<id>: one payment, for its payer. What is not known yet is left out.
@@ -43,6 +44,12 @@ var (
 	noReferrer = header{"Referrer-Policy", "no-referrer"}
 )
 
+// receiptOf is the id of a receipt in the path of a request.
+func receiptOf(r *http.Request) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, offer.PathReceipt+"/"), "/")
+	return id
+}
+
 // receipt is GET /v1/receipt/<id>.
 func (s *Server) receipt(r *http.Request) *response {
 	id := strings.TrimPrefix(r.URL.Path, offer.PathReceipt+"/")
@@ -59,7 +66,7 @@ func (s *Server) receipt(r *http.Request) *response {
 
 // signedReceipt is GET /v1/receipt/<id>/receipt.jws.
 func (s *Server) signedReceipt(r *http.Request) *response {
-	id := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, offer.PathReceipt+"/"), signedFile)
+	id := receiptOf(r)
 	row, problem := s.findPayment(r, id)
 	if problem != nil {
 		return problem

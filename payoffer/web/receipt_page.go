@@ -12,6 +12,7 @@ import (
 // receiptView is a payment as its page shows it.
 type receiptView struct {
 	payment
+	access
 	State, Says    string // the status as a key of the texts, and its sentence
 	Document, Open bool   // the page is a receipt; the status may still change
 	Rail           offer.Phrase
@@ -28,7 +29,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	say := formatter{f.Language, s.Offer}
 	state := s.statusKey(row)
 	view := receiptView{
-		payment: p, State: state, Says: s.statusSentence(f.Language, row), Rail: offer.Literal(row.Rail), Moment: say.when(p.OccurredAt, p.Day),
+		access: s.accessOf(r, row, say), payment: p, State: state, Says: s.statusSentence(f.Language, row), Rail: offer.Literal(row.Rail), Moment: say.when(p.OccurredAt, p.Day),
 		Paid: say.amount(row.Asset, row.Amount), Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "seen"}, state),
 	}
 	if rail := s.railOf(row); rail != nil {

@@ -71,6 +71,9 @@ func (re responder) render(status int, contentType, cache string, body []byte, h
 		headers = append(headers, header{"Etag", `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`})
 	}
 	for _, h := range append(headers, re.common...) {
+		if h.name == "" {
+			continue
+		}
 		res.header[h.name] = append(res.header[h.name], h.value)
 	}
 	return res

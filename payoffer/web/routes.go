@@ -16,8 +16,8 @@ import (
 type route struct {
 	document.Operation
 	handler func(*Server) http.Handler
-	// onChains limits the route to offers with a USDC rail.
-	onChains bool
+	// onChains limits the route to offers with a USDC rail, and gates to those with a gate.
+	onChains, gates bool
 }
 
 // Paths with a parameter. Receipts are private: scripts of other origins cannot read them.
@@ -26,6 +26,10 @@ const (
 	pathReceipt = offer.PathReceipt + "/{id}"
 	pathSigned  = pathReceipt + signedFile
 	signedFile  = "/receipt.jws"
+	pathEnter   = pathReceipt + enterFile
+	enterFile   = "/enter"
+	pathEnd     = pathReceipt + endFile
+	endFile     = "/sign-out"
 )
 
 // Bodies of responses with status 200.
@@ -51,6 +55,8 @@ func post(path, summary string, handler func(*Server) http.Handler, ok ...docume
 func (r route) with(traits document.Traits) route { r.Traits = traits; return r }
 
 func (r route) forChains() route { r.onChains = true; return r }
+
+func (r route) forGates() route { r.gates = true; return r }
 
 func (r route) explain(description string) route { r.Description = description; return r }
 
@@ -98,6 +104,8 @@ func fixedRoutes() []route {
 				explain("The address is the payer's secret. The answer to the payment contains it."),
 			get(pathSigned, "The signed receipt of one payment (JWS)", afterStart((*Server).signedReceipt), document.Body{Type: "application/jose"}).
 				with(document.Retries),
+			get(pathEnter, "Enter the gated site by a payment", afterStart((*Server).enterGate)).with(document.Redirects|document.Retries).forGates(),
+			post(pathEnd, "Sign out all browsers of a payment", afterStart((*Server).signOut)).with(document.Redirects|document.Retries).forGates(),
 			get(offer.PathThanks, "The state of a checkout's payment", afterStart((*Server).thanks), document.HTML, jsonBody("Arrival")).
 				with(document.Retries).query("session_id", "string", "The checkout session, which the card processor fills in."),
 		),
@@ -173,7 +181,9 @@ func railRoutes(o *offer.Offer) []route {
 
 // table is every route of an offer.
 func table(o *offer.Offer) []route {
-	return slices.DeleteFunc(slices.Concat(fixedRoutes(), railRoutes(o)), func(r route) bool { return r.onChains && len(o.USDC()) == 0 })
+	return slices.DeleteFunc(slices.Concat(fixedRoutes(), railRoutes(o)), func(r route) bool {
+		return r.onChains && len(o.USDC()) == 0 || r.gates && len(o.Gates) == 0
+	})
 }
 
 // perRequest chooses a response for each request.
@@ -262,10 +272,11 @@ func (s *Server) find(u *url.URL) http.Handler {
 	switch {
 	case strings.HasPrefix(path, offer.PathQR+"/"):
 		path = pathImage
-	case strings.HasPrefix(path, offer.PathReceipt+"/") && strings.HasSuffix(path, signedFile):
-		path = pathSigned
 	case strings.HasPrefix(path, offer.PathReceipt+"/"):
-		path = pathReceipt
+		_, file, _ := strings.Cut(strings.TrimPrefix(path, offer.PathReceipt+"/"), "/")
+		if path = pathReceipt; s.resources[path+"/"+file] != nil {
+			path += "/" + file
+		}
 	}
 	if found := s.resources[path]; found != nil {
 		return found

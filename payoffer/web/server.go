@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -27,6 +28,10 @@ type Payments interface {
 	Quote() *x402.Quote
 	// Refusal is a quote with the same terms and an error.
 	Refusal(reason string) *x402.Quote
+	// QuoteFor is a quote for a URL behind a gate.
+	QuoteFor(resource offer.Resource, reason string) *x402.Quote
+	// Identify names the payment of an attempt in the ledger, without charging it.
+	Identify(a x402.Attempt) (x402.Identity, error)
 	// Accepts are the payment requirements, empty without a USDC rail.
 	Accepts() []x402.Requirements
 	// Pay verifies and settles an attempt.
@@ -77,6 +82,8 @@ type Config struct {
 type Server struct {
 	Config
 	responder
+	// Keeper decides who may pass the gates of the offer.
+	Keeper *gate.Keeper
 	// programs has no problem pages. Scripts of other origins cannot read the responses of
 	// private, for providers, and of personal, for payers.
 	programs, private, personal responder
@@ -111,6 +118,7 @@ func New(c Config) (*Server, error) {
 		Config: c, private: responder{common: common}, programs: programs, responder: programs,
 		bodies: openBodies{open: make(map[string]int)},
 	}
+	s.Keeper = &gate.Keeper{Offer: c.Offer, Ledger: c.Receipts, Key: c.QRKey, Now: c.Now}
 	s.problemPage = s.renderProblem
 	s.personal = responder{common, s.renderProblem}
 	s.resources = s.newResources()

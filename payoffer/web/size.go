@@ -21,7 +21,7 @@ const (
 // LargestHead is the size in bytes of the largest header block of a 402: that of the quote,
 // or of the refusal of a payment.
 func (s *Server) LargestHead() int {
-	refusal := s.paymentRequired(s.Payments.Refusal(strings.Repeat("r", 100)))
+	refusal := s.till().paymentRequired(s.Payments.Refusal(strings.Repeat("r", 100)))
 	refusal.header["Payment-Response"] = []string{strings.Repeat("r", settlementSize)}
 	size := 0
 	for _, res := range []*response{s.currentQuote().challenging, refusal} {

@@ -124,14 +124,14 @@ func every402(s *Server) map[string]http.Handler {
 		Detail: "The facilitator does not accept this payment; nothing was charged. It says: " + strings.Repeat("\u2028", 120),
 	}
 	all := map[string]http.Handler{
-		"quote": s.currentQuote().challenging, "payment sent to /v1/quote": s.postQuote(paidToQuote), "refused by verify": s.challenge(s.outcome(refused)),
+		"quote": s.currentQuote().challenging, "payment sent to /v1/quote": s.postQuote(paidToQuote), "refused by verify": s.till().challenge(s.till().outcome(refused)),
 	}
 	for _, rail := range s.Offer.USDC() {
 		for version, network := range map[int]string{1: rail.Network.Name, 2: rail.Network.CAIP2()} {
 			settled := refused
 			settled.Version = version
 			settled.Response = &x402.SettleResponse{ErrorReason: longest, Network: network, Payer: payTo}
-			all[fmt.Sprintf("refused by settle on %s, version %d", rail.Network.Name, version)] = s.challenge(s.outcome(settled))
+			all[fmt.Sprintf("refused by settle on %s, version %d", rail.Network.Name, version)] = s.till().challenge(s.till().outcome(settled))
 		}
 	}
 	return all

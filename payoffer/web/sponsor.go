@@ -1,10 +1,12 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -84,48 +86,93 @@ func (s *Server) postSponsor() http.Handler {
 	})
 }
 
-// sponsor is the outcome of the payment in a request.
-func (s *Server) sponsor(r *http.Request) *response {
-	credential, wrong := s.Challenges.FromHeader(r.Header)
-	payload, present, err := x402.PayloadFromHeader(r.Header)
-	switch {
-	case present && (credential != nil || wrong != nil):
-		return s.problem(problemMalformed, "The request has both an x402 payment and a Payment credential, so neither was sent. Send only one of them.")
-	case credential != nil || wrong != nil:
-		return s.payByCredential(r, credential, wrong)
-	case !present:
-		return s.currentQuote().challenging
-	case err != nil:
-		return s.outcome(x402.Outcome{Status: x402.Malformed, Detail: err.Error()})
-	}
-	return s.challenge(s.outcome(s.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: s.ClientIP(r)})))
+// till takes payments at one URL: it has the quotes and the challenges of that URL.
+type till struct {
+	responder
+	*Server
+	refusal    func(reason string) *x402.Quote
+	challenges *mpp.Issuer
 }
 
-// outcome is the response to a payment attempt. Only a definite refusal is a 402, because
+// till is that of POST /v1/sponsor.
+func (s *Server) till() till { return till{s.responder, s, s.Payments.Refusal, s.Challenges} }
+
+// sponsor is the outcome of the payment in a request.
+func (s *Server) sponsor(r *http.Request) *response {
+	o, confirmation, failed := s.till().take(r.Context(), r.Header, s.ClientIP(r))
+	if failed != nil {
+		return failed
+	}
+	return s.settled(o, confirmation)
+}
+
+// take settles the payment in the headers of a request. confirmation is the header that
+// confirms it; failed is the response if nothing was settled.
+func (t till) take(ctx context.Context, h http.Header, client string) (o x402.Outcome, confirmation header, failed *response) {
+	attempt, credential, failed := t.attempt(h, client)
+	if failed != nil {
+		return o, header{}, failed
+	}
+	o = t.Payments.Pay(ctx, attempt)
+	if credential == nil {
+		if o.Status == x402.Settled {
+			return o, paymentResponse(o), nil
+		}
+		return o, header{}, t.challenge(t.outcome(o))
+	}
+	if problem := credential.Problem(o); problem != nil {
+		return o, header{}, t.refuseCredential(problem)
+	}
+	if o.Status == x402.Settled {
+		return o, header{headerReceipt, credential.Receipt(o).Header()}, nil
+	}
+	return o, header{}, t.outcome(o)
+}
+
+// attempt reads the payment in the headers of a request: x402, or a credential of the
+// Payment scheme.
+func (t till) attempt(h http.Header, client string) (a x402.Attempt, credential *mpp.Credential, failed *response) {
+	credential, wrong := t.challenges.FromHeader(h)
+	payload, present, err := x402.PayloadFromHeader(h)
+	switch {
+	case present && (credential != nil || wrong != nil):
+		return a, nil, t.problem(problemMalformed, "The request has both an x402 payment and a Payment credential, so neither was sent. Send only one of them.")
+	case wrong != nil:
+		if problem, ok := errors.AsType[*mpp.Problem](wrong); ok {
+			return a, nil, t.refuseCredential(problem)
+		}
+		return a, nil, t.problem(problemMalformed, sentence(wrong.Error()))
+	case credential != nil:
+		return credential.Attempt(client), credential, nil
+	case err != nil:
+		return a, nil, t.challenge(t.outcome(x402.Outcome{Status: x402.Malformed, Detail: err.Error()}))
+	}
+	return x402.Attempt{Payload: payload, Client: client}, nil, nil
+}
+
+// outcome is the response to an attempt that settled nothing. Only a definite refusal is a 402, because
 // clients answer a 402 with a new signature.
-func (s *Server) outcome(o x402.Outcome) *response {
+func (t till) outcome(o x402.Outcome) *response {
 	const again = "Send the same payment again after the time in Retry-After; do not sign a new one."
 	switch o.Status {
-	case x402.Settled:
-		return s.settled(o, paymentResponse(o)...)
 	case x402.Refused:
 		reason := o.Reason
 		if o.Detail != "" {
 			reason += ": " + o.Detail
 		}
-		return s.paymentRequired(s.Payments.Refusal(reason), paymentResponse(o)...)
+		return t.paymentRequired(t.refusal(reason), paymentResponse(o))
 	case x402.Malformed:
-		return s.failed(problemMalformed, o,
+		return t.failed(problemMalformed, o,
 			"The payment was not sent. Send the header "+x402.HeaderSignature+" with the base64 of a PaymentPayload for this quote.")
 	case x402.Conflict:
-		return s.failed(problemConflict, o, "")
+		return t.failed(problemConflict, o, "")
 	case x402.Limited:
-		return s.failed(problemTooManyTries, o, again)
+		return t.failed(problemTooManyTries, o, again)
 	case x402.Unavailable:
-		return s.failed(problemSettlement, o, again)
+		return t.failed(problemSettlement, o, again)
 	default:
 		// Open. Any status unknown to this function is treated as open too.
-		return s.failed(problemOpen, o, "You may have been charged. "+again)
+		return t.failed(problemOpen, o, "You may have been charged. "+again)
 	}
 }
 
@@ -141,7 +188,13 @@ type paid struct {
 	Payer         string    `json:"payer"`
 	Authorization string    `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
 	ReceiptURL    string    `json:"receiptUrl,omitempty" jsonschema:"The page of the receipt, a secret of the payer. Absent if anyone could have sent this payment again."`
+	Access        *entrance `json:"access,omitempty" jsonschema:"What the payment opens; absent without a gate."`
 	Description   string    `json:"description" jsonschema:"What the response means."`
+}
+
+// entrance is where a payer enters a gated site.
+type entrance struct {
+	URL string `json:"url" jsonschema:"Leads a browser into the gated site, a secret of the payer."`
 }
 
 func (s *Server) settled(o x402.Outcome, headers ...header) *response {
@@ -156,26 +209,27 @@ func (s *Server) settled(o x402.Outcome, headers ...header) *response {
 	body := paid{
 		Success: true, Status: o.Evidence, Offer: s.Offer.ID, AmountUSD: o.AmountUSD, Currency: "USD",
 		Network: settlement.Network, Transaction: settlement.Transaction, Payer: settlement.Payer, Authorization: o.Intent,
-		ReceiptURL:  address,
+		ReceiptURL: address, Access: s.entrance(address),
 		Description: strings.TrimSpace(o.Detail + " The payment was accepted. " + description),
 	}
 	return s.json(http.StatusOK, "private, no-store", body, headers...)
 }
 
-// paymentResponse is the settlement header in the x402 version of the attempt.
-func paymentResponse(o x402.Outcome) []header {
+// paymentResponse is the settlement header in the x402 version of the attempt; without a
+// name if there is none.
+func paymentResponse(o x402.Outcome) header {
 	if o.Response == nil {
-		return nil
+		return header{}
 	}
 	name := x402.HeaderResponse
 	if o.Version == 1 {
 		name = x402.HeaderResponseV1
 	}
-	return []header{{http.CanonicalHeaderKey(name), x402.EncodeHeader(o.Response)}}
+	return header{http.CanonicalHeaderKey(name), x402.EncodeHeader(o.Response)}
 }
 
 // failed is a problem with the outcome's detail and then the remedy.
-func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *response {
+func (t till) failed(kind problemKind, o x402.Outcome, remedy string) *response {
 	var headers []header
 	if kind.status == http.StatusServiceUnavailable || kind.status == http.StatusTooManyRequests {
 		headers = append(headers, retryAfter(o.RetryAfter))
@@ -183,7 +237,7 @@ func (s *Server) failed(kind problemKind, o x402.Outcome, remedy string) *respon
 	if o.Detail != "" {
 		remedy = strings.TrimSpace(sentence(o.Detail) + " " + remedy)
 	}
-	return s.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent, ReceiptURL: s.PaidURL(o)}, headers...)
+	return t.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent, ReceiptURL: t.PaidURL(o)}, headers...)
 }
 
 // reportWritten reports to the payments whether a response that names a charge was written

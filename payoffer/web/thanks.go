@@ -66,7 +66,7 @@ func (s *Server) thanks(r *http.Request) *response {
 	if !prefersPage(r) {
 		return re.json(http.StatusOK, cacheNever, a, noIndex, noReferrer, varyAccept)
 	}
-	return re.page(http.StatusOK, cacheNever, s.thanksPage(s.frame(r, offer.PathThanks, "session_id"), a, paid), noIndex)
+	return re.page(http.StatusOK, cacheNever, s.thanksPage(r, a, paid), noIndex)
 }
 
 // parseSession reads the parameter session_id; empty for none.
@@ -100,15 +100,17 @@ func (s *Server) sessionArrival(paid ledger.Receipt, found bool) arrival {
 }
 
 // thanksPage is the page of an arrival.
-func (s *Server) thanksPage(f page.Frame, a arrival, paid ledger.Receipt) page.Page {
+func (s *Server) thanksPage(r *http.Request, a arrival, paid ledger.Receipt) page.Page {
+	f := s.frame(r, offer.PathThanks, "session_id")
 	say := formatter{f.Language, s.Offer}
 	with := []any{"amount", "", "at", ""}
 	content := struct {
-		Title, How, Part, Receipt string
-		Test, Thanks, Document    bool
-		Live                      bool // the page waits for the payment of a checkout
+		Title, How, Part, Receipt, Enter string
+		Test, Thanks, Document           bool
+		Live                             bool // the page waits for the payment of a checkout
 	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone}
 	if a.Payment != nil {
+		content.Enter = s.accessOf(r, paid, say).Enter
 		with[1], with[3] = say.amount(paid.Asset, paid.Amount), say.moment(*a.OccurredAt)
 		content.Thanks = paid.Status == ledger.StatusConfirmed
 		if content.Thanks && paid.Refunded > 0 {

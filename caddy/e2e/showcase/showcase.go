@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -87,9 +88,11 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 // payments quotes nothing but that there is something to quote.
 type payments struct{}
 
-func (payments) Quote() *x402.Quote           { return &x402.Quote{Body: []byte("{}")} }
-func (payments) Refusal(string) *x402.Quote   { return &x402.Quote{Body: []byte("{}")} }
-func (payments) Accepts() []x402.Requirements { return []x402.Requirements{{Scheme: "exact"}} }
+func (payments) Quote() *x402.Quote                                  { return &x402.Quote{Body: []byte("{}")} }
+func (payments) Refusal(string) *x402.Quote                          { return &x402.Quote{Body: []byte("{}")} }
+func (payments) QuoteFor(offer.Resource, string) *x402.Quote         { return &x402.Quote{Body: []byte("{}")} }
+func (payments) Identify(x402.Attempt) (id x402.Identity, err error) { return id, nil }
+func (payments) Accepts() []x402.Requirements                        { return []x402.Requirements{{Scheme: "exact"}} }
 func (payments) SignReceipt(_, payer, _ string, _ int64) *x402.Artifact {
 	return &x402.Artifact{Format: "jws", Signature: "eyJ." + payer + "."}
 }
@@ -111,7 +114,7 @@ func health() []observe.Health {
 	}
 }
 
-type receipts struct{}
+type receipts struct{ gate.Ledger }
 
 // account is that of all receipts.
 const account = "showcase"
