@@ -26,9 +26,9 @@ var (
 	}
 	paymentScheme = regexp.MustCompile(`(?i)(^|[\s,])payment\s`)
 
-	// secretPrefix is what a secret follows in an address: offer.PathHook, offer.PathReceipt or a checkout session. The
-	// server accepts doubled slashes, and clients misspell addresses.
-	secretPrefix = regexp.MustCompile(`(?is)/v1/(.*?/)??(hook|receipt)/|session_id=|cs_live_|cs_test_`)
+	// secretPrefix is what a secret follows in an address: offer.PathHook, offer.PathReceipt, a checkout session or
+	// gate.Parameter. The server accepts doubled slashes, and clients misspell addresses.
+	secretPrefix = regexp.MustCompile(`(?is)/v1/(.*?/)??(hook|receipt)/|session_id=|cs_live_|cs_test_|pay_offer=`)
 	escape       = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 	// prefixParts are strings of which every address with a secret contains one.
 	prefixParts = []string{"%", "_", "k/", "t/", "K/", "T/"}
@@ -98,11 +98,11 @@ func (b *countingBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// serveSecret serves a request with a secret. Caddy's access log leaves it out, and h logs it redacted, with the fields of
-// Caddy's line, if the site has an access log. Caddy would log the address and headers of a request whose handler returns an
-// error, so h responds to it instead: 'handle_errors' does not apply to these requests. Handlers that are ordered before
-// pay_offer, and lines of other modules about a request that they handle, are not covered.
-func (h *Handler) serveSecret(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+// serveSecret serves a request with a secret. Caddy's access log leaves it out, and logger logs it redacted, with the fields
+// of Caddy's line, if the site has an access log. Caddy would log the address and headers of a request whose handler returns
+// an error, so serveSecret responds to it instead: 'handle_errors' does not apply to these requests. Handlers that are ordered
+// before pay_offer, and lines of other modules about a request that they handle, are not covered.
+func serveSecret(logger *zap.Logger, w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter) error) error {
 	start, recorder, body := time.Now(), caddyhttp.NewResponseRecorder(w, nil, nil), &countingBody{ReadCloser: r.Body}
 	if r.Body != nil {
 		r.Body = body
@@ -120,7 +120,7 @@ func (h *Handler) serveSecret(w http.ResponseWriter, r *http.Request, next caddy
 		if recorder.Status() >= http.StatusInternalServerError {
 			level = zapcore.ErrorLevel
 		}
-		line := h.logger.Check(level, "handled request")
+		line := logger.Check(level, "handled request")
 		if line == nil || !wanted && (err == nil || level == zapcore.InfoLevel) {
 			return
 		}
@@ -135,10 +135,7 @@ func (h *Handler) serveSecret(w http.ResponseWriter, r *http.Request, next caddy
 		}
 		line.Write(fields...)
 	}()
-	if h.offer.serve(recorder, r) {
-		return nil
-	}
-	if err = next.ServeHTTP(recorder, r); err != nil && recorder.Status() < http.StatusOK {
+	if err = serve(recorder); err != nil && recorder.Status() < http.StatusOK {
 		status := http.StatusInternalServerError
 		if failure, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
 			status = cmp.Or(failure.StatusCode, status)

@@ -13,8 +13,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
 func init() {
@@ -38,10 +40,12 @@ type Gate struct {
 	// How long one payment opens the gate, at least 1m. Default: 30d.
 	Access caddy.Duration `json:"access,omitempty"`
 
-	app   *App
-	id    string        // of the offer, or empty
-	route offer.Gate    // its start is a path before acquire, unless Start is a URL
-	offer *registration // nil before acquire, and if the start fails
+	logger *zap.Logger
+	app    *App
+	id     string        // of the offer, or empty
+	route  offer.Gate    // its start is a path before acquire, unless Start is a URL
+	offer  *registration // nil before acquire, and if the start fails
+	gate   *web.Gate     // the same
 }
 
 // CaddyModule returns the Caddy module information.
@@ -96,7 +100,7 @@ func (g *Gate) Provision(ctx caddy.Context) error {
 		return err
 	}
 	r := newResolver()
-	g.app, g.id = value.(*App), r.text("offer", g.Offer, 100)
+	g.logger, g.app, g.id = ctx.Logger(), value.(*App), r.text("offer", g.Offer, 100)
 	g.route.Start = cmp.Or(resolve(r, "start", g.Start, parseStart), "/")
 	if g.Start != "" && r.replace(g.Start) == "" {
 		r.fail("start", fmt.Errorf("%s is empty; set it to the page at which payers arrive, such as /course/", g.Start))
@@ -162,14 +166,18 @@ func withoutRepeats(gates []offer.Gate) []offer.Gate {
 	return slices.CompactFunc(gates, func(a, b offer.Gate) bool { return a.Start == b.Start })
 }
 
-// ServeHTTP passes the request on.
+// ServeHTTP passes a request on if its payment opens the gate.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	_ = g.app.Acquire()
-	if g.offer == nil || g.offer.service == nil {
+	if g.gate == nil {
 		unavailable(w)
 		return nil
 	}
-	return next.ServeHTTP(w, r)
+	serve := func(w http.ResponseWriter) error { return g.serve(w, r, next) }
+	if hasSecret(r) {
+		return serveSecret(g.logger, w, r, serve)
+	}
+	return serve(w)
 }
 
 // Interface guards

@@ -299,13 +299,16 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 // ServeHTTP answers the offer's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	serve := func(w http.ResponseWriter) error {
+		if h.offer.serve(w, r) {
+			return nil
+		}
+		return next.ServeHTTP(w, r)
+	}
 	if hasSecret(r) {
-		return h.serveSecret(w, r, next)
+		return serveSecret(h.logger, w, r, serve)
 	}
-	if h.offer.serve(w, r) {
-		return nil
-	}
-	return next.ServeHTTP(w, r)
+	return serve(w)
 }
 
 // Interface guards

@@ -98,6 +98,11 @@ func (app *App) acquire() error {
 					"or shorten card or base_url, or remove a usdc line"))
 		}
 	}
+	for _, g := range app.gates {
+		if g.offer != nil && g.offer.service != nil {
+			g.gate = g.offer.service.Server.Gate(g.route)
+		}
+	}
 	app.services.Store(&services)
 	return errors.Join(errs...)
 }
