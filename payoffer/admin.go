@@ -41,6 +41,8 @@ const (
 //   - `GET /pay_offer/claims`: x402 payments that only a facilitator or the operator reported as settled.
 //   - `POST /pay_offer/intents`: sets the outcome of an x402 payment that nothing else can decide, or retracts a claim.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
+//   - `GET /pay_offer/passes`: the passes of gates.
+//   - `POST /pay_offer/passes`: makes a pass, or revokes one.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: the endpoints of notifications, and how many changes wait for them.
 //   - `GET /pay_offer/feed`: the changes of receipts after a cursor; the request waits for the next change.
@@ -74,6 +76,9 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: operator.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
 		{Pattern: operator.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
+		{Pattern: operator.PathPasses, Handler: byMethod{
+			http.MethodGet: every((*operator.Service).Passes, func(p operator.Passes) string { return p.Offer }), http.MethodPost: a.changePass,
+		}},
 	}
 }
 
@@ -284,6 +289,19 @@ func (*AdminAPI) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	}
 	key, err := d.RotateKey(r.Context(), body.Revoke)
 	return answerJSON(w, key, err)
+}
+
+func (*AdminAPI) changePass(w http.ResponseWriter, r *http.Request) error {
+	var body operator.PassChange
+	if err := decodeBody(w, r, &body); err != nil {
+		return err
+	}
+	d, err := findOperator(body.Offer)
+	if err != nil {
+		return err
+	}
+	changed, err := d.ChangePass(r.Context(), body)
+	return answerJSON(w, changed, err)
 }
 
 // Interface guards

@@ -45,7 +45,7 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 		err := caddy.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	const all = `; valid commands of 'caddy pay-offer': announcements, check, init, intents, ledger, pay, qr, received, record, resolve, rotate-key, site, verify, watch`
+	const all = `; valid commands of 'caddy pay-offer': announcements, check, init, intents, ledger, pass, pay, qr, received, record, resolve, rotate-key, site, verify, watch`
 	for want, args := range map[string][]string{
 		`unknown command "bakcup" (did you mean 'caddy pay-offer ledger backup'?)`: {"ledger", "bakcup", "x.db"},
 		`unknown command "Backup" (did you mean 'caddy pay-offer ledger backup'?)`: {"ledger", "Backup", "x.db"},
@@ -139,7 +139,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(out, "\n")
 	require.Contains(t, lines[1], "eip155:84532:0x01:0")
-	require.Equal(t, "2 2026-11-20 transfer 42 USD - confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
+	require.Equal(t, "2 2026-11-20 00:00 transfer 42 USD - confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
 	out, err = o.payOffer("received", "--receipts", "--before", "2")
 	require.NoError(t, err)
 	require.Contains(t, out, "INV-7")

@@ -17,12 +17,12 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3756,
+	".":                         3774,
 	"agent":                     1062,
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     153,
-	"command":                   2656,
+	"command":                   2735,
 	"diagnose":                  533,
 	"document":                  1409,
 	"failpoint":                 119,
@@ -40,7 +40,7 @@ var sizes = map[string]int{
 	"observe/source":            441,
 	"observe/storefront":        514,
 	"offer":                     2038,
-	"operator":                  1252,
+	"operator":                  1363,
 	"page":                      211,
 	"pool":                      306,
 	"rate":                      373,

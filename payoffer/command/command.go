@@ -26,7 +26,7 @@ func init() {
 Manages the payment offers of a configuration.
 
 Without --config, the commands read the Caddyfile in the current folder. The
-commands under Money, and watch, announcements and rotate-key, need a running
+commands under Money, and watch, announcements, pass and rotate-key, need a running
 server and use its admin API. ledger opens the database itself. The others need
 no server. Guides: https://github.com/payoffer/caddy-pay-offer/tree/main/payoffer/docs`,
 		CobraFunc: func(cmd *cobra.Command) {
@@ -48,7 +48,7 @@ func subcommands() [][]*cobra.Command {
 	return [][]*cobra.Command{
 		{initCommand(), checkCommand(), qrCommand(), siteCommand()},
 		{receivedCommand(), recordCommand(), intentsCommand(), resolveCommand()},
-		{watchCommand(), announcementsCommand(), rotateKeyCommand(), ledgerCommand()},
+		{watchCommand(), announcementsCommand(), passCommand(), rotateKeyCommand(), ledgerCommand()},
 		{payCommand(), verifyCommand()},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -27,6 +28,7 @@ const (
 	PathIntents  = "/pay_offer/intents"
 	PathClaims   = "/pay_offer/claims"
 	PathKeys     = "/pay_offer/keys"
+	PathPasses   = "/pay_offer/passes"
 
 	PathAnnouncements = "/pay_offer/announcements"
 	PathMovements     = "/pay_offer/movements"
@@ -51,6 +53,8 @@ type Service struct {
 	Summary func(context.Context) (report.Summary, error)
 	// Page is the URL of a receipt's page, a secret of the payer and the operator; empty during the start.
 	Page func(ledger.Receipt) string
+	// Keeper makes the links of passes.
+	Keeper *gate.Keeper
 	// Rotate makes and publishes a new signing key. If it fails, the keys are unchanged.
 	Rotate    func(ctx context.Context, revoke bool) (keyID string, signsFrom time.Time, err error)
 	Announcer *announce.Announcer

@@ -89,7 +89,7 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	}
 	svc.Operator = &operator.Service{
 		Offer: s.Offer, Accounts: s.Accounts(), Ledger: d.Ledger, Health: svc.Health, Facilitators: svc.Facilitators, Trouble: svc.Trouble,
-		Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL, Rotate: svc.rotateKey, Announcer: svc.announcer,
+		Summary: svc.Server.Summary, Page: svc.Server.ReceiptURL, Keeper: svc.Server.Keeper, Rotate: svc.rotateKey, Announcer: svc.announcer,
 		Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
 	}
 	svc.stops = append(svc.stops, d.keys.Listen(svc.publish))
