@@ -27,6 +27,7 @@ type row struct {
 
 var all = []row{
 	{"documents", measureDocuments},
+	{"gate", measureGate},
 	{"mcp", measureToolsCall},
 	{"paid", measurePaid},
 	{"offers", measureOffers},
