@@ -42,7 +42,7 @@ var (
 	LedgerLost = Code{"ledger-lost", "The file of the ledger was deleted, moved or replaced while the server runs. The server takes no payments, and has saved its data in another file.",
 		"Stop the server, move the saved file to another folder and every file at the ledger's path away, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server (docs/guides/backup)."}
 	LedgerUnwritable = Code{"ledger-unwritable", "The server cannot write to the ledger, so payments are refused.",
-		"See the server's log: most often the disk is full, the file belongs to another user, or the database is down."}
+		"See the server's log: most often the disk is full, the file belongs to another user or is damaged (restore a backup: docs/guides/backup), or the database is down."}
 	ClockWrong = Code{"clock-wrong", "The clock of this machine is off by more than a minute, so payments cannot be judged by their time.",
 		"Set the clock, and keep it right by NTP."}
 )
