@@ -22,7 +22,7 @@ var sizes = map[string]int{
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     153,
-	"command":                   2735,
+	"command":                   2739,
 	"diagnose":                  533,
 	"document":                  1409,
 	"failpoint":                 119,

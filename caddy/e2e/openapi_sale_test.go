@@ -107,6 +107,11 @@ func (s *sale) buy(t *testing.T, d *described) {
 	require.Equal(t, http.StatusServiceUnavailable, another(0))
 	s.down.Store(false)
 	require.Equal(t, http.StatusPaymentRequired, another(1))
+	gated := func(headers ...string) int {
+		answer, _ := d.ask(t, http.MethodGet, "/members/", "/members/", "", headers...)
+		return answer.StatusCode
+	}
+	require.Equal(t, http.StatusPaymentRequired, gated("Authorization", "Payment no-credential"))
 	attempts := 0
 	for another(1) != http.StatusTooManyRequests {
 		attempts++
@@ -121,9 +126,22 @@ func (s *sale) buy(t *testing.T, d *described) {
 	for _, target := range []string{"/v1/received", "/v1/received?after=0"} {
 		d.ask(t, http.MethodGet, "/v1/received", target, "")
 	}
+	a := chain.NewAuthorization(t, chain.Address(s.chain.Buyers[1]), s.payee, price)
+	require.Equal(t, http.StatusTooManyRequests, gated("PAYMENT-SIGNATURE", chain.Payment(t, a.Payload(a.Sign(t, s.chain.Buyers[1]))).Get("PAYMENT-SIGNATURE")))
+	receipt := strings.TrimPrefix(paid.ReceiptURL, s.service)
+	entered, _ := d.ask(t, http.MethodGet, "/v1/receipt/{id}/enter", receipt+"/enter", "")
+	require.Equal(t, http.StatusFound, entered.StatusCode)
+	link, err := http.NewRequest(http.MethodGet, entered.Header.Get("Location"), nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultTransport.RoundTrip(link)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, gated("Cookie", answer.Header.Get("Set-Cookie")))
+	ended, _ := d.ask(t, http.MethodPost, "/v1/receipt/{id}/sign-out", receipt+"/sign-out", "")
+	require.Equal(t, http.StatusFound, ended.StatusCode)
 	for _, file := range []string{"", "/receipt.jws"} {
 		for _, accept := range []string{typeAny, typeHTML} {
-			answer, _ := d.ask(t, http.MethodGet, "/v1/receipt/{id}"+file, strings.TrimPrefix(paid.ReceiptURL, s.service)+file, "", "Accept", accept)
+			answer, _ := d.ask(t, http.MethodGet, "/v1/receipt/{id}"+file, receipt+file, "", "Accept", accept)
 			require.Equal(t, http.StatusOK, answer.StatusCode)
 		}
 	}

@@ -290,7 +290,11 @@ func (p *payer) showReceipt() {
 	paid := p.purchase.Payment
 	if p.fl.Bool("demo") {
 		p.printf("Paid %s pretend USDC to %s: a demo has no chain, and there is no transaction.", offer.FormatDecimal(paid.Atomic, 6), paid.PayTo)
-		p.table([][2]string{{"receipt page", paid.ReceiptURL}})
+		content, _ := os.ReadFile(paid.Answer) // a demo keeps no file
+		if paid.ReceiptURL != "" {
+			content = nil
+		}
+		p.table([][2]string{{"receipt page", paid.ReceiptURL}, {"content", buyer.Plain(string(content))}})
 		return
 	}
 	var explorer string

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"crypto/ecdsa"
+	"crypto/rand"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,9 +52,12 @@ func newPayment(t *testing.T, buyer *ecdsa.PrivateKey, payee common.Address, id 
 	t.Helper()
 	p := &payment{Authorization: chain.NewAuthorization(t, chain.Address(buyer), payee, price)}
 	payload := p.Payload(p.Sign(t, buyer))
+	// A client repeats the token of its quote. With it a repeated payment gets the same response.
+	extensions := map[string]any{"access": map[string]any{"info": map[string]any{"token": rand.Text()}}}
 	if id != "" {
-		payload["extensions"] = map[string]any{"payment-identifier": map[string]any{"info": map[string]any{"required": false, "id": id}}}
+		extensions["payment-identifier"] = map[string]any{"info": map[string]any{"required": false, "id": id}}
 	}
+	payload["extensions"] = extensions
 	p.header = chain.Payment(t, payload).Get(x402.HeaderSignature)
 	return p
 }

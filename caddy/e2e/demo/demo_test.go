@@ -60,14 +60,18 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	require.Contains(t, string(paid), "Paid 42 pretend USDC")
 	require.Contains(t, string(paid), demo.service+"/v1/receipt/")
 
-	require.Equal(t, report{Test: test{5, 210}}, demo.report())
+	gated, err := demo.run("pay-offer", "pay", demo.site+"/members/", "--method", "GET", "--demo").Output()
+	require.NoError(t, err, "%s", gated)
+	require.Contains(t, string(gated), "Welcome. You paid, so this page is open for 30 days.")
+
+	require.Equal(t, report{Test: test{6, 252}}, demo.report())
 	require.Equal(t, report{}, other.report(), "it is a demo of its own")
 	received, err := demo.run("pay-offer", "received").Output()
 	require.NoError(t, err)
-	require.Contains(t, string(received), ": 0.00 USD received in 0 payments\n5 test payments, 210.00 USD (test money, not counted)\nMETHOD")
+	require.Contains(t, string(received), ": 0.00 USD received in 0 payments\n6 test payments, 252.00 USD (test money, not counted)\nMETHOD")
 	require.Contains(t, string(received), "\nSome payment methods are not monitored automatically: usdc\n")
 	page := server.Get(t, demo.service+"/v1/received", "text/html")
-	require.Contains(t, page, "<h1>5 test payments, 210.00 USD (test money, not counted)</h1>")
+	require.Contains(t, page, "<h1>6 test payments, 252.00 USD (test money, not counted)</h1>")
 	require.Contains(t, page, "Some payment methods are not monitored automatically: USDC")
 
 	for _, c := range []*clone{demo, other} {

@@ -29,7 +29,7 @@ async function buy({ url, link, pictures }) {
   await page.getByRole("button").click();
   await page.locator("#live h2").waitFor();
   await look("thanks");
-  await page.locator("#live a.button").click();
+  await page.locator("#live a.button.plain").click();
   await page.locator("article").waitFor();
   await look("receipt");
   await context.close();
