@@ -174,7 +174,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		return nil
 	}
 	serve := func(w http.ResponseWriter) error { return g.serve(w, r, next) }
-	if hasSecret(r) {
+	// An error route might answer OPTIONS, which needs no payment, by the file itself.
+	if hasSecret(r) || r.Method == http.MethodOptions {
 		return serveSecret(g.logger, w, r, serve)
 	}
 	return serve(w)

@@ -92,7 +92,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 	case c.payment != nil && chargeable(r):
 		return g.charge(w, r, v, till, c.payment)
 	case errors.Is(err, gate.ErrUnreadable):
-		return g.unreadable(w)
+		return g.unreadable(w, r)
 	}
 	reason := "payment required"
 	if c.payment != nil {
@@ -129,7 +129,7 @@ func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, code strin
 		http.SetCookie(w, gate.Cookie(g.cookie, value, g.Origin(), g.server.Keeper.Lifetime(grant)))
 	case already == nil: // the link was used in this browser
 	case errors.Is(err, gate.ErrUnreadable):
-		return g.unreadable(w)
+		return g.unreadable(w, r)
 	default:
 		g.require(w, r, v, g.tillFor(v.URI), "this entry link was used or has expired; open the receipt to get a new one", true)
 		return nil
@@ -141,10 +141,10 @@ func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, code strin
 	return nil
 }
 
-func (g *Gate) unreadable(w http.ResponseWriter) error {
-	retry := retryAfter(retryGate)
-	w.Header()[retry.name] = []string{retry.value}
-	return Status(http.StatusServiceUnavailable)
+// unreadable answers in place, because an error route might serve the file itself.
+func (g *Gate) unreadable(w http.ResponseWriter, r *http.Request) error {
+	g.till.refuse(problemLedger, "detail", nil, retryAfter(retryGate)).ServeHTTP(w, r)
+	return nil
 }
 
 // charge takes the payment of a request as POST /v1/sponsor does. The content follows in
