@@ -255,7 +255,7 @@ func (v *visitor) wayBack(a server.Answer, id string) string {
 	v.Helper()
 	link := paymentLink.FindStringSubmatch(strings.Join(a.Header.Values("Link"), ", "))
 	require.NotNil(v, link, "%v", a.Header)
-	require.Equal(v, http.StatusSeeOther, v.do(http.MethodGet, link[1], "", nil).Status)
+	require.Equal(v, http.StatusFound, v.do(http.MethodGet, link[1], "", http.Header{"Accept": {"text/html"}}).Status, link[1])
 	address, opened := v.enter(v.sell(id))
 	require.NotEqual(v, http.StatusPaymentRequired, opened.Status, address)
 	return address
