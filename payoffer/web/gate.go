@@ -59,10 +59,10 @@ func (s *Server) Gate(g offer.Gate) *Gate {
 // valid pass, then a payment, then the quote. A GET of something that does not exist is
 // never charged.
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
-	if r.Method == http.MethodOptions {
-		return v.Next(w, r, nil)
-	}
 	c := g.takeCredentials(r)
+	if r.Method == http.MethodOptions {
+		return v.Next(bodiless{w}, r, nil)
+	}
 	if c.cookie != "" || c.code != "" || c.payment != nil {
 		g.server.Started(r.Context())
 	}
@@ -100,6 +100,21 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 	}
 	g.require(w, r, v, till, reason, false)
 	return nil
+}
+
+// bodiless leaves out the content of a response to OPTIONS, which no gate stops and which some
+// file servers answer as GET.
+type bodiless struct{ http.ResponseWriter }
+
+func (w bodiless) Write(p []byte) (int, error) {
+	w.Header().Del("Content-Length")
+	return len(p), nil
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w bodiless) WriteHeader(status int) {
+	w.Header().Del("Content-Length")
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // byPayment is the grant of a payment that was charged before.
@@ -165,7 +180,9 @@ func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, till till
 		}
 		err = v.Next(w, r, &granted)
 	}
-	if x402.AwaitsResponse(ctx) && err == nil {
+	// A payer without the content is answered again: the charge is not acknowledged.
+	delivered := refused == nil && err == nil || refused != nil && refused.status == http.StatusPaymentRequired
+	if x402.AwaitsResponse(ctx) && delivered {
 		err := http.NewResponseController(w).Flush()
 		whole = err == nil || errors.Is(err, http.ErrNotSupported)
 	}

@@ -68,7 +68,9 @@ func (s *shop) token(quoted server.Answer) string {
 	text, err := base64.StdEncoding.DecodeString(quoted.Header.Get("Payment-Required"))
 	require.NoError(s, err)
 	var required struct {
-		Extensions struct{ Access struct{ Info struct{ Token string } } }
+		Extensions struct {
+			Access struct{ Info struct{ Token string } }
+		}
 	}
 	require.NoError(s, json.Unmarshal(text, &required))
 	require.NotEmpty(s, required.Extensions.Access.Info.Token)
