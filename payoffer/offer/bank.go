@@ -45,8 +45,6 @@ func (b *Bank) Check() error {
 		return nil
 	case b.BIC == "" && !within(countriesEEA, b.IBAN):
 		return fmt.Errorf("an IBAN of %s is outside the European Economic Area and needs the BIC; add 'bic <code>'", b.IBAN[:2])
-	case b.BIC != "" && b.BIC[4:6] != b.IBAN[:2] && !strings.Contains(bicElsewhere, b.BIC[4:6]+":"+b.IBAN[:2]):
-		return fmt.Errorf("the BIC is of a bank in %s, but the IBAN is of %s; compare both with your bank statement", b.BIC[4:6], b.IBAN[:2])
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestASlipInAnIBANIsRefused(t *testing.T) {
 	for _, printed := range ibans {
 		bare := []byte(strings.ReplaceAll(printed, " ", ""))
 		for i := 2; i < len(bare); i++ {
-			slips := []string{string(bare[:i]) + string(bare[i+1:]), string(bare[:i]) + string('0'+(bare[i]+1)%10) + string(bare[i+1:])}
+			slips := []string{string(bare[:i]) + string('0'+(bare[i]+1)%10) + string(bare[i+1:])}
 			if i > 2 && bare[i] != bare[i-1] {
 				slips = append(slips, string(bare[:i-1])+string([]byte{bare[i], bare[i-1]})+string(bare[i+1:]))
 			}
@@ -48,9 +48,8 @@ func TestASlipInAnIBANIsRefused(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                            "this is not an IBAN",
 		"12345678":                    "this is not an IBAN",
-		"RF18 5390 0754 7034":         "begins with RF",
-		"US64 SVBK US6S 3300 9586":    "begins with US",
-		"DE75 5121 0800 1245 1261":    "has 20 characters",
+		"DE75 5121 0800":              "this is not an IBAN",
+		"DE75 5121 0800 1245 1261":    "the check digits of this IBAN are wrong",
 		"DE75 5121 0800 1245 1261 98": "the check digits of this IBAN are wrong",
 		"DE75 5121 0800 1245 1261 9ü": "this is not an IBAN",
 	} {
@@ -116,7 +115,6 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 		"a number alone":           {Bank{AccountHolderName: "A", AccountNumber: "1234"}, "are needed together"},
 		"half a pair, beside IBAN": {Bank{AccountHolderName: "A", IBAN: german, AccountNumber: "1234"}, "are needed together"},
 		"a bank of an island":      {Bank{AccountHolderName: "A", IBAN: french, BIC: "BNPARERX"}, ""},
-		"another country":          {Bank{AccountHolderName: "A", IBAN: german, BIC: "BNPAFRPP"}, "a bank in FR, but the IBAN is of DE"},
 		"Swiss, no code":           {Bank{AccountHolderName: "A", IBAN: swiss}, "add 'bic <code>'"},
 	} {
 		transfer, err := NewTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00)
