@@ -1,12 +1,12 @@
 package x402
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // maxMessage bounds a facilitator's message that is passed on, in characters.
@@ -16,49 +16,31 @@ const reasonUnspecified = "unspecified"
 
 var reasonForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// sanitize makes a facilitator's reason and message safe to pass on to a client. Some facilitators
-// write the message where the code belongs. message may become empty.
+// sanitize keeps a facilitator's reason if it is a code, and makes its message one printable line
+// without secrets. Some facilitators write the message where the code belongs.
 func (f *Facilitator) sanitize(reason, message string) (code, text string) {
-	code = reason
-	if !reasonForm.MatchString(reason) {
-		code = reasonUnspecified
-		if message == "" {
-			message = reason
-		}
+	if !reasonForm.MatchString(reason) || f.holdsSecret(reason) {
+		reason, message = reasonUnspecified, cmp.Or(message, reason)
 	}
-	if f.holdsSecret(code) {
-		code = reasonUnspecified
+	line := []rune(strings.Join(strings.Fields(strings.Map(printable, message)), " "))
+	if f.holdsSecret(string(line)) {
+		return reason, ""
 	}
-	if text = singleLine(message); f.holdsSecret(message) || f.holdsSecret(text) {
-		text = ""
+	if len(line) > maxMessage {
+		line = append(line[:maxMessage-1], '…')
 	}
-	return code, text
+	return reason, string(line)
 }
 
-// singleLine returns the last line of the first paragraph, with printable characters only, at most
-// maxMessage of them. The reference facilitator passes on errors of viem: that line is the
-// contract's own message, and all that was sent follows below a blank line.
-func singleLine(text string) string {
-	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
-	text, _, _ = strings.Cut(text, "\n\n")
-	text = text[strings.LastIndexByte(text, '\n')+1:]
-	text = strings.Join(strings.Fields(strings.Map(printable, text)), " ")
-	if utf8.RuneCountInString(text) > maxMessage {
-		text = string([]rune(text)[:maxMessage-1]) + "…"
-	}
-	return text
-}
-
-// printable maps spaces to one kind, quotation marks to ' (so that a text cannot end its quotation),
-// and characters that are not printable to -1.
+// printable maps spaces to one kind, quotation marks to ', and characters that are not printable to -1.
 func printable(r rune) rune {
 	switch {
 	case unicode.IsSpace(r):
 		return ' '
-	case r == utf8.RuneError || !unicode.IsPrint(r):
-		return -1
 	case unicode.Is(unicode.Quotation_Mark, r):
 		return '\''
+	case !unicode.IsPrint(r):
+		return -1
 	}
 	return r
 }
