@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,7 +63,7 @@ type Checked struct {
 func Run(ctx context.Context, w World, offers []Offer) Report {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	d := &diagnosis{World: w, clock: clock.New(w.Now, slog.New(slog.DiscardHandler))}
+	d := &diagnosis{World: w, clock: clock.New(w.Now)}
 	d.client = http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}
 	running, err := w.Ask(ctx)
 	if err != nil {
@@ -129,7 +128,7 @@ func (d *diagnosis) ledger(running []operator.Diagnostics) {
 
 // machineClock compares the clock with that of the upstreams, here and as the running server reports it.
 func (d *diagnosis) machineClock(running []operator.Diagnostics) {
-	ahead := clock.Seconds(d.clock.Offset())
+	ahead := int64(d.clock.Offset().Round(time.Second).Seconds())
 	for _, r := range running {
 		ahead = cmp.Or(ahead, r.Clock)
 	}

@@ -44,7 +44,7 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	accounts := newRemovedAccounts(&Settings{Offer: o, Rails: []Rail{configured}}, &dependencies{
 		Common: Common{
-			Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
+			Ledger: book, Clock: clock.New(time.Now), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
 		},
 		facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
 	}, quiet)
@@ -135,7 +135,7 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 				settings.Rails = []Rail{Bitcoin{Bitcoin: b, Esplora: c.esplora, Confirmations: 2, Since: 1}}
 			}
 			accounts := newRemovedAccounts(settings, &dependencies{Common: Common{
-				Ledger: book, Clock: clock.New(time.Now, quiet), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
+				Ledger: book, Clock: clock.New(time.Now), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
 			}}, quiet)
 
 			require.NoError(t, book.Open(t.Context()))

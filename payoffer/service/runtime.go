@@ -83,7 +83,7 @@ func NewRuntime(members *pool.Use[Environment], ledgerKey, storageKey pool.Key, 
 		}
 		return l, err
 	})
-	r.Clock = use(&a, pool.KeyOf("clock"), func(e *environment) (*clock.Clock, error) { return clock.New(time.Now, newLogger(e)), nil })
+	r.Clock = use(&a, pool.KeyOf("clock"), func(*environment) (*clock.Clock, error) { return clock.New(time.Now), nil })
 	r.Pulse = use(&a, pool.KeyOf("pulse", ledgerKey), func(*environment) (*ledger.DuePoller, error) { return ledger.NewDuePoller(r.Ledger), nil })
 	return r, a.err
 }

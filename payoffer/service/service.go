@@ -12,7 +12,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/agent"
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
-	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
@@ -171,7 +170,7 @@ func (svc *Service) Health() (all []observe.Health) {
 // diagnostics is the part of the report that the admin service does not know.
 func (svc *Service) diagnostics() operator.Diagnostics {
 	d := operator.Diagnostics{
-		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: clock.Seconds(svc.Clock.Offset()),
+		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: int64(svc.Clock.Offset().Round(time.Second).Seconds()),
 		WebhooksOff: append([]string{}, svc.HooksOff...),
 	}
 	for _, key := range svc.published() {

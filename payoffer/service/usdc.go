@@ -54,20 +54,15 @@ func (u USDC) observe(a *acquisition) observer {
 // reader configures the reader of the chain, which all offers with these endpoints share.
 func (u USDC) reader(c *Common, logger *slog.Logger) evm.ChainConfig {
 	return evm.ChainConfig{
-		Network: u.Network, Endpoints: u.RPC, HeadTime: c.headTime(u.Network), Ledger: c.Ledger, Transport: c.transport("rpc"),
+		Network: u.Network, Endpoints: u.RPC, Ledger: c.Ledger, Transport: c.transport("rpc"),
 		Now: time.Now, Logger: logger.With("network", u.Network.CAIP2()),
 	}
-}
-
-// headTime compares the time of the newest block with the clock.
-func (c *Common) headTime(n offer.Network) func(unix int64) {
-	return func(unix int64) { c.Clock.Block(n.CAIP2(), unix) }
 }
 
 // observer configures an observer. Without a reader it reads the chain itself.
 func (u USDC) observer(s *Settings, c *Common, reader *evm.Chain, logger *slog.Logger) evm.Config {
 	return evm.Config{
-		OfferID: s.Offer.ID, USDC: u.USDC, Chain: reader, Endpoints: u.RPC, HeadTime: c.headTime(u.Network), Transport: c.transport("rpc"),
+		OfferID: s.Offer.ID, USDC: u.USDC, Chain: reader, Endpoints: u.RPC, Transport: c.transport("rpc"),
 		Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own, ClockOffset: c.Clock.Offset, Ledger: c.Ledger, Now: time.Now, Logger: logger,
 	}
 }

@@ -22,8 +22,6 @@ type ChainConfig struct {
 	Network offer.Network
 	// Endpoints are URLs of JSON-RPC endpoints. Two awaited ones (observe.Witness) must agree on every confirmed payment.
 	Endpoints []string
-	// HeadTime receives in each cycle the time (Unix seconds) that the heads of two endpoints have reached; nil is allowed.
-	HeadTime func(unix int64)
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
 	Transport http.RoundTripper
@@ -66,9 +64,6 @@ func NewChain(c ChainConfig) (*Chain, error) {
 		return nil, errors.New("no RPC endpoint is configured; add the option 'rpc <url>'")
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
-	if c.HeadTime == nil {
-		c.HeadTime = func(int64) {}
-	}
 	chain := &Chain{
 		config: c, token: common.HexToAddress(c.Network.USDC),
 		wait: watchEvery, width: widthMost, idle: make(map[*Observer]*idleState),

@@ -151,9 +151,6 @@ func (e *Observer) newCycle(v *view) *cycle {
 func (e *Observer) runCycle(ctx context.Context, from uint64) (next uint64, err error) {
 	v, err := e.chain.readView(ctx, e.config.Confirm)
 	p := e.newCycle(v)
-	if reached, agreed := p.view.reached(); agreed {
-		e.chain.config.HeadTime(reached)
-	}
 	if err == nil {
 		err = p.anchor(ctx)
 	}

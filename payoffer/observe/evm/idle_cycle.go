@@ -42,9 +42,6 @@ func (c *Chain) readIdle(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	w.view, err = c.readView(ctx, Latest)
-	if reached, agreed := w.reached(); agreed {
-		c.config.HeadTime(reached)
-	}
 	if err == nil {
 		err = w.recall(ctx)
 	}

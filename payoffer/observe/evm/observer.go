@@ -48,7 +48,6 @@ type Config struct {
 	// below, which ChainConfig describes.
 	Chain     *Chain
 	Endpoints []string
-	HeadTime  func(unix int64)
 	// Confirm is when a transfer counts.
 	Confirm Level
 	// FromBlock is the first block whose transfers are receipts; 0 is the first one after the first start. If it is
@@ -123,7 +122,7 @@ func New(c Config) (*Observer, error) {
 	if e.own {
 		var err error
 		e.chain, err = NewChain(ChainConfig{
-			Network: c.USDC.Network, Endpoints: c.Endpoints, HeadTime: c.HeadTime,
+			Network: c.USDC.Network, Endpoints: c.Endpoints,
 			Ledger: c.Ledger, Transport: c.Transport, Now: c.Now, Random: c.Random, Logger: c.Logger,
 		})
 		if err != nil {

@@ -282,19 +282,6 @@ func (v *view) agreed(of func(*reader) *block) (number uint64, time int64) {
 	return uint64(b.Number), int64(b.Time)
 }
 
-// reached returns the latest time (Unix seconds) that the heads of two endpoints have reached; agreed is false with fewer.
-func (v *view) reached() (unix int64, agreed bool) {
-	if len(v.readers) < 2 {
-		return 0, false
-	}
-	var times []int64
-	for _, r := range v.readers {
-		times = append(times, int64(r.latest.Time))
-	}
-	slices.Sort(times)
-	return times[len(times)-2], true
-}
-
 // stalled returns the endpoints whose heads have not risen for a while although others are higher.
 func stalled(readers []*reader, now time.Time) map[*reader]error {
 	var top uint64
