@@ -3,7 +3,6 @@ package evm
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,36 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Calls that were refused together are one refusal, and those that wait have their turns one after the other.
-func TestThePaceAdaptsToTheEndpoint(t *testing.T) {
+// Calls that were refused together are one refusal.
+func TestCallsWaitAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace
 		begin := time.Now()
-		for range 100 {
-			_, ok := p.await(t.Context())
-			require.True(t, ok)
-		}
-		require.Zero(t, time.Since(begin), "nobody waits for nothing")
+		_, ok := p.await(t.Context())
+		require.True(t, ok)
+		require.Zero(t, time.Since(begin))
 		for range 100 {
 			p.refuse(0, 0)
 		}
-		require.Equal(t, gapLeast, p.gap)
-		var work sync.WaitGroup
-		var mu sync.Mutex
-		var turns []time.Duration
-		for range 4 {
-			work.Go(func() {
-				_, ok := p.await(t.Context())
-				require.True(t, ok)
-				mu.Lock()
-				defer mu.Unlock()
-				turns = append(turns, time.Since(begin))
-			})
-		}
-		work.Wait()
-		require.Equal(t, []time.Duration{pauseFirst, pauseFirst + gapLeast, pauseFirst + 2*gapLeast, pauseFirst + 3*gapLeast}, turns)
+		_, ok = p.await(t.Context())
+		require.True(t, ok)
+		require.Equal(t, pauseFirst, time.Since(begin))
 
-		// Refusals in a row are longer and longer pauses, up to a limit; an answer begins anew.
+		// Refusals in a row are longer and longer pauses, up to a limit; an answer ends the row.
 		for _, pause := range []time.Duration{2, 4, 8, 16, 32, 64, 64} {
 			p.refuse(p.refused(), 0)
 			require.Equal(t, pause*time.Second, time.Until(p.next))
@@ -48,21 +33,16 @@ func TestThePaceAdaptsToTheEndpoint(t *testing.T) {
 			require.Equal(t, pause*time.Second <= patience, ok)
 			time.Sleep(time.Until(p.next))
 		}
-		require.Equal(t, gapMost, p.gap)
 		p.answered()
 		p.refuse(p.refused(), time.Hour)
 		require.Equal(t, time.Hour, time.Until(p.next))
 		time.Sleep(time.Hour)
-		for range 2000 {
-			p.answered()
-		}
-		require.Zero(t, p.gap, "it is forgotten in time")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		p.answered()
 		p.refuse(p.refused(), 0)
 		cancel()
-		_, ok := p.await(ctx)
+		_, ok = p.await(ctx)
 		require.False(t, ok)
 	})
 }
