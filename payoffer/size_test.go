@@ -35,7 +35,7 @@ var sizes = map[string]int{
 	"observe":                   406,
 	"observe/bitcoin":           3038,
 	"observe/card":              1092,
-	"observe/evm":               3309,
+	"observe/evm":               3272,
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,

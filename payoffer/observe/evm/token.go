@@ -2,10 +2,8 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -16,7 +14,7 @@ import (
 
 // Mismatch is a difference between a network and an endpoint.
 type Mismatch struct {
-	// What is "chain id", "token", "token name", "token version" or "token decimals".
+	// What is "chain id", "token" or "token decimals".
 	What       string
 	Want, Have string
 }
@@ -54,47 +52,12 @@ func (e *endpoint) check(ctx context.Context, chainID int64, token common.Addres
 	return err
 }
 
-// CheckEndpoint checks that a JSON-RPC endpoint serves a network, and that its USDC has the decimals and the EIP-712
-// domain that payers sign for. The error is a *Mismatch or an *observe.Error.
+// CheckEndpoint checks that a JSON-RPC endpoint serves a network with its USDC. The error is a *Mismatch or an
+// *observe.Error.
 func CheckEndpoint(ctx context.Context, address string, transport http.RoundTripper, network offer.Network) error {
 	e, err := newEndpoint(address, transport, time.Now)
 	if err != nil {
 		return err
 	}
-	token := common.HexToAddress(network.USDC)
-	if err := e.check(ctx, network.ChainID, token); err != nil {
-		return err
-	}
-	for _, text := range []struct{ what, function, want string }{
-		{"token name", "name()", network.TokenName}, {"token version", "version()", network.TokenVersion},
-	} {
-		have, err := e.text(ctx, token, selector(text.function))
-		if refused := (rpcError{}); errors.As(err, &refused) && (refused.asks == nothing || refused.asks == reverted) {
-			return &Mismatch{text.what, fmt.Sprintf("%q", text.want), "refused by the contract"}
-		}
-		if err != nil {
-			return err
-		}
-		if have != text.want {
-			return &Mismatch{text.what, fmt.Sprintf("%q", text.want), fmt.Sprintf("%.40q", have)}
-		}
-	}
-	return nil
-}
-
-// text calls a function that returns a string (Solidity ABI): its offset, its length, and itself.
-func (e *endpoint) text(ctx context.Context, to common.Address, data []byte) (string, error) {
-	var answer hexutil.Bytes
-	if err := e.call(ctx, &answer, "eth_call", map[string]any{"to": to, "data": hexutil.Bytes(data)}, Latest); err != nil {
-		return "", err
-	}
-	const word = common.HashLength
-	if len(answer) < 2*word || answer[:word].String() != common.BigToHash(common.Big32).Hex() {
-		return "", e.bad()
-	}
-	size := common.BytesToHash(answer[word : 2*word]).Big()
-	if !size.IsInt64() || size.Int64() > int64(len(answer)-2*word) {
-		return "", e.bad()
-	}
-	return strings.ToValidUTF8(string(answer[2*word:2*word+int(size.Int64())]), "?"), nil
+	return e.check(ctx, network.ChainID, common.HexToAddress(network.USDC))
 }
