@@ -22,7 +22,7 @@ var sizes = map[string]int{
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     108,
-	"command":                   2739,
+	"command":                   2730,
 	"diagnose":                  532,
 	"document":                  1409,
 	"failpoint":                 119,

@@ -9,19 +9,10 @@ import (
 )
 
 // checkZone refuses a time zone that this machine does not know, because Go would silently
-// use UTC and count days differently. A path names a file with the rules of a zone.
+// use UTC and count days differently.
 func checkZone() error {
-	name := strings.TrimPrefix(os.Getenv("TZ"), ":")
-	var err error
-	if strings.HasPrefix(name, "/") {
-		var rules []byte
-		if rules, err = os.ReadFile(name); err == nil {
-			_, err = time.LoadLocationFromTZData(name, rules)
-		}
-	} else {
-		_, err = time.LoadLocation(name)
-	}
-	if err != nil {
+	name := os.Getenv("TZ")
+	if _, err := time.LoadLocation(strings.TrimPrefix(name, ":")); err != nil {
 		return fmt.Errorf("the time zone %.40q of the variable TZ is not known; write for example TZ=Europe/Berlin, or unset it", name)
 	}
 	return nil
