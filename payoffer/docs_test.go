@@ -109,7 +109,8 @@ func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 			for _, placeholder := range regexp.MustCompile(`YOUR_\w+`).FindAllString(block.Text, -1) {
 				_, notUSDC := offer.ParseEVMAddress(placeholder)
 				require.Error(t, notUSDC, placeholder)
-				require.Error(t, offer.CheckBitcoinAccount(placeholder), placeholder)
+				_, notBitcoin := offer.NewBitcoin(placeholder, "", 0)
+				require.Error(t, notBitcoin, placeholder)
 			}
 			config, warnings, err := adaptAny(payoffertest.FillIn(block.Text))
 			require.NoError(t, err, "%s:%d", p.Name, block.Line)

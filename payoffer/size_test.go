@@ -39,7 +39,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     2014,
+	"offer":                     2007,
 	"operator":                  1363,
 	"page":                      211,
 	"pool":                      306,

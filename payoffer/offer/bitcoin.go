@@ -84,13 +84,6 @@ func ParseBitcoinAccount(account string, amount USD) (*Bitcoin, error) {
 	return b, nil
 }
 
-// CheckBitcoinAccount checks an address or an extended public key. No error
-// repeats the account, for it may be a private key or a seed phrase.
-func CheckBitcoinAccount(account string) error {
-	_, err := NewBitcoin(account, "", 0)
-	return err
-}
-
 func parseBitcoin(account string) (*Bitcoin, error) {
 	switch {
 	case CheckNoSecret(account) != nil || walletImport.MatchString(account):

@@ -54,7 +54,7 @@ func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
 		} {
 			key := keyAt(t, prefix, test.path...)
 			_, err := NewBitcoin(key, "", 4200)
-			require.Equal(t, err, CheckBitcoinAccount(key))
+			require.Equal(t, err, checkBitcoinAccount(key))
 			if test.said == "" {
 				require.NoError(t, err, "%s %v", prefix, test.path)
 				continue

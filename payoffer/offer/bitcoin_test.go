@@ -30,6 +30,11 @@ const (
 	bitcoinTest = "bip122:000000000933ea01ad0ee984209779ba"
 )
 
+func checkBitcoinAccount(account string) error {
+	_, err := NewBitcoin(account, "", 0)
+	return err
+}
+
 func TestBitcoinAddressesOfEveryKind(t *testing.T) {
 	for in, want := range map[string]string{
 		// BIP-173 and BIP-350
@@ -63,7 +68,7 @@ func TestBitcoinAccountRefusesWhatIsNoAddress(t *testing.T) {
 		"0279BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798",
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
 	} {
-		require.Error(t, CheckBitcoinAccount(in), in)
+		require.Error(t, checkBitcoinAccount(in), in)
 	}
 }
 
@@ -74,12 +79,12 @@ func TestBitcoinPrivateKeyIsNeverRepeated(t *testing.T) {
 		xprv[:90], xprv + "x", zprv[:110] + "0",
 		compressedWIF, uncompressedWIF, " " + compressedWIF, "6PRVWUbkzzsbcVac2qwfssoUJAN1Xhrg6bNk8J7Nzm5H7kxEbn2Nh2ZoGg",
 	} {
-		err := CheckBitcoinAccount(in)
+		err := checkBitcoinAccount(in)
 		require.ErrorContains(t, err, "private key", in)
 		requireNoPart(t, err, in)
 	}
 	for _, in := range []string{compressedWIF[:51] + "0", compressedWIF[:40], xprv[:30], " " + xprv, phrase} {
-		err := CheckBitcoinAccount(in)
+		err := checkBitcoinAccount(in)
 		require.Error(t, err)
 		requireNoPart(t, err, in)
 	}
@@ -110,11 +115,11 @@ func TestExtendedPublicKeyIsChecked(t *testing.T) {
 		swapped := []byte(key)
 		swapped[50], swapped[51] = swapped[51], swapped[50]
 		for _, in := range []string{string(swapped), key[:110], key + "1", key[:100] + "0" + key[101:]} {
-			require.ErrorContains(t, CheckBitcoinAccount(in), "mistyped", in)
+			require.ErrorContains(t, checkBitcoinAccount(in), "mistyped", in)
 		}
 	}
 	for _, in := range []string{ypub, upub, "Z" + zpub[1:], "Ltub2" + zpub[5:]} {
-		require.Error(t, CheckBitcoinAccount(in), in)
+		require.Error(t, checkBitcoinAccount(in), in)
 	}
 	for in, want := range map[string]string{
 		ypub:               "the key (ypub) of a nested segwit account (BIP-49)",
@@ -124,7 +129,7 @@ func TestExtendedPublicKeyIsChecked(t *testing.T) {
 		"wpkh([73c5da0a/84h/0h/0h]" + xpub + "/0/*)":                        "output descriptor",
 		"bitcoin:bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4?amount=0.00042": "without 'bitcoin:'",
 	} {
-		require.ErrorContains(t, CheckBitcoinAccount(in), want)
+		require.ErrorContains(t, checkBitcoinAccount(in), want)
 	}
 }
 
