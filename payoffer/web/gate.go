@@ -264,7 +264,7 @@ func (g *Gate) takeCredentials(r *http.Request) (c credentials) {
 	c.cookie = takeCookie(r.Header, g.cookie)
 	if strings.Contains(r.URL.RawQuery, gate.Parameter) {
 		c.code = r.URL.Query().Get(gate.Parameter)
-		r.URL.RawQuery = strings.TrimPrefix(withoutCode("?"+r.URL.RawQuery), "?")
+		_, r.URL.RawQuery, _ = strings.Cut(withoutCode("/?"+r.URL.RawQuery), "?")
 	}
 	if g.server.pays(r.Header) {
 		c.payment = make(http.Header)

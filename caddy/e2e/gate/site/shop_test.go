@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -52,6 +53,7 @@ http://localhost:{PORT} {
 		card https://checkout.example/pay {
 			payment_link plink_1
 			webhook_secret {env.CARD_SECRET}
+			since {SINCE}
 		}
 		usdc base-sepolia {PAYEE} {
 			facilitator {FACILITATOR}
@@ -90,6 +92,7 @@ func openShop(t *testing.T, sites string, files map[string]string, replace ...st
 	}
 	s.values = append([]string{
 		"{SITES}", sites, "{DIR}", dir, "{BASE}", s.base, "{SITE}", s.site, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{ROOT}", root,
+		"{SINCE}", time.Now().AddDate(0, 0, -7).UTC().Format(time.DateOnly),
 	}, replace...)
 	s.process = s.start(port, "sqlite "+dir+"/ledger.db")
 	return s
@@ -139,9 +142,14 @@ func (s *shop) refund(id string) {
 // payment is the header of a new x402 payment.
 func (s *shop) payment() http.Header {
 	s.Helper()
+	return s.paymentTo(s.payee)
+}
+
+func (s *shop) paymentTo(payee common.Address) http.Header {
+	s.Helper()
 	key, err := crypto.GenerateKey()
 	require.NoError(s, err)
-	a := chain.NewAuthorization(s, chain.Address(key), s.payee, atomic)
+	a := chain.NewAuthorization(s, chain.Address(key), payee, atomic)
 	return chain.Payment(s, a.Payload(a.Sign(s, key)))
 }
 
