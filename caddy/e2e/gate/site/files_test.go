@@ -40,7 +40,7 @@ func TestALargeFileIsServedWithLittleMemory(t *testing.T) {
 		marker = "in the middle"
 	)
 	s := openShop(t, files, map[string]string{"members/index.html": secret})
-	name := filepath.Join(s.root(), "members", "video.mp4")
+	name := filepath.Join(s.root, "members", "video.mp4")
 	file, err := os.Create(name)
 	require.NoError(t, err)
 	require.NoError(t, file.Truncate(size))
@@ -74,16 +74,6 @@ func TestALargeFileIsServedWithLittleMemory(t *testing.T) {
 	n, err := io.Copy(io.Discard, answer.Body)
 	require.NoError(t, err)
 	require.Zero(t, n)
-}
-
-// root is the folder with the files of the site.
-func (s *shop) root() string {
-	for i := 0; i < len(s.values); i += 2 {
-		if s.values[i] == "{ROOT}" {
-			return s.values[i+1]
-		}
-	}
-	return ""
 }
 
 func TestNothingBelowAGateLeaksWithoutAPass(t *testing.T) {

@@ -122,7 +122,7 @@ func TestTheBackendLearnsWhoPaidAndNoCredentials(t *testing.T) {
 			require.Zero(t, r.ContentLength)
 		}
 	}
-	require.Equal(t, 5, checks, "HEAD: before the entry, for the 402s, and before the GET that was paid")
+	require.Equal(t, 3, checks, "before two quotes and before the GET that was charged")
 }
 
 // A header directive stands before the gate, which corrects it, unless it is deferred: then it has the last word.

@@ -73,6 +73,7 @@ type shop struct {
 	port        string // where the server listens
 	payee       common.Address
 	facilitator *payoffertest.Facilitator
+	sites, root string
 	values      []string // what replaces the braces of the Caddyfile
 }
 
@@ -80,30 +81,29 @@ type shop struct {
 func openShop(t *testing.T, sites string, files map[string]string, replace ...string) *shop {
 	t.Helper()
 	port := payoffertest.FreePort(t)
+	dir := t.TempDir()
 	s := &shop{
 		T: t, base: "http://localhost:" + port, site: "http://site.localhost:" + port, port: port,
-		payee: chain.NewAddress(t), facilitator: payoffertest.NewFacilitator(t),
+		payee: chain.NewAddress(t), facilitator: payoffertest.NewFacilitator(t), sites: sites, root: t.TempDir(),
 	}
-	dir, root := t.TempDir(), t.TempDir()
 	for name, content := range files {
-		path := filepath.Join(root, filepath.FromSlash(name))
+		path := filepath.Join(s.root, filepath.FromSlash(name))
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 	}
-	s.values = append([]string{
-		"{SITES}", sites, "{DIR}", dir, "{BASE}", s.base, "{SITE}", s.site, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{ROOT}", root,
-		"{SINCE}", time.Now().AddDate(0, 0, -7).UTC().Format(time.DateOnly),
-	}, replace...)
-	s.process = s.start(port, "sqlite "+dir+"/ledger.db")
+	s.values = append(replace, "{LEDGER}", "sqlite "+dir+"/ledger.db", "{DIR}", dir, "{BASE}", s.base, "{SITE}", s.site,
+		"{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{ROOT}", s.root,
+		"{SINCE}", time.Now().AddDate(0, 0, -7).UTC().Format(time.DateOnly))
+	s.process = s.start(port)
 	return s
 }
 
 // start starts a server of the shop on a port.
-func (s *shop) start(port, ledger string, env ...string) *server.Process {
+func (s *shop) start(port string) *server.Process {
 	s.Helper()
-	values := append([]string{"{PORT}", port, "{LEDGER}", ledger}, s.values...)
-	text := strings.NewReplacer(values...).Replace(strings.Replace(caddyfile, "{SITES}", s.values[1], 1))
-	return server.Start(s, "http://localhost:"+port, text, append(env, "CARD_SECRET="+cardSecret)...)
+	text := strings.Replace(caddyfile, "{SITES}", s.sites, 1)
+	text = strings.NewReplacer(append([]string{"{PORT}", port}, s.values...)...).Replace(text)
+	return server.Start(s, "http://localhost:"+port, text, "CARD_SECRET="+cardSecret)
 }
 
 // sell delivers the notice of a card payment and returns the address of its receipt, which the payer's thanks page shows.
