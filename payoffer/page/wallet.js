@@ -122,7 +122,7 @@
 
 		// links are the links to what the payment opens and to the receipt, in the language of the page's URL.
 		links(end) {
-			return [[end.open, "open"], [end.receipt, "receipt"]].flatMap(([address, key]) => {
+			return [[end.open, "enter"], [end.receipt, "receipt"]].flatMap(([address, key]) => {
 				const url = attempt(() => new URL(address), null);
 				if (url?.origin !== location.origin) return [];
 				if (new URLSearchParams(location.search).has("lang")) url.searchParams.set("lang", language);

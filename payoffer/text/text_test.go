@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	strict "github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -31,6 +32,18 @@ func TestEveryLanguageSaysEverything(t *testing.T) {
 		for key := range got {
 			require.Contains(t, want, key, "nobody says this text in %s", l.Tag)
 		}
+	}
+}
+
+// The last of two texts with one key would replace the first.
+func TestKeysAreUnique(t *testing.T) {
+	names, err := files.ReadDir(".")
+	require.NoError(t, err)
+	for _, file := range names {
+		data, err := files.ReadFile(file.Name())
+		require.NoError(t, err)
+		var texts map[string]any
+		require.NoError(t, strict.Unmarshal(data, &texts), file.Name())
 	}
 }
 

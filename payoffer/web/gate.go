@@ -165,7 +165,7 @@ func (g *Gate) unreadable(w http.ResponseWriter, r *http.Request) error {
 // charge takes the payment of a request as POST /v1/sponsor does. The content follows in
 // the same response.
 func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, till till, payment http.Header) (err error) {
-	ctx, whole := x402.TrackResponse(r.Context()), false
+	ctx, whole := x402.TrackGatedResponse(r.Context()), false
 	defer func() { x402.EndResponse(ctx, whole) }()
 	o, confirmation, refused := till.take(ctx, payment, g.server.ClientIP(r))
 	var granted gate.Grant

@@ -108,7 +108,7 @@ func (s *Service) answerWith(ctx context.Context, p *payment, i ledger.Intent, a
 	case i.State == ledger.IntentSettling && !atOnce && !(i.Unacknowledged && i.AcknowledgedAt == 0):
 		s.logUnrecorded(i, s.Ledger.UnacknowledgeIntent(ctx, i.IntentKey))
 	case i.State == ledger.IntentSettled && i.AcknowledgedAt == 0:
-		s.acknowledge(ctx, i, atOnce)
+		s.acknowledge(ctx, i, atOnce && !isGated(ctx))
 	}
 	return p.outcomeOf(i)
 }

@@ -10,6 +10,7 @@ type response struct {
 	mu        sync.Mutex
 	callbacks []func(complete bool)
 	ended     bool
+	gated     bool
 }
 
 type responseKey struct{}
@@ -20,9 +21,20 @@ func TrackResponse(ctx context.Context) context.Context {
 	return context.WithValue(ctx, responseKey{}, new(response))
 }
 
+// TrackGatedResponse is TrackResponse for a gated address, which a client may request again without
+// its cookie: for two minutes the charge stays the response to the payer's next authorizations.
+func TrackGatedResponse(ctx context.Context) context.Context {
+	return context.WithValue(ctx, responseKey{}, &response{gated: true})
+}
+
 func responseOf(ctx context.Context) *response {
 	r, _ := ctx.Value(responseKey{}).(*response)
 	return r
+}
+
+func isGated(ctx context.Context) bool {
+	r := responseOf(ctx)
+	return r != nil && r.gated
 }
 
 // AwaitsResponse reports whether EndResponse has anything to do.
