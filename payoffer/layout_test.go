@@ -87,7 +87,6 @@ var inProcess = map[string]struct {
 	"caddy/e2e/settlement": {"settlement and its observer on a simulated chain", []string{"ledger", "observe/evm", "x402"}},
 	"caddy/e2e/showcase":   {"every page, with receipts that no test machine has", []string{"gate", "ledger", "ledger/accounting", "observe", "web", "x402"}},
 	"caddy/e2e/soak":       {"the ledger is compared with the chain when all is over", []string{"ledger"}},
-	"caddy/e2e/standards":  {"the description of gates on two hosts before directories", []string{"web"}},
 	"caddy/e2e/transfers":  {"the observer on a simulated chain that is reorganized", []string{"ledger", "observe/evm"}},
 }
 

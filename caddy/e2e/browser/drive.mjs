@@ -11,20 +11,22 @@ export const packages = createRequire(new URL("../node/package.json", import.met
 // axe is the file of axe-core: of its two the smaller, for it takes longer to send it to the browser than to run it.
 export const axe = packages.resolve("axe-core/axe.min.js");
 
-export const launch = () =>
-  packages("playwright-core").chromium.launch({
-    executablePath: process.env.CHROMIUM,
-    // Without these Chromium calls its maker's hosts.
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  });
+export const { chromium } = packages("playwright-core");
+export const options = {
+  executablePath: process.env.CHROMIUM,
+  // Without these Chromium calls its maker's hosts.
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+};
+
+export const launch = () => chromium.launch(options);
 
 // audit is what axe-core finds wrong in a page, or in one element of it. A page whose clock is stopped has the real timer aside.
 export async function audit(page, within = "html", options = {}) {

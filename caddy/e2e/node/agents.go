@@ -20,6 +20,8 @@ const (
 	AgentA2A        Agent = "agents-a2a.mjs"
 	AgentMPP        Agent = "agents-mppx.mjs"
 	AgentCloudflare Agent = "cloudflare/agents-mcp.mjs"
+	// AgentGate is a client of x402 or of MPP at a gated address.
+	AgentGate Agent = "visit-gate.mjs"
 )
 
 // Visit lets an agent ask the service at url for the offer and pay it. It reads into answer what the script prints.

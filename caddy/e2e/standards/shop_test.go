@@ -5,6 +5,7 @@ package standards
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,6 +68,7 @@ http://localhost:$SERVICE {
 		}
 		$RAILS
 	}
+	$GATES
 }
 http://localhost:$SITE {
 	pay_offer_page
@@ -91,7 +93,8 @@ type shop struct {
 	client    *http.Client
 }
 
-func openShop(t *testing.T, rails string) *shop {
+// openShop starts the server. The starts of its gates may name $BASE, and $OTHER, another host.
+func openShop(t *testing.T, rails string, starts ...string) *shop {
 	t.Helper()
 	service, site := payoffertest.FreePort(t), payoffertest.FreePort(t)
 	certificate, authority := lab.NewCertificate(t, "localhost")
@@ -118,8 +121,13 @@ func openShop(t *testing.T, rails string) *shop {
 	require.NoError(t, err)
 	s.base = "https://localhost:" + port
 
+	var gates strings.Builder
+	for i, start := range starts {
+		fmt.Fprintf(&gates, "pay_offer_gate /gated-%d/* {\nstart %s\n}\n", i, start)
+	}
+	text := strings.NewReplacer("$RAILS", rails, "$GATES", gates.String()).Replace(caddyfile)
 	server.Start(t, "http://localhost:"+service, strings.NewReplacer(
-		"$SERVICE", service, "$SITE", site, "$BASE", s.base, "$RAILS", rails).Replace(caddyfile))
+		"$SERVICE", service, "$SITE", site, "$BASE", s.base, "$OTHER", otherHost(s)).Replace(text))
 	s.awaitStart(t)
 	return s
 }

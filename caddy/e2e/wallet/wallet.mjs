@@ -117,7 +117,7 @@ const tab = ({ who, tab }) => people[who].tabs[tab];
 const commands = {
   // meet makes a person with wallets.
   async meet({ who, wallets = [], width = 390, dark = false, language = "en", noLocks = false, noStorage = false }) {
-    const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: dark ? "dark" : "light", locale: language });
+    const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: dark ? "dark" : "light", locale: language, ignoreHTTPSErrors: true });
     context.setDefaultTimeout(25_000);
     const p = { context, wallets: wallets.map(scripted), tabs: {}, weather: [], sent: [], messages: [], foreign: [] };
     p.holding = new Promise((held) => (p.held = held));
@@ -218,12 +218,18 @@ const commands = {
     await page.screenshot({ path: given.path, fullPage: true });
   },
 
-  // follow follows the link to the receipt.
-  async follow(given) {
-    await tab(given).locator(".wallet a").click();
-    await tab(given).waitForLoadState();
-    return { url: tab(given).url(), text: await tab(given).locator("main").innerText() };
+  // follow follows a link: the one to the receipt, or the one that a selector finds.
+  async follow({ link = ".wallet a", ...given }) {
+    const page = tab(given);
+    await Promise.all([page.waitForNavigation(), page.locator(link).click()]);
+    return commands.text(given);
   },
+
+  // text is that of the page.
+  text: async (given) => ({ url: tab(given).url(), text: await tab(given).locator("main").innerText() }),
+
+  // unfold opens the row of a payment method.
+  unfold: (given) => tab(given).locator(`.way:has(#${given.rail}) > summary`).click(),
 
   // stored is what the browser keeps for the page; keep has it keep something.
   stored: (given) => tab(given).evaluate(() => ({ ...localStorage })),

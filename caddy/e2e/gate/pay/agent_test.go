@@ -1,0 +1,132 @@
+package pay
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+)
+
+const report = "/report/daily?format=text"
+
+// visit is what an agent got at a gated address.
+type visit struct {
+	Requests                         int
+	Paid, ByCookie, ByPayment, Again struct {
+		Status       int
+		Body, Cookie string
+		Receipt      bool
+	}
+}
+
+// send lets an official client buy.
+func (s *shop) send(client, method, url string, key *ecdsa.PrivateKey) (v visit) {
+	s.Helper()
+	node.Visit(s, node.AgentGate, url, key, &v, "CLIENT="+client, "METHOD="+method, "NODE_EXTRA_CA_CERTS="+s.authority)
+	return v
+}
+
+// transfers is how often a key paid.
+func (s *shop) transfers(key *ecdsa.PrivateKey) (n int) {
+	s.Helper()
+	for _, transfer := range s.chain.TransfersTo(s, s.payee) {
+		if transfer.From == chain.Address(key) {
+			n++
+		}
+	}
+	return n
+}
+
+// A client that signs again within two minutes is answered by its first payment. Later it would pay again.
+func TestAgentsGetTheContentInOneCallAndComeBack(t *testing.T) {
+	s := openShop(t)
+	for _, client := range []string{"x402", "mppx"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(client+" "+method, func(t *testing.T) {
+				key := s.chain.NewBuyer(t)
+				v := s.send(client, method, s.site+report, key)
+				require.GreaterOrEqual(t, v.Requests, 2)
+				require.True(t, v.Paid.Receipt)
+				require.NotEmpty(t, v.Paid.Cookie)
+				content := said(method, report, "usdc") + "eip155:84532:" + strings.ToLower(chain.Address(key).Hex()) + ":0x"
+				require.Contains(t, v.Paid.Body, content)
+				require.Equal(t, []int{200, 200, 200, 200}, []int{v.Paid.Status, v.ByCookie.Status, v.ByPayment.Status, v.Again.Status})
+				for _, answer := range []string{v.ByCookie.Body, v.ByPayment.Body, v.Again.Body} {
+					require.Equal(t, v.Paid.Body, answer)
+				}
+				require.Equal(t, 1, s.transfers(key))
+			})
+		}
+	}
+}
+
+// payByCommand runs "caddy pay-offer pay", which reaches the hosts by a proxy. It returns what it printed.
+func (s *shop) payByCommand(binary, home string, arguments ...string) string {
+	s.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { lab.Tunnel(w, r, "127.0.0.1:"+s.https) }))
+	defer proxy.Close()
+	command := exec.Command(binary, append([]string{"pay-offer", "pay"}, arguments...)...)
+	command.Dir = home
+	command.Env = append(s.environment, "HOME="+home, "XDG_DATA_HOME="+home, "HTTPS_PROXY="+proxy.URL, "SSL_CERT_FILE="+s.authority)
+	var failed bytes.Buffer
+	command.Stderr = &failed
+	output, err := command.Output()
+	require.NoError(s, err, "%s%s", output, &failed)
+	return string(output)
+}
+
+func TestTheCommandGetsTheContentInOneCall(t *testing.T) {
+	s := openShop(t)
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		key, home := s.chain.NewBuyer(t), t.TempDir()
+		s.environment = append(s.environment, "PAY_OFFER_KEY="+hexutil.Encode(crypto.FromECDSA(key)))
+		printed := s.payByCommand(server.Released(t), home, s.site+report, "--method", method, "--yes")
+		require.Contains(t, printed, "Paid 42 USDC")
+		files, err := filepath.Glob(filepath.Join(home, "caddy/pay_offer/payments/*/*.json"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		var kept struct{ Answer string }
+		text, err := os.ReadFile(files[0])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &kept))
+		content, err := os.ReadFile(kept.Answer)
+		require.NoError(t, err)
+		require.Contains(t, string(content), said(method, report, "usdc"))
+
+		again := s.payByCommand(server.Released(t), home, s.site+report, "--method", method, "--yes")
+		require.Contains(t, again, "This was paid before")
+		require.Contains(t, again, kept.Answer)
+		require.Equal(t, 1, s.transfers(key))
+	}
+}
+
+// An agent pays the offer itself, and gives its browser the address that the answer names.
+func TestTheAnswerToAPaymentLeadsABrowserIn(t *testing.T) {
+	s := openShop(t)
+	b := browser.Run(t, "caddy/e2e/gate/pay/person.mjs")
+	bought := s.send("x402", http.MethodPost, s.pay+"/v1/sponsor", s.chain.Buyers[0])
+	require.Equal(t, http.StatusOK, bought.Paid.Status, bought.Paid.Body)
+	var body struct{ Access struct{ URL string } }
+	require.NoError(t, json.Unmarshal([]byte(bought.Paid.Body), &body))
+	p := person{t, b, "ada"}.come()
+	p.requireOutside(p.visit(s.site+wanted), s.site+wanted)
+	p.requireInside(p.visit(body.Access.URL), s.site, "/members/", "usdc")
+	p.requireInside(p.visit(s.site+wanted), s.site, wanted, "usdc")
+	require.Equal(t, 1, s.transfers(s.chain.Buyers[0]))
+}
