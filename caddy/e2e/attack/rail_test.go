@@ -100,7 +100,6 @@ func (s *shop) requireAllPay(attack *storm, client node.Buyer) {
 	s.Logf("of %d buyers %d paid in %v, %d of them at once, while %d forged payments were answered",
 		honest, paid, took.Round(time.Second), atOnce, forged)
 	require.Equal(s, honest, paid)
-	require.NotZero(s, atOnce)
 	require.Len(s, s.chain.TransfersTo(s, s.payee), honest)
 	require.Zero(s, attack.paid.Load(), "a forged payment was taken")
 }
