@@ -17,7 +17,7 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3775,
+	".":                         3760,
 	"agent":                     1062,
 	"announce":                  1053,
 	"buyer":                     832,

@@ -2,6 +2,7 @@ package payoffer
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -47,4 +48,27 @@ func (w patientWriter) Write(p []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(movementsTimeout)) // without a deadline if there can be none
 	defer func() { _ = w.control.SetWriteDeadline(time.Time{}) }()
 	return w.Writer.Write(p)
+}
+
+// feed returns the changes after a cursor, and waits for one. The query parameters are offer and after.
+func (*AdminAPI) feed(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	for name := range query {
+		if name != "offer" && name != "after" {
+			return refusal(http.StatusBadRequest, "there is no parameter %.40q; use offer and after", name)
+		}
+	}
+	d, err := findOperator(query.Get("offer"))
+	if err != nil {
+		return err
+	}
+	// Caddy stops reading a request after ten seconds, which would end this one.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if app := activeApp(); app != nil {
+		defer context.AfterFunc(app.ctx, cancel)() // a waiting request must not delay a reload
+	}
+	feed, err := d.Feed(ctx, query.Get("after"))
+	return answerJSON(w, feed, err)
 }
