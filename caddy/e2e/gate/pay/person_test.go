@@ -156,6 +156,5 @@ func TestTheDemoSellsItsGatedPage(t *testing.T) {
 	seen := p.press(open)
 	require.Equal(t, page{url, http.StatusOK, "Welcome. You paid, so this page is open for 30 days.", []string{}}, seen)
 	printed := s.payByCommand(binary, t.TempDir(), s.site+"/members/", "--method", "GET", "--demo")
-	t.Log(printed)
 	require.Contains(t, printed, "Paid 42 pretend USDC")
 }
