@@ -40,7 +40,7 @@ var sizes = map[string]int{
 	"observe/source":            441,
 	"observe/storefront":        514,
 	"offer":                     2007,
-	"operator":                  1363,
+	"operator":                  1368,
 	"page":                      211,
 	"pool":                      306,
 	"rate":                      373,

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
@@ -71,17 +72,18 @@ func newPass(row ledger.Pass) Pass {
 // ChangePass makes or revokes a pass.
 func (s *Service) ChangePass(ctx context.Context, c PassChange) (Pass, error) {
 	if c.Revoke != "" {
-		row, found, err := s.Ledger.Pass(ctx, s.Offer.ID, c.Revoke)
-		switch {
-		case err != nil:
+		if _, found, err := s.Ledger.Pass(ctx, s.Offer.ID, c.Revoke); err != nil {
 			return Pass{}, unreadable(err)
-		case !found:
+		} else if !found {
 			return Pass{}, refuse(Unknown, "there is no pass %.40q; list them with 'caddy pay-offer pass'", c.Revoke)
 		}
 		if err := s.Ledger.RevokePass(ctx, s.Offer.ID, c.Revoke); err != nil {
 			return Pass{}, notStored(err)
 		}
-		row.RevokedAt = s.Now().Unix()
+		row, _, err := s.Ledger.Pass(ctx, s.Offer.ID, c.Revoke)
+		if err != nil {
+			return Pass{}, unreadable(err)
+		}
 		return newPass(row), nil
 	}
 	lifetime := time.Duration(c.Seconds) * time.Second
@@ -96,10 +98,13 @@ func (s *Service) ChangePass(ctx context.Context, c PassChange) (Pass, error) {
 	if err := offer.CheckPrintable(c.Note); err != nil {
 		return Pass{}, invalid(err)
 	}
+	if s.Keeper.Key() == nil { // a link that is sealed without the key would never open
+		return Pass{}, unreadable(gate.ErrUnreadable)
+	}
 	now := s.Now().Unix()
 	row := ledger.Pass{ID: strings.ToLower(rand.Text()[:10]), Offer: s.Offer.ID, Note: c.Note, CreatedAt: now, ExpiresAt: now + c.Seconds}
 	if err := s.Ledger.InsertPass(ctx, row); err != nil {
-		return Pass{}, notStored(err)
+		return Pass{}, &Error{Unavailable, "the ledger is not available now; read the server's log for the reason, then list the passes before you make another one", err}
 	}
 	p := newPass(row)
 	p.URL = s.Keeper.Link(s.Keeper.PassCode(row.ID), "")
