@@ -27,6 +27,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -69,6 +70,7 @@ type world struct {
 type process struct {
 	*life
 	service *x402.Service
+	gate    *web.Gate // nil unless the history is gated
 	// unload ends the loops of this configuration.
 	unload context.CancelFunc
 }
@@ -88,6 +90,7 @@ func newWorld(t *testing.T, g *ground, seed uint64) *world {
 		limiter: x402.NewLimiter(x402.Limit{Attempts: 1_000_000, Period: time.Minute}),
 	}
 	w.script = newScript(w.dice(0))
+	w.script.gated = w.dice(8).chance(0.5)
 	w.model = newModel(w)
 	w.over, w.end = context.WithCancel(context.Background())
 	g.do(func() {
@@ -173,6 +176,9 @@ func (w *world) open(l *life) {
 		Own: func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(w.t, err)
+	if w.script.gated {
+		p.gate = w.openGate(o, p)
+	}
 	w.background.Go(func() { p.service.Run(loops) })
 	w.background.Go(func() { observer.Run(loops) })
 	w.mu.Lock()
