@@ -2,6 +2,7 @@ package histories
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -94,4 +98,31 @@ func (w *world) visit(ctx context.Context, g *web.Gate, p *payment, payload []by
 		w.model.fault("the buyer of %s was charged, and is asked to pay again", p.name)
 	}
 	return o, arrived
+}
+
+// A payer loses the answer with the content. A stranger who sends the calldata gets an answer without it, which is not the
+// payer's: whenever the payer signs again, the first charge opens the gate.
+func TestAStrangerAcknowledgesNoChargeOfAGate(t *testing.T) {
+	g := openGround(t, sqlite)
+	synctest.Test(t, func(t *testing.T) {
+		yes := []payoffertest.FacilitatorReply{{}}
+		w := newWorld(t, g, 1, func(s *script) { *s = script{facilitators: 1, verify: yes, settle: yes, gated: true} })
+		defer w.close()
+		w.background.Go(w.mine)
+		p := &purchase{name: "A"}
+		w.model.begin(p)
+		lost := w.sign(p, w.payers[0])
+		w.post(lost, lost.payload(t, "", lost.token), "A", true, fate{loses: true})
+		time.Sleep(time.Minute) // it is charged
+		for _, payload := range [][]byte{lost.payloadV1(t), lost.payload(t, "", ""), lost.payload(t, "", rand.Text())} {
+			o, _ := w.post(lost, payload, "stranger", false, whole)
+			require.Equal(t, x402.Settled, o.Status)
+		}
+		time.Sleep(time.Hour)
+		require.False(t, w.model.over(p))
+		again := w.sign(p, w.payers[0])
+		w.post(again, again.payload(t, "", again.token), "A", true, whole)
+		w.model.judge()
+		require.Empty(t, w.model.faults, strings.Join(w.model.story, "\n"))
+	})
 }

@@ -82,8 +82,8 @@ type life struct {
 	book *ledger.Ledger
 }
 
-// newWorld begins a history; what happens in it follows from the seed.
-func newWorld(t *testing.T, g *ground, seed uint64) *world {
+// newWorld begins a history; what happens in it follows from the seed and the changes to its script.
+func newWorld(t *testing.T, g *ground, seed uint64, changes ...func(*script)) *world {
 	t.Helper()
 	w := &world{
 		ground: g, t: t, seed: seed, payee: newAddress(t), offer: fmt.Sprintf("history-%s", strings.ToLower(rand.Text())),
@@ -91,6 +91,9 @@ func newWorld(t *testing.T, g *ground, seed uint64) *world {
 	}
 	w.script = newScript(w.dice(0))
 	w.script.gated = w.dice(8).chance(0.5)
+	for _, change := range changes {
+		change(&w.script)
+	}
 	w.model = newModel(w)
 	w.over, w.end = context.WithCancel(context.Background())
 	g.do(func() {
