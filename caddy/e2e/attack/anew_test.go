@@ -24,7 +24,7 @@ func (s *shop) requireEachBuysOnce(client node.Buyer, url string, count int) {
 	s.Helper()
 	var purchases []node.Purchase
 	for range count {
-		purchases = append(purchases, node.Purchase{URL: url + "/v1/sponsor", Key: s.buyer(), Client: client})
+		purchases = append(purchases, node.Purchase{URL: url, Key: s.buyer(), Client: client})
 	}
 	for n, bought := range node.Retry(s, purchases, patience) {
 		charges := s.charges(s.payee, purchases[n].Key)
@@ -58,7 +58,7 @@ func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
 		}
 		return false
 	})
-	s.requireEachBuysOnce(node.BuyerV2, between, buyers)
+	s.requireEachBuysOnce(node.BuyerV2, between+"/v1/sponsor", buyers)
 }
 
 // The facilitator settles each buyer's payment while it verifies it, and refuses it: when it is in a block, or before.
@@ -71,7 +71,7 @@ func TestClientsThatSignAnewBuyOnceThoughTheFacilitatorSettlesAndRefuses(t *test
 			m := openMarket(t, chain.BaseSepolia, buyers)
 			rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed", wait)
 			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
-			s.requireEachBuysOnce(node.BuyerV2, s.url, buyers)
+			s.requireEachBuysOnce(node.BuyerV2, s.url+"/v1/sponsor", buyers)
 		})
 	}
 }
@@ -95,16 +95,20 @@ var faults = []reply{
 }
 
 // Each buyer's first payment meets another fault of the facilitator, which may have settled it or not. The client is the older
-// of the two.
+// of the two, which repeats no token at a gate.
 func TestClientsThatSignAnewBuyOnceWhateverTheFacilitatorDoes(t *testing.T) {
-	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, len(faults))
-	facilitator := payoffertest.NewFacilitator(t)
-	facilitator.OnBroadcast(m.settle)
-	facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
-	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
-	s.requireEachBuysOnce(node.BuyerV1, s.url, len(faults))
+	for name, path := range map[string]string{"at the offer": "/v1/sponsor", "at a gate": "/members/post"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab.RequireNode(t)
+			m := openMarket(t, chain.BaseSepolia, len(faults))
+			facilitator := payoffertest.NewFacilitator(t)
+			facilitator.OnBroadcast(m.settle)
+			facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
+			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
+			s.requireEachBuysOnce(node.BuyerV1, s.url+path, len(faults))
+		})
+	}
 }
 
 // till is a facilitator whose chain refuses the payments of some for a while, as one does that is congested: nobody knows

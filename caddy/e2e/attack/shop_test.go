@@ -57,6 +57,10 @@ http://localhost:{PORT} {
 		rate_limit {LIMIT}
 		card https://checkout.example/pay
 {RAILS}	}
+	pay_offer_gate /members/* {
+		start /members/
+	}
+	respond /members/* "the content"
 	respond 404
 }
 `

@@ -87,7 +87,7 @@ func (b *buyer) send(p *purchase) x402.Outcome {
 	} else {
 		signed = b.sign(p, b.key)
 	}
-	o, _ := b.post(signed, signed.payload(b.t, p.id), b.name, true, b.fate())
+	o, _ := b.post(signed, signed.payload(b.t, p.id, signed.token), b.name, true, b.fate())
 	return o
 }
 

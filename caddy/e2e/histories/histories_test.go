@@ -68,6 +68,9 @@ func play(t *testing.T, g *ground, seed uint64) {
 		defer w.close()
 		w.live()
 		w.model.judge()
+		if w.script.gated {
+			t.Logf("gated: the content %d times for %d purchases", len(w.model.openings), len(w.model.purchases))
+		}
 		if len(w.model.faults) > 0 {
 			t.Errorf("%s\n\nThe history, which %s=%d repeats:\n%s",
 				strings.Join(w.model.faults, "\n"), seedVariable, seed, strings.Join(w.model.story, "\n"))
@@ -88,7 +91,11 @@ func (w *world) live() {
 		b := &buyer{world: w, dice: w.dice(100 + uint64(n)), key: w.payers[n], name: string(rune('A' + n))}
 		purchases.Go(func() {
 			time.Sleep(b.between(time.Millisecond, 10*time.Second))
-			b.buy(1 + b.roll(w.script.purchases))
+			count := 1 + b.roll(w.script.purchases)
+			if w.script.gated {
+				count = 1 // what is open needs no second payment
+			}
+			b.buy(count)
 		})
 	}
 	purchases.Wait()

@@ -19,6 +19,8 @@ type purchase struct {
 	payments []*payment
 	// named are the transactions that a 200 named to its buyer; it is over with the first.
 	named map[string]bool
+	// opened says that its buyer got the content of a gate; it is over with that.
+	opened bool
 }
 
 // model knows what happened, and judges it.
@@ -31,6 +33,7 @@ type model struct {
 	// broadcasts are the payments that a facilitator sent to the chain, by the transaction's hash, and sent the times.
 	broadcasts map[string]*payment
 	denials    []denial
+	openings   []*payment // those of which a gate said that they open it
 	story      []string
 	faults     []string
 }
@@ -122,6 +125,8 @@ func (m *model) charged(p *purchase) (validBefore int64) {
 // public are those whose signatures can be read from the chain.
 func (m *model) public() []*payment { return m.which(func(p *payment) bool { return p.sent }) }
 
+func (m *model) isPublic(p *payment) bool { return slices.Contains(m.public(), p) }
+
 func (m *model) which(ones func(*payment) bool) (all []*payment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,10 +182,34 @@ func describe(o x402.Outcome) string {
 	return text
 }
 
-// over reports whether the buyer holds a 200.
+// delivered judges the content of a gate that followed a payment; by is the payment that opened it, as the gate has it, and
+// public that p was on its way to the chain when it was sent.
+func (m *model) delivered(p *payment, by, who string, buyer, public, arrived bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	opening := m.payments[by[strings.LastIndex(by, ":")+1:]]
+	switch {
+	case opening == nil || !opening.sent:
+		m.wrong("%s gets the content for %s by %s, which nobody broadcast", who, p.name, by)
+		return
+	case opening.From != p.From:
+		m.wrong("%s gets the content for %s by %s of another payer", who, p.name, opening.name)
+	case !buyer && public:
+		m.wrong("a stranger gets the content for %s, which is on the chain", p.name)
+	case buyer && arrived:
+		p.purchase.opened = true
+	}
+	m.openings = append(m.openings, opening)
+	m.tell("%s gets the content for %s by %s; it arrives: %v", who, p.name, opening.name, arrived)
+}
+
+// over reports whether the buyer holds a 200, or the content.
 func (m *model) over(p *purchase) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.w.script.gated {
+		return p.opened
+	}
 	return len(p.named) > 0
 }
 
@@ -196,16 +225,24 @@ func (m *model) judge() {
 		p := m.broadcasts[hash]
 		charged[p] = true
 		of[p.purchase] = append(of[p.purchase], p.name)
-		if !p.purchase.named[hash] {
+		if !m.w.script.gated && !p.purchase.named[hash] {
 			m.wrong("%s was charged, and no 200 of its purchase names that", p.name)
 		}
 	}
 	for _, p := range m.purchases {
-		if len(p.named) == 0 {
+		if len(p.named) == 0 && !m.w.script.gated {
 			m.wrong("%s ended without a 200", p.name)
+		}
+		if m.w.script.gated && !p.opened {
+			m.wrong("%s ended without the content", p.name)
 		}
 		if len(of[p]) != 1 {
 			m.wrong("%s was charged %d times: %s", p.name, len(of[p]), strings.Join(of[p], ", "))
+		}
+	}
+	for _, p := range m.openings {
+		if !charged[p] {
+			m.wrong("%s opened the gate without a charge", p.name)
 		}
 	}
 	for _, d := range m.denials {

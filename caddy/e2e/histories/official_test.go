@@ -48,6 +48,11 @@ const site = `http://localhost:{PORT} {
 			confirm latest
 		}
 	}
+	pay_offer_gate /members/* {
+		offer stall-{PORT}
+		start /members/
+	}
+	respond /members/* "the content"
 	respond 404
 }
 `
@@ -59,6 +64,7 @@ type stall struct {
 	facilitator *payoffertest.Facilitator
 	buyer       *ecdsa.PrivateKey
 	url         string
+	gated       bool // whether it is paid at a gate
 }
 
 // repeated is how often in a row a facilitator fails.
@@ -89,7 +95,7 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 
 	config, ports := head, map[string]bool{}
 	var purchases []node.Purchase
-	for _, s := range stalls {
+	for n, s := range stalls {
 		port := payoffertest.FreePort(t)
 		for ports[port] {
 			port = payoffertest.FreePort(t)
@@ -97,7 +103,11 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 		ports[port] = true
 		s.url = "http://localhost:" + port
 		config += strings.NewReplacer("{PORT}", port, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{RPC}", c.URL).Replace(site)
-		purchases = append(purchases, node.Purchase{URL: s.url + "/v1/sponsor", Key: s.buyer})
+		path := "/v1/sponsor"
+		if s.gated = n%2 == 1; s.gated {
+			path = "/members/post"
+		}
+		purchases = append(purchases, node.Purchase{URL: s.url + path, Key: s.buyer})
 	}
 	server.Start(t, stalls[0].url, config)
 
@@ -110,9 +120,10 @@ func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
 		transfers := c.TransfersTo(t, s.payee)
 		if assert.Len(t, transfers, 1, "%s: %v", s.fault, bought[i].Answers) && bought[i].Status == http.StatusOK {
 			assert.Equal(t, transfers[0].Tx, bought[i].Payment.Transaction, s.fault)
+			assert.Equal(t, s.gated, bought[i].Body == "the content", "%s: %s", s.fault, bought[i].Body)
 		}
 	}
-	t.Logf("%d purchases, each over a fault of its own", len(stalls))
+	t.Logf("%d purchases, each over a fault of its own, half of them at a gate", len(stalls))
 }
 
 // sending guards the account from which all facilitators send.

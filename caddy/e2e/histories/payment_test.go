@@ -2,6 +2,7 @@ package histories
 
 import (
 	"crypto/ecdsa"
+	"crypto/rand"
 	"encoding/json"
 	"strconv"
 	"testing"
@@ -21,6 +22,8 @@ type payment struct {
 	signature hexutil.Bytes
 	// sent says that it is, or was, on its way to the chain, and taken that the shop knows it, or turned it away for another.
 	sent, taken bool
+	// token is that of the quote, which only the payer has; empty without a gate.
+	token string
 }
 
 // validity is how long the official client lets an authorization be valid.
@@ -31,12 +34,15 @@ func (w *world) sign(p *purchase, key *ecdsa.PrivateKey) *payment {
 	a := chain.NewAuthorization(w.t, chain.Address(key), w.payee, price)
 	a.ValidAfter, a.ValidBefore = 0, w.now().Add(validity).Unix()
 	signed := &payment{Authorization: a, purchase: p, signature: a.Sign(w.t, key)}
+	if w.script.gated {
+		signed.token = rand.Text()
+	}
 	w.model.signed(signed)
 	return signed
 }
 
-// payload is what the official client sends, with a payment identifier unless id is empty.
-func (p *payment) payload(t *testing.T, id string) []byte {
+// payload is what the official client sends, with a payment identifier and the token of a quote unless they are empty.
+func (p *payment) payload(t *testing.T, id, token string) []byte {
 	type object = map[string]any
 	payload := object{
 		"x402Version": 2,
@@ -47,8 +53,15 @@ func (p *payment) payload(t *testing.T, id string) []byte {
 		},
 		"payload": object{"signature": p.signature, "authorization": p.Authorization},
 	}
+	extensions := object{}
 	if id != "" {
-		payload["extensions"] = object{"payment-identifier": object{"info": object{"required": false, "id": id}}}
+		extensions["payment-identifier"] = object{"info": object{"required": false, "id": id}}
+	}
+	if token != "" {
+		extensions["access"] = object{"info": object{"token": token}}
+	}
+	if len(extensions) > 0 {
+		payload["extensions"] = extensions
 	}
 	data, err := json.Marshal(payload)
 	require.NoError(t, err)

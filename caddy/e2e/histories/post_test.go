@@ -3,7 +3,6 @@ package histories
 import (
 	"context"
 	"crypto/rand"
-	"slices"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -30,8 +29,11 @@ func (w *world) post(p *payment, payload []byte, who string, buyer bool, f fate)
 	if f.leaves > 0 {
 		defer time.AfterFunc(f.leaves, cancel).Stop()
 	}
-	ctx = x402.TrackResponse(ctx)
 	w.model.note("%s sends %s", who, p.name)
+	if shop.gate != nil {
+		return w.visit(ctx, shop.gate, p, payload, who, buyer, f)
+	}
+	ctx = x402.TrackResponse(ctx)
 	o = shop.service.Pay(ctx, x402.Attempt{Payload: payload, Client: who})
 	arrived = ctx.Err() == nil && !f.loses
 	w.model.answered(p, o, who, buyer, arrived)
@@ -56,13 +58,13 @@ func (w *world) stranger() {
 
 // replay sends a payment of somebody else. What has been on the chain can be dressed in any way: the signature is public.
 func (w *world) replay(d *dice, p *payment) {
-	payload := p.payload(w.t, p.purchase.id)
-	if slices.Contains(w.model.public(), p) {
+	payload := p.payload(w.t, p.purchase.id, "")
+	if w.model.isPublic(p) {
 		switch d.roll(4) {
 		case 0:
-			payload = p.payload(w.t, "")
+			payload = p.payload(w.t, "", "")
 		case 1:
-			payload = p.payload(w.t, rand.Text())
+			payload = p.payload(w.t, rand.Text(), rand.Text())
 		case 2:
 			payload = p.payloadV1(w.t)
 		}

@@ -19,6 +19,8 @@ type script struct {
 	// outages says that the chain cannot be read at times, crashes that the shop dies and reloads that it is configured
 	// anew, and forks that blocks are replaced.
 	outages, crashes, reloads, forks bool
+	// gated says that the payments are made at a gate, and that its content is what they are made for.
+	gated bool
 	// drought is how long nothing at all is settled, or 0: authorizations run out.
 	drought time.Duration
 }

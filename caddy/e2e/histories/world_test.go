@@ -27,6 +27,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -69,6 +70,7 @@ type world struct {
 type process struct {
 	*life
 	service *x402.Service
+	gate    *web.Gate // nil unless the history is gated
 	// unload ends the loops of this configuration.
 	unload context.CancelFunc
 }
@@ -80,14 +82,18 @@ type life struct {
 	book *ledger.Ledger
 }
 
-// newWorld begins a history; what happens in it follows from the seed.
-func newWorld(t *testing.T, g *ground, seed uint64) *world {
+// newWorld begins a history; what happens in it follows from the seed and the changes to its script.
+func newWorld(t *testing.T, g *ground, seed uint64, changes ...func(*script)) *world {
 	t.Helper()
 	w := &world{
 		ground: g, t: t, seed: seed, payee: newAddress(t), offer: fmt.Sprintf("history-%s", strings.ToLower(rand.Text())),
 		limiter: x402.NewLimiter(x402.Limit{Attempts: 1_000_000, Period: time.Minute}),
 	}
 	w.script = newScript(w.dice(0))
+	w.script.gated = w.dice(8).chance(0.5)
+	for _, change := range changes {
+		change(&w.script)
+	}
 	w.model = newModel(w)
 	w.over, w.end = context.WithCancel(context.Background())
 	g.do(func() {
@@ -173,6 +179,9 @@ func (w *world) open(l *life) {
 		Own: func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(w.t, err)
+	if w.script.gated {
+		p.gate = w.openGate(o, p)
+	}
 	w.background.Go(func() { p.service.Run(loops) })
 	w.background.Go(func() { observer.Run(loops) })
 	w.mu.Lock()

@@ -1,0 +1,221 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
+)
+
+const behindGate = "the content"
+
+// gated is a server with a gate before a site on another host.
+type gated struct {
+	world *world
+	*Gate
+	t      *testing.T
+	ledger *unsteady
+	card   ledger.Account
+	now    time.Time
+	// missing is what the site does not have, and visits the methods and headers that reached it.
+	missing string
+	visits  []string
+}
+
+// unsteady is a ledger that cannot be read at times.
+type unsteady struct {
+	*ledger.Ledger
+	away bool
+}
+
+func (u *unsteady) Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error) {
+	if u.away {
+		return ledger.Payment{}, false, errors.New("away")
+	}
+	return u.Ledger.Payment(ctx, offerID, account, name)
+}
+
+func newGated(t *testing.T) *gated {
+	t.Helper()
+	w := newWorld(t)
+	w.offer.Gates = []offer.Gate{{Start: "https://www.example.org/members/", Access: time.Hour}}
+	g := &gated{world: w, t: t, now: at, ledger: &unsteady{Ledger: emptyLedger(t, "sqlite")}}
+	g.card = ledger.Account{Offer: w.offer.ID, ID: w.offer.AccountOf(w.offer.Card), Rail: "card"}
+	require.NoError(t, g.ledger.Register(t.Context(), g.card))
+	c := w.config()
+	c.Receipts, c.Now = g.ledger, func() time.Time { return g.now }
+	s, err := New(c)
+	require.NoError(t, err)
+	g.Gate = s.Gate(w.offer.Gates[0])
+	return g
+}
+
+// pays records a card payment, with what went back.
+func (g *gated) pays(returns ...ledger.Return) gate.Holder {
+	g.t.Helper()
+	rows, err := g.ledger.Record(g.t.Context(), nil, ledger.Observation{
+		Offer: g.world.offer.ID, Account: g.card.ID, Rail: "card", ExternalID: "pi_1", Via: "link", Asset: "USD", Amount: 42_00, USDCents: cents(42_00),
+		ValueBasis: ledger.BasisFace, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: at.Unix(), Cause: "webhook", Returns: returns,
+	})
+	require.NoError(g.t, err)
+	return gate.HolderOf(rows[0])
+}
+
+// ask requests a path of the site with headers as name and value in turn.
+func (g *gated) ask(method, path string, headers ...string) *http.Response {
+	g.t.Helper()
+	r := httptest.NewRequest(method, "https://www.example.org"+path, nil)
+	for n := 0; n < len(headers); n += 2 {
+		r.Header.Add(headers[n], headers[n+1])
+	}
+	w := httptest.NewRecorder()
+	err := g.Serve(w, r, Visit{
+		URI: path,
+		Status: func() int {
+			if path == g.missing {
+				return http.StatusNotFound
+			}
+			return http.StatusOK
+		},
+		Next: func(w http.ResponseWriter, r *http.Request, _ *gate.Grant) error {
+			var text strings.Builder
+			text.WriteString(r.Method + " " + r.URL.String() + "\n")
+			_ = r.Header.Write(&text)
+			g.visits = append(g.visits, text.String())
+			_, err := io.WriteString(w, behindGate)
+			return err
+		},
+	})
+	if status, ok := errors.AsType[Status](err); ok {
+		w.WriteHeader(int(status))
+	} else {
+		require.NoError(g.t, err)
+	}
+	res := w.Result()
+	res.Body = io.NopCloser(strings.NewReader(w.Body.String()))
+	return res
+}
+
+// enters exchanges a new code for a cookie.
+func (g *gated) enters(h gate.Holder) (cookie string) {
+	g.t.Helper()
+	res := g.ask("GET", "/members/a?x=1&pay_offer="+g.server.Keeper.Code(h)+"&y=2")
+	require.Equal(g.t, http.StatusSeeOther, res.StatusCode)
+	require.Equal(g.t, "/members/a?x=1&y=2", res.Header.Get("Location"))
+	require.Equal(g.t, "no-store", res.Header.Get("Cache-Control"))
+	require.Equal(g.t, "no-referrer", res.Header.Get("Referrer-Policy"))
+	require.Len(g.t, res.Cookies(), 1)
+	return res.Cookies()[0].Name + "=" + res.Cookies()[0].Value
+}
+
+func (g *gated) requireClosed(status int, method, path string, headers ...string) {
+	g.t.Helper()
+	res := g.ask(method, path, headers...)
+	require.Equal(g.t, status, res.StatusCode)
+	require.NotContains(g.t, read(g.t, res), behindGate)
+	require.Empty(g.t, res.Header.Get("Set-Cookie"))
+}
+
+func TestARefundBetweenTwoRequestsClosesTheGate(t *testing.T) {
+	g := newGated(t)
+	h := g.pays()
+	cookie := g.enters(h)
+	require.Equal(t, behindGate, read(t, g.ask("GET", "/members/", "Cookie", cookie)))
+	g.pays(ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 42_00, Gone: true, At: at.Unix()})
+	g.now = g.now.Add(10 * time.Second)
+	for range 2 {
+		g.requireClosed(402, "GET", "/members/", "Cookie", cookie, "Range", "bytes=5-")
+	}
+	g.requireClosed(402, "GET", "/members/?pay_offer="+g.server.Keeper.Code(h))
+}
+
+func TestALateCodeAndTheEndOfTheAccessCloseTheGate(t *testing.T) {
+	g := newGated(t)
+	h := g.pays()
+	late, cookie := g.server.Keeper.Code(h), g.enters(h)
+	g.now = g.now.Add(61 * time.Second)
+	g.requireClosed(402, "GET", "/members/?pay_offer="+late)
+	g.requireClosed(402, "POST", "/members/?pay_offer="+g.server.Keeper.Code(h))
+	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", cookie).StatusCode)
+	g.now = at.Add(time.Hour)
+	g.requireClosed(402, "GET", "/members/", "Cookie", cookie)
+}
+
+// A stranger sees no difference; a payer whom this server does not know yet is asked to come back; one that it knows passes
+// for ten minutes.
+func TestNoContentLeaksWhileTheLedgerCannotBeRead(t *testing.T) {
+	g := newGated(t)
+	h := g.pays()
+	known := g.enters(h)
+	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", known).StatusCode)
+	code := g.server.Keeper.Code(h)
+	g.ledger.away = true
+	g.requireClosed(402, "GET", "/members/")
+	g.requireClosed(402, "GET", "/members/", "Cookie", known+"x")
+	res := g.ask("GET", "/members/?pay_offer="+code)
+	require.Equal(t, 503, res.StatusCode)
+	require.Equal(t, "10", res.Header.Get("Retry-After"))
+	g.now = g.now.Add(9 * time.Minute)
+	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", known).StatusCode)
+	g.now = g.now.Add(2 * time.Minute)
+	g.requireClosed(503, "GET", "/members/", "Cookie", known)
+	g.ledger.away = false
+	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", known).StatusCode)
+}
+
+// What no payment can buy is asked about first, and charged never.
+func TestWhatCannotBeBoughtIsNotCharged(t *testing.T) {
+	g := newGated(t)
+	g.missing = "/members/gone"
+	g.requireClosed(404, "GET", "/members/gone")
+	g.requireClosed(404, "GET", "/members/gone", headerSignature, "e30=")
+	for _, method := range []string{"HEAD", "CONNECT"} {
+		g.requireClosed(402, method, "/members/", headerSignature, "e30=")
+	}
+	g.requireClosed(402, "GET", "/members/", headerSignature, "e30=", "Upgrade", "websocket")
+	g.requireClosed(400, "GET", "/members/", headerSignature, "e30=", headerSignature, "e30=")
+	g.requireClosed(400, "GET", "/members/", headerSignature, "e30=", headerSignatureV1, "e30=")
+	require.Empty(t, g.world.attempts)
+	require.Empty(t, g.visits)
+	g.world.outcome = x402.Outcome{Status: x402.Refused, Reason: "insufficient_funds"}
+	g.requireClosed(402, "GET", "/members/", headerSignature, "e30=")
+	require.Len(t, g.world.attempts, 1)
+}
+
+// Somebody without proof that the payment is theirs gets no content, even if it was charged.
+func TestAChargeOpensTheGateForItsPayerOnly(t *testing.T) {
+	g := newGated(t)
+	g.world.outcome = x402.Outcome{Status: x402.Settled, Account: g.card.ID, Payer: payer, Intent: nonce, Response: &x402.SettleResponse{Success: true}}
+	g.requireClosed(409, "GET", "/members/", headerSignature, "e30=")
+	require.Empty(t, g.visits)
+}
+
+func TestTheSiteGetsNoCredentials(t *testing.T) {
+	g := newGated(t)
+	h := g.pays()
+	cookie := g.enters(h)
+	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+		g.visits = nil
+		path := "/members/?x=1"
+		if method != "GET" {
+			path += "&pay_offer=" + g.server.Keeper.Code(h)
+		}
+		res := g.ask(method, path, "Cookie", "a=1; "+cookie+"; b=2", headerSignature, "e30=", "Authorization", "Payment x")
+		require.Equal(t, 200, res.StatusCode, method)
+		require.Equal(t, []string{method + " https://www.example.org/members/?x=1\nCookie: a=1; b=2\r\n"}, g.visits)
+		if method == "OPTIONS" {
+			require.Empty(t, read(t, res), "no gate stops it")
+		}
+	}
+}
