@@ -18,7 +18,7 @@ import (
 // a commit that names the issue.
 var sizes = map[string]int{
 	".":                         3760,
-	"agent":                     1062,
+	"agent":                     1007,
 	"announce":                  1053,
 	"buyer":                     832,
 	"clock":                     108,
@@ -45,7 +45,7 @@ var sizes = map[string]int{
 	"pool":                      306,
 	"rate":                      373,
 	"report":                    515,
-	"service":                   1426,
+	"service":                   1417,
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,

@@ -94,7 +94,6 @@ func config(t testing.TB, edit func(*offer.Terms)) Config {
 	return Config{
 		Offer: newOffer(t, edit, true), Payments: takesUSDC(), Logger: slog.New(slog.DiscardHandler),
 		Live:     func() offer.Live { return offer.Live{Satoshis: 45000, RateAt: time.Unix(1763724000, 0)} },
-		Summary:  func(context.Context) (json.RawMessage, error) { return json.RawMessage(`{"status":"observed"}`), nil },
 		PaidURL:  func(o x402.Outcome) string { return receiptURL(o) },
 		ClientIP: func(*http.Request) string { return "192.0.2.7" },
 	}

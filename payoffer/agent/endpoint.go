@@ -3,7 +3,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -39,12 +38,10 @@ type Config struct {
 	Offer      *offer.Offer
 	Live       func() offer.Live // is called for every quote and must not block
 	Payments   Payments
-	Challenges *mpp.Issuer // nil if MPP is off
-	// Summary returns the report of received payments without receipts, as JSON.
-	Summary  func(ctx context.Context) (json.RawMessage, error)
-	PaidURL  func(x402.Outcome) string    // the page of a payment for its payer, or empty
-	ClientIP func(r *http.Request) string // the address by which the rate limit counts a request
-	Logger   *slog.Logger
+	Challenges *mpp.Issuer                  // nil if MPP is off
+	PaidURL    func(x402.Outcome) string    // the page of a payment for its payer, or empty
+	ClientIP   func(r *http.Request) string // the address by which the rate limit counts a request
+	Logger     *slog.Logger
 }
 
 // Endpoint answers POST /mcp.
@@ -57,7 +54,7 @@ type Endpoint struct {
 }
 
 func New(c Config) (*Endpoint, error) {
-	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.Summary == nil || c.PaidURL == nil || c.ClientIP == nil || c.Logger == nil {
+	if c.Offer == nil || c.Live == nil || c.Payments == nil || c.PaidURL == nil || c.ClientIP == nil || c.Logger == nil {
 		return nil, errors.New("agent: a field of Config is not set; report this as a bug")
 	}
 	e := &Endpoint{Config: c, loopback: isLoopback(c.Offer.BaseURL)}

@@ -15,13 +15,9 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const (
-	typeJSON     = "application/json"
-	typeMarkdown = "text/markdown"
-)
+const typeJSON = "application/json"
 
 // statelessMCP is the first MCP revision without sessions. It gives errors an HTTP status.
 const statelessMCP = "2026-07-28"
@@ -35,6 +31,7 @@ var mcpMethods = []string{
 
 // newServer returns the server of the MCP SDK. It announces no changes, so that subscriptions end at once.
 func (e *Endpoint) newServer() *mcp.Server {
+	// The lists of resources and prompts are empty. The SDK answers them, so they are announced.
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
 	}
@@ -51,8 +48,6 @@ func (e *Endpoint) newServer() *mcp.Server {
 		Capabilities: capabilities,
 	})
 	server.AddTool(e.tool(), e.callTool)
-	e.addResources(server)
-	e.addPrompt(server)
 	server.AddReceivingMiddleware(e.recoverPanics, bindPayment)
 	return server
 }
@@ -61,11 +56,6 @@ func (e *Endpoint) newServer() *mcp.Server {
 func (e *Endpoint) newHandler() http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return e.server() },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true})
-}
-
-// choices are added to the SDK's errors about an unknown name.
-var choices = map[string]string{
-	"tools/call": "; the only tool is " + document.ToolName, "prompts/get": "; the only prompt is pay", "resources/read": "; resources/list has the URIs",
 }
 
 // recoverPanics turns a panic into an error. The SDK runs handlers in goroutines of its own, where a panic would end the process.
@@ -79,8 +69,8 @@ func (e *Endpoint) recoverPanics(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}()
 		result, err = next(ctx, method, request)
-		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && wire.Code != codeInternal {
-			err = &jsonrpc.Error{Code: wire.Code, Message: wire.Message + choices[method], Data: wire.Data}
+		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && wire.Code != codeInternal && method == "tools/call" {
+			err = &jsonrpc.Error{Code: wire.Code, Message: wire.Message + "; the only tool is " + document.ToolName, Data: wire.Data}
 		}
 		return result, err
 	}
@@ -139,46 +129,4 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
 	e.mcp().ServeHTTP(&plainErrors{ResponseWriter: w, id: c.ID}, request)
-}
-
-// addResources adds documents under the URLs at which they are also served by HTTP.
-func (e *Endpoint) addResources(server *mcp.Server) {
-	add := func(path, name, title, description, mediaType string, read func(context.Context) ([]byte, error)) {
-		uri := e.Offer.URL(path)
-		server.AddResource(
-			&mcp.Resource{URI: uri, Name: name, Title: title, Description: description, MIMEType: mediaType},
-			func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-				text, err := read(ctx)
-				if err != nil {
-					e.Logger.Error("agent resource cannot be read", "resource", name, "error", err.Error(),
-						"hint", "check the disk or the database of the ledger")
-					return nil, &jsonrpc.Error{Code: codeInternal, Message: "the resource cannot be read now; read it again later"}
-				}
-				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mediaType, Text: string(text)}}}, nil
-			})
-	}
-	amount := e.Offer.Amount.String() + " USD"
-	add(offer.PathInvoice, "invoice", "Invoice over "+amount,
-		"Every way to pay "+amount+" now, as JSON. An invoice is not a payment.", typeJSON,
-		func(context.Context) ([]byte, error) { return document.Invoice(e.Offer, e.Live()).Body, nil })
-	add(offer.PathSkill, "skill", "How to pay "+amount,
-		"Instructions for an agent: how to pay by each rail, and what to check before.", typeMarkdown,
-		func(context.Context) ([]byte, error) { return document.Skill(e.Offer).Body, nil })
-	add(offer.PathReceived, "received", "Payments received",
-		"Sums of the payments that arrived, for each rail, and how well each is observed, as JSON.", typeJSON,
-		func(ctx context.Context) ([]byte, error) { return e.Summary(ctx) })
-}
-
-// addPrompt adds a prompt without text of the operator, because the client sends it in the person's name.
-func (e *Endpoint) addPrompt(server *mcp.Server) {
-	amount := e.Offer.Amount.String() + " USD"
-	prompt := &mcp.Prompt{Name: "pay", Title: "Pay " + amount, Description: "Shows every way to pay " + amount + " here. It pays nothing."}
-	text := "Call the tool " + document.ToolName + " and show me every way to pay " + amount + ", with the payee and the exact amounts. " +
-		"Pay nothing before I have approved the amount and the payee."
-	server.AddPrompt(prompt, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		return &mcp.GetPromptResult{
-			Description: prompt.Description,
-			Messages:    []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}},
-		}, nil
-	})
 }

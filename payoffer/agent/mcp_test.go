@@ -110,22 +110,6 @@ func TestNewestMCPRevisionNeedsNoHandshake(t *testing.T) {
 	require.Equal(t, -32601, decode(t, response).Error.Code)
 }
 
-func TestPromptAsksForTheWaysToPayAndOrdersNoPayment(t *testing.T) {
-	c := config(t, func(terms *offer.Terms) { terms.Name, terms.Operator, terms.Description = hostile, hostile, hostile })
-	session := connect(t, newEndpoint(t, c))
-	prompts, err := session.ListPrompts(t.Context(), nil)
-	require.NoError(t, err)
-	require.Len(t, prompts.Prompts, 1)
-	require.Equal(t, "Pay 42 USD", prompts.Prompts[0].Title)
-	prompt, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: prompts.Prompts[0].Name})
-	require.NoError(t, err)
-	require.Len(t, prompt.Messages, 1)
-	said := prompt.Messages[0].Content.(*mcp.TextContent).Text
-	require.Contains(t, said, "Call the tool first_42_sponsor")
-	require.Contains(t, said, "Pay nothing before I have approved")
-	require.NotContains(t, said, "Ignore all")
-}
-
 func TestSubscriptionEndsAtOnce(t *testing.T) {
 	response := post(t, newEndpoint(t, config(t, public)), stateless("subscriptions/listen", `"notifications":{"toolsListChanged":true},`),
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")

@@ -5,7 +5,6 @@ package service
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -124,14 +123,6 @@ func (svc *Service) newServer() (*web.Server, error) {
 	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
 		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
-		Summary: func(ctx context.Context) (json.RawMessage, error) {
-			svc.started(ctx)
-			summary, err := server.Summary(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return json.Marshal(summary)
-		},
 		PaidURL: func(o x402.Outcome) string { return server.PaidURL(o) },
 	})
 	if err != nil {

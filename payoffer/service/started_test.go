@@ -36,9 +36,6 @@ var needsLedger = map[string]struct {
 	"payment by an agent": {method: "POST", path: offer.PathMCP, body: func() string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":` + string(aPayment.Payload) + `}}}`
 	}, status: 200, has: `accepts`, without: "ledger_unavailable"},
-	"report to an agent": {method: "POST", path: offer.PathMCP, body: func() string {
-		return `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"https://pay.example/v1/received"}}`
-	}, status: 200, has: "goalUsd", without: "cannot be read now"},
 	"card webhook": {method: "POST", path: offer.PathHookCard, header: func() http.Header {
 		return http.Header{"Stripe-Signature": {payoffertest.SignDelivery([]byte(checkoutEvent()), time.Now(), "whsec_0123456789abcdef")}}
 	}, body: checkoutEvent, status: 200, has: `"received"`, without: "delivery-unavailable"},

@@ -2,14 +2,11 @@
 // the result demands with the official x402 client, and calls the tool again with the payment.
 //
 // Environment: URL, the service; PRIVATE_KEY (0x and 64 hexadecimal digits). It prints one line of JSON: the names of the
-// tools, the media types of the resources by address, and the tool's results "quote", "paid" and "again", which is the
-// answer to the same payment sent twice.
+// tools, and the tool's results "quote", "paid" and "again", which is the answer to the same payment sent twice.
 import { mcpClient, signer } from "./agents.mjs";
 
 const client = await mcpClient();
 const { tools } = await client.listTools();
-const { resources } = await client.listResources();
-const read = await Promise.all(resources.map(({ uri }) => client.readResource({ uri })));
 const call = (_meta) => client.callTool({ name: tools[0].name, _meta });
 const quote = await call();
 const payment = { "x402/payment": await signer.createPaymentPayload(quote.structuredContent) };
@@ -19,7 +16,6 @@ const again = await call(payment);
 console.log(
   JSON.stringify({
     tools: tools.map(({ name }) => name),
-    resources: Object.fromEntries(read.map(({ contents }) => [contents[0].uri, contents[0].mimeType])),
     quote,
     paid,
     again,
