@@ -49,7 +49,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3684,
+	"web":                       3673,
 	"x402":                      3876,
 }
 
