@@ -82,6 +82,11 @@ type Handler struct {
 	// whole address. Default: none.
 	Logo string `json:"logo,omitempty"`
 
+	// The color of buttons and links on the pages: six hexadecimal digits, such as 0f766e. A
+	// hash before them needs quotes, because it begins a comment. The contrast to white must
+	// be at least 5; on dark pages the color is lighter. Default: 0f766e.
+	Accent string `json:"accent,omitempty"`
+
 	// What payers read after a payment, at most 500 characters. Default: only that the
 	// payment arrived.
 	Thanks string `json:"thanks,omitempty"`
@@ -164,7 +169,7 @@ func (h *Handler) options() options {
 		"id": &h.ID, "base_url": &h.BaseURL, "site_url": &h.SiteURL, "name": &h.Name, "operator": &h.Operator,
 		"description": &h.Description, "contact": &h.Contact, "source_url": &h.SourceURL, "account": &h.Account,
 		"amount": &h.Amount, "ignore_payer": &h.IgnorePayers, "testnet": &h.Testnet, "recommend": &h.Recommend,
-		"logo": &h.Logo, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &h.Goal,
+		"logo": &h.Logo, "accent": &h.Accent, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &h.Goal,
 		"tags": &h.Tags, "mpp": &h.MPP, "rate_limit": &h.RateLimit, "card": &h.Card, "usdc": &h.USDC,
 		"bitcoin": &h.Bitcoin, "bank_transfer": &h.BankTransfer, "storefront": &h.Storefronts, "announce": &h.Announce,
 	}
@@ -229,6 +234,7 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 		}
 		return known, err
 	})
+	t.Accent = cmp.Or(resolve(r, "accent", h.Accent, offer.ParseColor), offer.DefaultAccent)
 	t.Logo = resolve(r, "logo", h.Logo, func(s string) (string, error) {
 		if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
 			s = t.BaseURL + s

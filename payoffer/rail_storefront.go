@@ -19,6 +19,9 @@ type StorefrontConfig struct {
 	// The address of the checkout. If it is empty, the rail is left out.
 	URL string `json:"url,omitempty"`
 
+	// The shop's name on pages, such as Ko-fi, at most 40 characters. Default: its host.
+	Label string `json:"label,omitempty"`
+
 	// The secret part of the address that the shop calls after a sale, at least 16
 	// characters. Sales are then read at once. Default: none; sales are read every 10
 	// minutes.
@@ -55,7 +58,7 @@ func (c *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 var errNoProduct = errors.New("hook_secret and token also need product, so that sales of your other products are not counted; add 'product <id>'")
 
 func (c *StorefrontConfig) options() options {
-	return options{"hook_secret": &c.HookSecret, "seller": &c.Seller, "product": &c.Product, "token": &c.Token, "since": &c.Since}
+	return options{"label": &c.Label, "hook_secret": &c.HookSecret, "seller": &c.Seller, "product": &c.Product, "token": &c.Token, "since": &c.Since}
 }
 
 var shopID = regexp.MustCompile(`^[!-~]{1,200}$`)
@@ -89,7 +92,7 @@ func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Sett
 	if shop.Storefront == nil {
 		return nil
 	}
-	shop.Storefront.Product = product
+	shop.Storefront.Product, shop.Storefront.Label = product, r.text(option+" label", c.Label, 40)
 	s.Rails = append(s.Rails, shop)
 	return shop.Storefront
 }

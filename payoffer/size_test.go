@@ -17,7 +17,7 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3760,
+	".":                         3769,
 	"agent":                     1007,
 	"announce":                  1053,
 	"buyer":                     832,
@@ -39,7 +39,7 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     2007,
+	"offer":                     2074,
 	"operator":                  1368,
 	"page":                      211,
 	"pool":                      306,

@@ -42,6 +42,7 @@ type Card struct {
 	TestMode       bool     // the checkout takes test payments
 	PaymentLink    string   // the processor's id of the checkout, or empty
 	amount         USD
+	listed         bool // the operator listed the methods
 }
 
 // NewCard makes the card rail. No methods means all that the checkout has.
@@ -50,10 +51,11 @@ func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(methods) == 0 {
-		methods = cardMethods
+	c := &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), TestMode: isTestCheckout(u), amount: amount, listed: len(methods) > 0}
+	if !c.listed {
+		c.PaymentMethods = slices.Clone(cardMethods)
 	}
-	return &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), TestMode: isTestCheckout(u), amount: amount}, nil
+	return c, nil
 }
 
 // isTestCheckout recognizes Stripe's links in test mode, such as
@@ -105,9 +107,13 @@ func (c *Card) Face() Face {
 	}
 }
 
-// names are the names of the methods. Without a brand "sepa_debit" is "Sepa debit".
+// names are the names of the methods on pages: only the card unless the operator listed
+// others. Without a brand "sepa_debit" is "Sepa debit".
 func (c *Card) names() (names []Phrase) {
 	rest := slices.Clone(c.PaymentMethods)
+	if !c.listed {
+		rest = []string{RailCard}
+	}
 	for _, brand := range brands {
 		if i := slices.Index(rest, brand.method); i >= 0 {
 			names, rest = append(names, brand.name), slices.Delete(rest, i, i+1)

@@ -35,6 +35,7 @@ type Terms struct {
 	// Texts and options of the pages.
 	Recommend       string   // the name of the rail that is open first; empty for the card
 	Logo            string   // the address of an image on the service host, or empty
+	Accent          Color    // of buttons and links
 	Thanks, Refunds string   // texts after the payment and about refunds, or empty
 	Legal           []string // the lines that an invoice needs: name, address, tax number
 	Goal            USD      // the sum to be received; 0 for no goal

@@ -108,10 +108,7 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 		}
 	}
 	price := Phrase{Key: "fact.dollars", With: With{"amount": USD(42_00)}}
-	require.Equal(t, map[string]Phrase{"accepts": list([]Phrase{
-		{Key: "rail.card.card"}, Literal("Klarna"), Literal("Link"), Literal("Cash App Pay"), Literal("Affirm"), Literal("Afterpay / Clearpay"),
-		{Key: "rail.card.usBankAccount"},
-	})}, facts["card"])
+	require.Equal(t, map[string]Phrase{"accepts": {Key: "rail.card.card"}}, facts["card"], "the default methods are not verified")
 	const token = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 	require.Equal(t, map[string]Phrase{
 		"send": Literal("42 USDC"), "network": {Key: "rail.usdc.network", With: With{"network": "Base", "chain": "8453"}}, "to": Literal(payee), "token": Literal(token),

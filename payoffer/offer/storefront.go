@@ -1,10 +1,14 @@
 package offer
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Storefront is a checkout at a shop, priced at the offer's amount.
 type Storefront struct {
 	Product   string // the shop's id of what is sold, or empty
+	Label     string // the shop's name on pages; empty for its host
 	name, url string
 	amount    USD
 }
@@ -32,9 +36,9 @@ func (s *Storefront) Account() string {
 	return "gumroad/" + s.Product
 }
 
-// Face names the shop after the rail: "tip-jar" is "Tip jar".
+// Face names the shop.
 func (s *Storefront) Face() Face {
-	name := Literal(words(s.name, "-"))
+	name := Literal(cmp.Or(s.Label, Host(s.url)))
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
 		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: isEncrypted(s.url),

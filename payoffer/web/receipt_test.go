@@ -121,7 +121,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		"bitcoin of unknown value": {rail: "btc", change: func(r *ledger.Receipt) { r.USDCents, r.ValueBasis = nil, "" }, state: "confirmed", status: "confirmed", paid: "0.00045678 BTC",
 			link: "https://mempool.space/tx/" + tx[2:]},
 		"bank transfer": {rail: "transfer", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelManual }, state: "confirmed", status: "confirmed", paid: "42.00 USD"},
-		"storefront":    {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelProvider }, state: "confirmed", status: "confirmed", paid: "42.00 USD", railName: "Tip jar"},
+		"storefront":    {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelProvider }, state: "confirmed", status: "confirmed", paid: "42.00 USD", railName: "shop.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
