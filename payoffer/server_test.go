@@ -163,7 +163,7 @@ func TestSiteHostServesThePage(t *testing.T) {
 	require.Contains(t, page.header.Values("Vary"), "Accept-Language")
 	german := i.get(i.other + "/offer/?lang=de")
 	require.Equal(t, "de", german.header.Get("Content-Language"))
-	require.Contains(t, german.body, i.service+"/v1/pay?lang=de#usdc\">USDC auf Base")
+	require.Contains(t, german.body, i.service+"/v1/pay?lang=de#usdc\"><strong>USDC auf Base")
 	require.Equal(t, http.StatusNotFound, i.get(i.other+"/nothing").status)
 	require.Equal(t, http.StatusNotFound, i.get(i.other+"/v1/quote").status)
 }

@@ -203,7 +203,6 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	m.Holds = Phrase{Key: "rail.btc.holds", With: With{"time": until.Format("15:04 UTC")}}
 	m.Facts = []Fact{
 		{Label: "send", Value: Literal(coins + " BTC"), Copy: coins},
-		{Label: "network", Value: Literal(b.network.title)},
 		{Label: "to", Value: Literal(payTo), Copy: payTo},
 	}
 	return []Method{m}

@@ -102,7 +102,7 @@ func (c *Card) Face() Face {
 		name = Phrase{Key: "rail.card.more", With: With{"names": name}}
 	}
 	return Face{
-		Name: name, Way: Phrase{Key: "rail.card.way"}, Fee: Phrase{Key: "rail.card.fee"}, Time: Phrase{Key: "rail.card.time"},
+		Name: name, Way: Phrase{Key: "rail.card.way"}, Time: Phrase{Key: "rail.card.time"},
 		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL), Lock: isEncrypted(c.URL),
 	}
 }
@@ -155,11 +155,14 @@ func (*Card) TransactionURL(string) string { return "" }
 
 // Methods is the checkout.
 func (c *Card) Methods(_ *Offer, _ Live) []Method {
-	return []Method{{
+	m := Method{
 		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
 		AmountUSD: c.amount, Network: Fiat, Asset: "USD", Available: true,
-		Facts: []Fact{{Label: "accepts", Value: list(c.names())}},
-	}}
+	}
+	if c.listed {
+		m.Facts = []Fact{{Label: "accepts", Value: list(c.names())}}
+	}
+	return []Method{m}
 }
 
 // Fallback is the card checkout as the agent card and every 402 carry it

@@ -129,9 +129,9 @@ func (u *USDC) Methods(o *Offer, _ Live) []Method {
 		AmountAtomic: u.AmountAtomic(), PayTo: u.PayTo, Available: true, Chain: &u.Network,
 		Facts: []Fact{
 			{Label: "send", Value: Literal(u.amount.String() + " USDC"), Copy: u.amount.String()},
-			{Label: "network", Value: Phrase{Key: "rail.usdc.network", With: With{"network": u.Network.Title, "chain": strconv.FormatInt(u.Network.ChainID, 10)}}},
+			{Label: "network", Value: Phrase{Key: "rail.usdc.network", With: With{"network": u.Network.Title, "chain": strconv.FormatInt(u.Network.ChainID, 10)}}, Detail: true},
 			{Label: "to", Value: Literal(u.PayTo), Copy: u.PayTo},
-			{Label: "token", Value: Literal(u.Network.USDC), Copy: u.Network.USDC},
+			{Label: "token", Value: Literal(u.Network.USDC), Copy: u.Network.USDC, Detail: true},
 		},
 	}
 	program := wallet

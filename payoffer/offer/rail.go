@@ -70,9 +70,18 @@ type Method struct {
 
 // Fact is one line of a method's terms on a page.
 type Fact struct {
-	Label string // the key of its name in the catalogs, below "fact"
-	Value Phrase
-	Copy  string // the value to copy into a wallet or a form, or empty
+	Label  string // the key of its name in the catalogs, below "fact"
+	Value  Phrase
+	Copy   string // the value to copy into a wallet or a form, or empty
+	Detail bool   // few payers need it
+}
+
+// Tail is the end of an address on a chain. A page shows it when the middle is cut off.
+func (f Fact) Tail() string {
+	if f.Label != "to" && f.Label != "token" {
+		return ""
+	}
+	return f.Copy[len(f.Copy)-5:]
 }
 
 // Link is the method's URL or URI, empty while it is not available.

@@ -38,9 +38,13 @@ func (s *Storefront) Account() string {
 
 // Face names the shop.
 func (s *Storefront) Face() Face {
-	name := Literal(cmp.Or(s.Label, Host(s.url)))
+	host := Host(s.url)
+	name, at := Literal(cmp.Or(s.Label, host)), Phrase{Key: "rail.storefront.time"}
+	if s.Label != "" {
+		at = Literal(host)
+	}
 	return Face{
-		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: Phrase{Key: "rail.storefront.time"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: at,
 		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: isEncrypted(s.url),
 	}
 }
@@ -54,6 +58,5 @@ func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 		Rail: s.name, Scheme: "storefront", URL: s.url,
 		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
 		AmountUSD: s.amount, Network: Fiat, Asset: "USD", Available: true,
-		Facts: []Fact{{Label: "amount", Value: dollars(s.amount)}},
 	}}
 }

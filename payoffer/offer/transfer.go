@@ -90,16 +90,18 @@ func (t *Transfer) Facts() []Fact {
 		return append(facts, Fact{Label: "payee", Value: Literal(t.payee), Copy: t.payee}, Fact{Label: "inbox", Value: Literal(t.Inbox), Copy: t.Inbox}, memo)
 	}
 	if euros := t.bank.AmountEUR; euros > 0 {
-		facts = append(facts, Fact{Label: "euros", Value: Phrase{Key: "fact.inEuros", With: With{"amount": euros}}, Copy: euros.Decimal()})
+		facts = slices.Insert(facts, 0, Fact{Label: "euros", Value: Phrase{Key: "fact.inEuros", With: With{"amount": euros}}, Copy: euros.Decimal()})
 	}
 	return append(append(facts, t.bank.facts()...), memo)
 }
 
 // short are the facts on a page with other rails. Next to an IBAN they have no other number
-// of the account; the rail's own page has it.
+// of the account, and next to an amount in euros no other amount; the rail's own page has
+// them.
 func (t *Transfer) short() []Fact {
 	return slices.DeleteFunc(t.Facts(), func(f Fact) bool {
-		return t.bank != nil && t.bank.IBAN != "" && slices.Contains([]string{"bic", "routing", "account"}, f.Label)
+		return t.bank != nil && t.bank.IBAN != "" && slices.Contains([]string{"bic", "routing", "account"}, f.Label) ||
+			t.bank != nil && t.bank.AmountEUR > 0 && f.Label == "amount"
 	})
 }
 

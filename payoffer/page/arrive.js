@@ -8,6 +8,8 @@
 	const stopped = document.createElement("p");
 	stopped.className = "note";
 	stopped.setAttribute("role", "status");
+	const late = document.getElementById("late"); // says what to do if nothing arrives for a minute
+	if (late) setTimeout(() => { late.hidden = false; }, 60_000);
 	let timer, polling, failures = 0, lastInput = Date.now();
 
 	const schedule = (wait) => {

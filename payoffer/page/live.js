@@ -2,7 +2,9 @@
 // Updates the live part of a page in place.
 function arrived(region, page) {
 	const now = page.getElementById("live");
-	if (now) change(region, now);
+	if (!now) return;
+	change(region, now);
+	document.title = page.title;
 }
 
 // Makes one element equal to another and keeps the focus, the selection, and open details.

@@ -27,7 +27,7 @@ var (
 	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "came", "arrive")
 	Transfer = newSheet("transfer", "copy", "rows")
 	Received = newSheet("received", "live", "arrive")
-	Thanks   = newSheet("thanks", "live", "arrive")
+	Thanks   = newSheet("thanks", "copy", "live", "arrive")
 	Sponsor  = newSheet("sponsor")
 	// Gate is the page of a gated route. It is on another host than the others, so that it
 	// has a layout without links to its own host.
@@ -59,7 +59,7 @@ type Sheet struct {
 // The page may load images and its wallet script from its own host, and runs nothing else
 // but the inlined scripts (CSP Level 3).
 func newSheet(name string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", "arrive.html", name+".html"))}
+	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "glyph.html", "wallet.html", "arrive.html", name+".html"))}
 	forms := "'none'"
 	switch name {
 	case "gate":
@@ -121,10 +121,15 @@ type Page struct {
 // Render renders a page. title is the title of the window; content is Content in the page's template.
 func (s *Sheet) Render(f Frame, title string, content any) Page {
 	var body bytes.Buffer
-	if err := s.template.ExecuteTemplate(&body, s.layout, view{f, s, title, content}); err != nil {
+	v := view{f, s, title, content}
+	if err := s.template.ExecuteTemplate(&body, s.layout, v); err != nil {
 		panic("page: " + err.Error()) // a template that does not match its data; tests render every page
 	}
-	return Page{bytes.Map(dropDirection, body.Bytes()), s.policy, f.Language.Tag}
+	policy := s.policy
+	if brand := v.Brand(); brand != "" {
+		policy = strings.Replace(policy, "style-src ", "style-src "+site.Source(string(brand))+" ", 1)
+	}
+	return Page{bytes.Map(dropDirection, body.Bytes()), policy, f.Language.Tag}
 }
 
 // dropDirection drops the characters that change the direction of the text after them
@@ -157,10 +162,10 @@ func (v view) Style() template.CSS          { return v.sheet.style }
 func (v view) Scripts() []template.JS       { return v.sheet.scripts }
 func (v view) JSONLD() site.JSONLD          { return site.NewJSONLD(v.Offer) }
 func (v view) Payee() string                { return cmp.Or(v.Offer.Operator, v.Offer.Name) }
+func (v view) Initial() string              { return site.Initial(v.Payee()) }
+func (v view) Host() string                 { return offer.Host(v.Offer.BaseURL) }
+func (v view) Brand() template.CSS          { return template.CSS(site.Brand(v.Offer)) }
 func (v view) Logo() string                 { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
-
-// Operator is the operator's name before a full stop, which the name may end with.
-func (v view) Operator() string { return strings.TrimSuffix(v.Offer.Operator, ".") }
 
 // part is the data of a template that several pages include.
 type part struct {

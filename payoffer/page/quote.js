@@ -12,6 +12,7 @@ for (const line of document.querySelectorAll("[data-quote]")) {
 		const value = row.querySelector(`[data-fact=${fact}]`);
 		value.dataset.copy = bare;
 		value.firstElementChild.textContent = bare + unit;
+		if (value.firstElementChild.dataset.tail) value.firstElementChild.dataset.tail = bare.slice(-5);
 	};
 	const read = async () => {
 		const answer = await fetch(line.dataset.quote, { cache: "no-cache", headers: { Accept: "application/json" } });

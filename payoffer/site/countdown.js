@@ -1,10 +1,8 @@
 "use strict";
-// Opens the checkout after a visible countdown, which whatever a person does on the
-// page ends for good, by hand, by keyboard or by leaving; coming back from the
-// checkout does not begin it again. A screen reader is no event. So it is told
-// twice that and when the page is left, no later than 20 seconds before (WCAG 2.2,
-// 2.2.1: the time in which one simple action keeps a person here); and for who asks
-// for less motion, more contrast or other colors, nothing moves by itself.
+// Opens the checkout after a visible countdown. Any event of a person ends it for good, and
+// coming back from the checkout does not start it again. A screen reader causes no event, so
+// it is told twice when the page leaves, 20 seconds before at the latest (WCAG 2.2, 2.2.1).
+// With reduced motion, more contrast or forced colors there is no countdown.
 (() => {
 	const total = 20;
 	const calm = ["(prefers-reduced-motion: reduce)", "(prefers-contrast: more)", "(forced-colors: active)"];
@@ -23,11 +21,15 @@
 	function end(text) {
 		clearInterval(timer);
 		for (const name of events) removeEventListener(name, stop, true);
-		// What is below stays where it is, for a finger may be on it.
-		for (const id of ["stay", "countdown", "bar"]) find(id).style.visibility = "hidden";
+		// What is below moves up only when a finger that stopped the countdown has left it.
+		const wait = find("wait");
+		wait.style.visibility = "hidden";
 		status.style.minHeight = status.offsetHeight + "px";
-		addEventListener("resize", () => (status.style.minHeight = ""), { once: true }); // it was the height in that width
 		status.textContent = text;
+		setTimeout(() => {
+			wait.hidden = true;
+			status.style.minHeight = "";
+		}, 700);
 	}
 	function stop() {
 		end(say.stopped);
@@ -44,7 +46,7 @@
 	const [entry] = performance.getEntriesByType("navigation");
 	if (document.hidden || document.activeElement !== document.body || entry?.type === "back_forward") return;
 	if (calm.some((query) => matchMedia(query).matches)) return;
-	for (const id of ["stay", "countdown", "bar"]) find(id).hidden = false;
+	find("wait").hidden = false;
 	find("stay").addEventListener("click", stop);
 	for (const name of events) addEventListener(name, stop, { capture: true, passive: true });
 	show();

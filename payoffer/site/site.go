@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
@@ -51,6 +52,7 @@ type Data struct {
 	Test     bool // the checkout takes test payments only
 	// BaseURL is the origin of the service host. Page and Logo are URLs of the page and of an image.
 	BaseURL, Page, Logo string
+	Initial, Host       string // of the payee, in place of a logo; of the page
 	// Methods are the first method of each rail but the card, without prices that follow an
 	// exchange rate.
 	Methods []Method
@@ -75,7 +77,8 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
 		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
-		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle, Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
+		Initial: Initial(cmp.Or(o.Operator, o.Name)), Host: offer.Host(o.SiteURL),
+		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle + Brand(o), Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
 	}
 	d.Language, d.chosen = text.Choose(tag, accept)
 	for _, rail := range o.Rails[1:] {
@@ -131,6 +134,22 @@ var reservedNames = regexp.MustCompile(`(?i)(^|\.)(example|invalid|test|localhos
 func Demo(o *offer.Offer) bool {
 	u, err := url.Parse(o.Card.URL)
 	return err == nil && reservedNames.MatchString(u.Hostname())
+}
+
+// Brand is the style of the offer's accent; empty for the default.
+func Brand(o *offer.Offer) string {
+	if o.Accent == "" || o.Accent == offer.DefaultAccent {
+		return ""
+	}
+	return ":root { --brand: " + string(o.Accent) + "; }"
+}
+
+// Initial is the first letter of a name, in upper case.
+func Initial(name string) string {
+	for _, r := range name {
+		return strings.ToUpper(string(r))
+	}
+	return ""
 }
 
 // T is the text of a key with its values, given as pairs of name and value.

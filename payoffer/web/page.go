@@ -63,7 +63,7 @@ type railView struct {
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	view := railView{Method: m, Face: rail.Face(), Href: template.URL(m.Link()), Quote: offer.URIPath(m.Rail), Test: rail.Test()}
-	if m.Available && key != nil {
+	if m.Available && m.URL == "" && key != nil { // a checkout is opened here, not scanned
 		view.QR = qrPath(key, m.Rail, m.Code())
 	}
 	return view

@@ -71,6 +71,24 @@ func (s *Server) qrImage(r *http.Request) *response {
 	})
 }
 
+// qrSVG is a QR code as an SVG path in a square of side units; empty if the text is too long.
+func qrSVG(text string) (path string, side int) {
+	code, err := qrcode.New(text, qrcode.Low)
+	if err != nil {
+		return "", 0
+	}
+	var out strings.Builder
+	bitmap := code.Bitmap()
+	for y, row := range bitmap {
+		for x, dark := range row {
+			if dark {
+				fmt.Fprintf(&out, "M%d %dh1v1h-1z", x, y)
+			}
+		}
+	}
+	return out.String(), len(bitmap)
+}
+
 // surelyFits is a number of bytes that always fits: a QR code has room for 2,331 at this
 // error correction (ISO/IEC 18004, table 7).
 const surelyFits = 2_000

@@ -16,8 +16,12 @@ type receiptView struct {
 	State, Says    string // the status as a key of the texts, and its sentence
 	Document, Open bool   // the page is a receipt; the status may still change
 	Rail           offer.Phrase
+	Number         int64 // of the row in the ledger; 0 without evidence
 	// Paid is the amount, Worth its value if it is not in dollars, Back the refunded amount, and Kept the rest of it.
 	Paid, Worth, Back, Kept string
+	Void                    bool   // nothing of the amount is kept
+	Code                    string // the QR code of the page as an SVG path in a square of Side units
+	Side                    int
 	Basis, Proof            string // keys of the texts for the basis of Worth and for the evidence, or empty
 	Moment                  string
 	Explorer                string // the host of TransactionURL
@@ -35,6 +39,15 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	if rail := s.railOf(row); rail != nil {
 		view.Rail = rail.Face().Way
 	}
+	kept := row.Amount - row.Refunded
+	if view.Void = !view.Open && !view.Document && state != "claimedOnly"; view.Void {
+		kept = 0
+	}
+	view.Kept = say.amount(row.Asset, kept)
+	if row.ExternalID != "" {
+		view.Number = row.ID
+	}
+	view.Code, view.Side = qrSVG(p.URL)
 	if row.USDCents != nil && row.Asset != "USD" {
 		view.Worth = say.amount("USD", *row.USDCents)
 	}
@@ -44,22 +57,15 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	if row.Refunded > 0 {
 		view.Back = say.amount(row.Asset, row.Refunded)
 	}
-	if state == "part" {
-		view.Kept = say.amount(row.Asset, row.Amount-row.Refunded)
-	}
 	if p.Evidence != "" {
 		view.Proof = "receipt.proof." + p.Evidence
 	}
 	if p.TransactionURL != "" {
 		view.Explorer = offer.Host(p.TransactionURL)
 	}
-	title := "receipt.title"
-	if !view.Document {
-		title = "receipt.titleOpen"
-	}
 	sheet := page.Receipt
 	if view.Open {
 		sheet = page.Pending
 	}
-	return s.personal.page(http.StatusOK, cacheNever, sheet.Render(f, f.Language.Text(title)+": "+s.Offer.Name, view), noIndex)
+	return s.personal.page(http.StatusOK, cacheNever, sheet.Render(f, f.Language.Text("receipt.state."+state)+": "+s.Offer.Name, view), noIndex)
 }

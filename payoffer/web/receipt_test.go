@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"html"
 	"log/slog"
@@ -80,48 +81,48 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		link                                   string
 		signed                                 bool
 	}{
-		"card":            {rail: "card", state: "confirmed", status: "confirmed", paid: "42.00 USD"},
-		"card authorised": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42.00 USD"},
+		"card":            {rail: "card", state: "confirmed", status: "confirmed", paid: "$42"},
+		"card authorised": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "$42"},
 		"card in yen": {rail: "card", change: func(r *ledger.Receipt) { r.Asset, r.Amount, r.ValueBasis = "JPY", 6_500, ledger.BasisStated },
-			state: "confirmed", status: "confirmed", paid: "6500 JPY", worth: "42.00 USD"},
+			state: "confirmed", status: "confirmed", paid: "6500 JPY", worth: "$42"},
 		"refunded in part": {rail: "card", change: func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 },
-			state: "part", status: "confirmed", paid: "42.00 USD", back: "10.00 USD", kept: "32.00 USD"},
-		"card in test mode": {rail: "card", change: func(r *ledger.Receipt) { r.Testnet = true }, test: true, state: "confirmed", status: "confirmed", paid: "42.00 USD"},
-		"card failed":       {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42.00 USD"},
+			state: "part", status: "confirmed", paid: "$42", back: "$10", kept: "$32"},
+		"card in test mode": {rail: "card", change: func(r *ledger.Receipt) { r.Testnet = true }, test: true, state: "confirmed", status: "confirmed", paid: "$42"},
+		"card failed":       {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "$42"},
 		"refunded": {rail: "card", change: func(r *ledger.Receipt) { r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_00, 42_00 },
-			state: "refunded", status: "refunded", paid: "42.00 USD", back: "42.00 USD"},
-		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "42.00 USD"},
-		"usdc by transfer": {rail: "usdc", change: func(r *ledger.Receipt) { r.Final = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
+			state: "refunded", status: "refunded", paid: "$42", back: "$42"},
+		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "$42"},
+		"usdc by transfer": {rail: "usdc", change: func(r *ledger.Receipt) { r.Final = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx, signed: true},
-		"usdc, less than the price": {rail: "usdc", change: func(r *ledger.Receipt) { r.Amount, r.USDCents = 10_000, cents(1) }, state: "confirmed", status: "confirmed", paid: "0.01 USDC", worth: "0.01 USD",
+		"usdc, less than the price": {rail: "usdc", change: func(r *ledger.Receipt) { r.Amount, r.USDCents = 10_000, cents(1) }, state: "confirmed", status: "confirmed", paid: "0.01 USDC", worth: "$0.01",
 			link: "https://basescan.org/tx/" + tx},
 		"usdc refunded": {rail: "usdc", change: func(r *ledger.Receipt) {
 			r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_000_000, 42_00
-		}, state: "refunded", status: "refunded", paid: "42 USDC", worth: "42.00 USD", back: "42 USDC",
+		}, state: "refunded", status: "refunded", paid: "42 USDC", worth: "$42", back: "42 USDC",
 			link: "https://basescan.org/tx/" + tx},
-		"usdc by transfer, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42 USDC", worth: "42.00 USD",
+		"usdc by transfer, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }, state: "seen", status: "seen", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx},
-		"usdc by x402, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status, r.Nonce, r.IntentID = ledger.StatusSeen, nonce, cents(1) }, state: "seen", status: "seen", paid: "42 USDC", worth: "42.00 USD",
+		"usdc by x402, seen": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status, r.Nonce, r.IntentID = ledger.StatusSeen, nonce, cents(1) }, state: "seen", status: "seen", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx, signed: true},
-		"usdc by x402": {rail: "usdc", change: func(r *ledger.Receipt) { r.Nonce = nonce }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
+		"usdc by x402": {rail: "usdc", change: func(r *ledger.Receipt) { r.Nonce = nonce }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx, signed: true},
-		"usdc by x402, claimed": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, state: "claimed", status: "claimed", paid: "42 USDC", worth: "42.00 USD",
+		"usdc by x402, claimed": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, state: "claimed", status: "claimed", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx, signed: true},
-		"usdc by x402, claimed and nothing else": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, unread: true, state: "claimedOnly", status: "claimed", paid: "42 USDC", worth: "42.00 USD",
+		"usdc by x402, claimed and nothing else": {intent: ledger.IntentSettled, claim: ledger.EvidenceFacilitator, unread: true, state: "claimedOnly", status: "claimed", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx, signed: true},
-		"usdc by x402, open":    {intent: ledger.IntentSettling, state: "settling", status: "settling", paid: "42 USDC", worth: "42.00 USD"},
-		"usdc by x402, refused": {intent: ledger.IntentRefused, state: "dropped", status: "dropped", paid: "42 USDC", worth: "42.00 USD"},
-		"test network": {rail: "usdc", test: true, change: func(r *ledger.Receipt) { r.Testnet = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "42.00 USD",
+		"usdc by x402, open":    {intent: ledger.IntentSettling, state: "settling", status: "settling", paid: "42 USDC", worth: "$42"},
+		"usdc by x402, refused": {intent: ledger.IntentRefused, state: "dropped", status: "dropped", paid: "42 USDC", worth: "$42"},
+		"test network": {rail: "usdc", test: true, change: func(r *ledger.Receipt) { r.Testnet = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "$42",
 			link: "https://sepolia.basescan.org/tx/" + tx, signed: true},
-		"dropped": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42 USDC", worth: "42.00 USD",
+		"dropped": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }, state: "dropped", status: "dropped", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx},
-		"moved": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusMoved }, state: "moved", status: "moved", paid: "42 USDC", worth: "42.00 USD",
+		"moved": {rail: "usdc", change: func(r *ledger.Receipt) { r.Status = ledger.StatusMoved }, state: "moved", status: "moved", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx},
-		"bitcoin": {rail: "btc", state: "confirmed", status: "confirmed", paid: "0.00045678 BTC", worth: "42.00 USD", link: "https://mempool.space/tx/" + tx[2:]},
+		"bitcoin": {rail: "btc", state: "confirmed", status: "confirmed", paid: "0.00045678 BTC", worth: "$42", link: "https://mempool.space/tx/" + tx[2:]},
 		"bitcoin of unknown value": {rail: "btc", change: func(r *ledger.Receipt) { r.USDCents, r.ValueBasis = nil, "" }, state: "confirmed", status: "confirmed", paid: "0.00045678 BTC",
 			link: "https://mempool.space/tx/" + tx[2:]},
-		"bank transfer": {rail: "transfer", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelManual }, state: "confirmed", status: "confirmed", paid: "42.00 USD"},
-		"storefront":    {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelProvider }, state: "confirmed", status: "confirmed", paid: "42.00 USD", railName: "shop.example"},
+		"bank transfer": {rail: "transfer", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelManual }, state: "confirmed", status: "confirmed", paid: "$42"},
+		"storefront":    {rail: "tip-jar", change: func(r *ledger.Receipt) { r.EvidenceLevel = ledger.LevelProvider }, state: "confirmed", status: "confirmed", paid: "$42", railName: "shop.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -190,8 +191,11 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				require.Equal(t, l.Tag, res.Header.Get("Content-Language"))
 				page := html.UnescapeString(read(t, res))
 				shown := func(amount string) string {
+					if dollars, found := strings.CutPrefix(amount, "$"); found {
+						return l.Text("fact.price", "amount", l.Number(dollars))
+					}
 					number, unit, _ := strings.Cut(amount, " ")
-					return l.Number(number) + " " + unit
+					return strings.TrimSpace(l.Number(number) + " " + unit)
 				}
 				railName := c.railName
 				if rail, found := w.offer.Rail(c.rail); found {
@@ -210,10 +214,15 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 						require.NotContains(t, page, want, l.Tag)
 					}
 				}
-				has("<dt>"+l.Text("receipt.worth")+"</dt>", c.worth != "")
-				has("<dt>"+l.Text("receipt.refunded")+"</dt>", c.back != "")
-				has("<dt>"+l.Text("receipt.kept")+"</dt><dd>"+shown(c.kept)+"</dd>", c.kept != "")
-				has("<dt>"+l.Text("receipt.reference")+"</dt><dd>"+number+"</dd>", number != "")
+				has(`<th scope="row">`+l.Text("receipt.worth"), c.worth != "")
+				has(`<th scope="row">`+l.Text("receipt.refunded")+"</th><td>−"+shown(c.back)+"</td>", c.back != "")
+				total := cmp.Or(c.kept, c.paid)
+				if void := []string{"refunded", "reversed", "dropped", "moved"}; slices.Contains(void, c.state) {
+					require.Contains(t, page, "<s>"+shown(c.paid)+"</s>", l.Tag)
+					total = regexp.MustCompile(`[0-9.]+`).ReplaceAllString(c.paid, "0")
+				}
+				has("</th><td>"+shown(total)+"</td></tr>\n</table>", true)
+				has("<dt>"+l.Text("receipt.reference")+`</dt><dd class="hash">`+number+"</dd>", number != "")
 				has("<dt>"+l.Text("receipt.sent")+"</dt>", number == "")
 				has(`href="`+c.link+`" rel="noopener noreferrer"`, c.link != "")
 				has("receipt.jws", c.signed)
@@ -228,7 +237,6 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has(l.Text("receipt.confirms"), received)
 				has(`<button class="button plain" type="button" id="print" hidden>`+l.Text("receipt.print")+"</button>", true)
 				has(`<a href="https://www.example.org/offer/?lang=`+l.Tag+`">`+l.Text("layout.back", "name", "Example Org")+"</a>", true)
-				require.NotContains(t, page, "<h2 id=\"state\">"+l.Text("receipt.title")+"</h2>", "%s: the state is not the title again", l.Tag)
 				open := slices.Contains([]string{"settling", "claimed", "seen"}, c.state)
 				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)

@@ -18,7 +18,7 @@ func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) pag
 	content := struct {
 		Report receivedReport
 		Heading, Sum,
-		ReadAt, Tests, Unmonitored string // empty if there are none
+		ReadAt, Tests, Unmonitored, InAll string // empty if there are none
 		Goal    string // what is missing to the goal; empty without a goal
 		Percent int
 		Rails   []railRow
@@ -29,8 +29,11 @@ func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) pag
 		Report: rep, Heading: say.heading(rep), ReadAt: say.moment(rep.ObservedAt), Tests: say.tests(rep.Summary),
 		Later: at.before > 0, Live: at == newest,
 	}
+	if rep.ReceivedUSD != rep.ExternalUSD {
+		content.InAll = say.Text("received.inAll", "amount", say.price(rep.ReceivedDecimal))
+	}
 	if content.Heading != content.Tests {
-		content.Sum = say.Text("fact.dollars", "amount", say.Number(rep.ExternalDecimal))
+		content.Sum = say.price(rep.ExternalDecimal)
 	}
 	if rep.GoalSet {
 		content.Goal, content.Percent = say.goal(rep.Summary), rep.Percent()
@@ -46,7 +49,9 @@ func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) pag
 		content.Rails = append(content.Rails, say.rail(rail))
 	}
 	for _, r := range rep.Receipts {
-		content.Rows = append(content.Rows, say.receipt(r))
+		row := say.receipt(r)
+		row.Ago = say.since(r, rep.ObservedAt)
+		content.Rows = append(content.Rows, row)
 	}
 	return page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, content)
 }
@@ -68,7 +73,7 @@ type sumRow struct {
 // receiptRow is a receipt in words.
 type receiptRow struct {
 	report.Receipt
-	Moved, Recorded                       string // when the money moved; when that was recorded, if at another time
+	Moved, Ago, Recorded                  string // when the money moved, also as the time since; when that was recorded, if at another time
 	Way, Paid, Value, State, Proof, Basis string
 	Say                                   string // asks on a payment page whose payment this is; empty if nobody paid it
 }
@@ -105,7 +110,7 @@ func (w formatter) tests(s report.Summary) string {
 	if s.Test.Count == 0 {
 		return ""
 	}
-	return w.Text("received.tests", "n", s.Test.Count, "amount", w.Number(s.Test.AmountUSDDecimal))
+	return w.Text("received.tests", "n", s.Test.Count, "amount", w.price(s.Test.AmountUSDDecimal))
 }
 
 // goal says what is missing to the goal.
@@ -197,17 +202,39 @@ func (w formatter) value(d report.Dollars) string {
 	if d.AmountUSDDecimal == nil {
 		return w.Text("received.valueUnknown")
 	}
-	return w.Text("fact.dollars", "amount", w.Number(*d.AmountUSDDecimal))
+	return w.price(*d.AmountUSDDecimal)
+}
+
+// price is a decimal amount of US dollars. Whole dollars have no decimals.
+func (w formatter) price(decimal string) string {
+	return w.Text("fact.price", "amount", w.Number(strings.TrimSuffix(decimal, ".00")))
 }
 
 // amount is an amount of an asset. Currencies with cents are always written with two decimals.
 func (w formatter) amount(asset string, atomic int64) string {
+	if asset == "USD" {
+		return w.price(offer.USD(atomic).Decimal())
+	}
 	unit := offer.UnitOf(asset)
 	decimal := unit.Decimal(atomic)
 	if unit.Digits == 2 {
 		decimal = offer.USD(atomic).Decimal()
 	}
 	return w.Number(decimal) + " " + unit.Symbol
+}
+
+// since is how long before a time the money moved. Later than a month, or if the seller
+// entered a day, it is the day.
+func (w formatter) since(r report.Receipt, now string) string {
+	if r.Day != "" {
+		return w.when(r.OccurredAt, r.Day)
+	}
+	moved, _ := time.Parse(time.RFC3339, r.OccurredAt) // the report wrote both
+	at, _ := time.Parse(time.RFC3339, now)
+	if ago := at.Sub(moved); ago >= 0 && ago < 30*24*time.Hour {
+		return w.ago(int64(ago.Seconds()))
+	}
+	return w.Date(moved)
 }
 
 // when formats a time, or the day that the operator entered.

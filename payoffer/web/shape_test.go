@@ -24,7 +24,7 @@ type shape struct {
 }
 
 // inert are the attributes whose value does nothing, beside those for our scripts.
-var inert = []string{"content", "title", "alt", "aria-label", "value", "datetime"}
+var inert = []string{"d", "viewBox", "content", "title", "alt", "aria-label", "value", "datetime"}
 
 // schemes are those of our links.
 var schemes = []string{"", "https", "mailto", "ethereum", "bitcoin"}

@@ -106,9 +106,9 @@ func (s *Server) thanksPage(r *http.Request, a arrival, paid ledger.Receipt) pag
 	with := []any{"amount", "", "at", ""}
 	content := struct {
 		Title, How, Part, Receipt, Enter string
-		Test, Thanks, Document           bool
+		Test, Thanks, Document, Seen     bool
 		Live                             bool // the page waits for the payment of a checkout
-	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone}
+	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone, Seen: a.State == string(ledger.StatusSeen)}
 	if a.Payment != nil {
 		content.Enter = s.accessOf(r, paid, say).Enter
 		with[1], with[3] = say.amount(paid.Asset, paid.Amount), say.moment(*a.OccurredAt)
@@ -121,5 +121,5 @@ func (s *Server) thanksPage(r *http.Request, a arrival, paid ledger.Receipt) pag
 		}
 	}
 	content.Title, content.How = f.Language.Text("thanks."+a.State+".title", with...), f.Language.Text("thanks."+a.State+".how", with...)
-	return page.Thanks.Render(f, f.Language.Text("thanks.title")+": "+s.Offer.Name, content)
+	return page.Thanks.Render(f, content.Title+": "+s.Offer.Name, content)
 }

@@ -48,6 +48,7 @@ export function describe() {
     const range = document.createRange();
     range.selectNodeContents(walker.currentNode);
     for (const box of range.getClientRects()) {
+      if (element.dataset.tail) continue; // cut in the middle; its end is beside it
       lines.push({ element, box, text });
       for (let around = element; around && around !== document.body; around = around.parentElement) {
         if (getComputedStyle(around).overflow === "visible") continue;
@@ -82,7 +83,7 @@ export function describe() {
     images: [...document.images].filter(visible).map((image) => ({
       alt: image.alt || image.parentElement.innerText,
       loaded: image.complete && image.naturalWidth > 0,
-      beside: image.closest(".way, section, header").innerText,
+      beside: image.closest(".way, section, header, main").innerText,
     })),
     buttons: [...document.querySelectorAll("button")].filter(visible).map((button) => button.innerText),
     text: document.body.innerText,

@@ -46,7 +46,7 @@ export function payCommands(lane, many, open, stopClock) {
     await page.goto(url);
     const row = page.locator(".way[open]");
     const describe = async () => ({
-      line: await row.locator(".holds").innerText(),
+      line: await row.locator("[data-quote]").innerText(),
       values: await row.locator("[data-copy]").evaluateAll((all) => all.map((value) => [value.firstElementChild.innerText, value.dataset.copy])),
       link: await row.locator(".button").getAttribute("href"),
       code: await row.locator(".qr img").evaluate((image) => image.decode().then(() => fetch(image.src)).then((answer) => answer.url)),

@@ -71,6 +71,7 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 	}))
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", amount)
 	require.NoError(t, err)
+	tip.Label = "Ko-fi"
 	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", amount)
 	require.NoError(t, err)
 	o, err := offer.New(offer.Terms{
