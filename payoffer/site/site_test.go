@@ -74,7 +74,8 @@ func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
 		`id="checkout" rel="payment" href="https://checkout.shop/pay?a=1&amp;b=2"`,
 		`href="https://pay.example.org/v1/pay#usdc">USDC on Base<`, `href="https://pay.example.org/v1/pay#btc">Bitcoin<`,
 		`"price":"42.00"`, ".sheet {", `<link rel="canonical" href="https://www.example.org/offer/">`,
-		`<meta property="og:title" content="Example Offer: 42 USD">`, `<meta name="twitter:card" content="summary">`,
+		`<meta property="og:title" content="Example Offer: 42 USD">`, `<meta name="twitter:card" content="summary_large_image">`,
+		`<meta property="og:image" content="https://pay.example.org/v1/pay/preview.png">`, `<meta property="og:image:alt" content="Example Offer: 42 USD">`,
 	} {
 		require.Contains(t, page, want)
 	}
@@ -90,6 +91,7 @@ func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 		for _, want := range []string{
 			"<title>Example Offer: " + price + "</title>", `<p class="price">` + price + " <small>", ">" + l.Text("site.pay", "amount", o.Amount) + "<",
 			`content="Example Offer: ` + price + `"`, `src="https://pay.example.org/logo.svg?a&amp;b" width="44" height="44" alt="">`,
+			`<link rel="icon" href="https://pay.example.org/logo.svg?a&amp;b">`,
 			l.Text("layout.question") + ` <a href="mailto:pay+42@example.org">pay+42@example.org</a>`, l.Text("site.how") + " Refunds &#34;within&#34; 14 days.</p>",
 		} {
 			require.Contains(t, page, want)
