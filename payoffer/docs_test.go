@@ -38,6 +38,8 @@ var checks = map[string]string{
 	"python":    "caddy/e2e/docs runs the receivers of guides/notifications and the books of guides/accounting",
 	"go":        "caddy/e2e/docs runs the receivers of guides/notifications",
 	"hledger":   "caddy/e2e/docs runs the books of guides/accounting",
+	"markdown":  "TestSnippetsOfTheDocumentationShowWhatIsServed",
+	"html":      "TestSnippetsOfTheDocumentationShowWhatIsServed",
 	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
 	"mermaid":   "TestStatesOfTheDocumentationAreThoseOfTheLedger",
 }

@@ -234,7 +234,7 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 		}
 		return known, err
 	})
-	t.Accent = cmp.Or(resolve(r, "accent", h.Accent, offer.ParseColor), offer.DefaultAccent)
+	t.Accent = resolve(r, "accent", h.Accent, offer.ParseColor)
 	t.Logo = resolve(r, "logo", h.Logo, func(s string) (string, error) {
 		if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
 			s = t.BaseURL + s

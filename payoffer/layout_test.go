@@ -36,6 +36,7 @@ var layers = [][]string{
 	},
 	{"payoffer/report"},
 	{"payoffer/ledger", "payoffer/ledger/accounting", "payoffer/rate", "payoffer/document", "payoffer/signature", "payoffer/site"},
+	{"payoffer/picture"},
 	{"payoffer/text"},
 	// Prices and key documents are fetched as payments are, so the engine of the
 	// observers knows none of the rooms.
@@ -60,7 +61,7 @@ var caddyRooms = []string{"payoffer", "payoffer/command", "caddy", "caddy/bare",
 const demoRoom = "caddy/demo"
 
 // pure are the rooms that do no I/O and take no clock which they were not given.
-var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/page", "payoffer/document", "payoffer/ledger/accounting", "payoffer/report"}
+var pure = []string{"payoffer/offer", "payoffer/text", "payoffer/picture", "payoffer/page", "payoffer/document", "payoffer/ledger/accounting", "payoffer/report"}
 
 // fromOutside is what every black-box test may use beside the stand-ins: the
 // paths and rails of an offer, the texts of its pages, and the names of the points at

@@ -3,6 +3,7 @@ package payoffer
 import (
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,4 +56,25 @@ func TestPageTakesNoArguments(t *testing.T) {
 		_, _, err := adaptAny("http://localhost:8403 {\n\t" + directive + "\n}\n")
 		require.ErrorContains(t, err, "pay_offer_page takes no arguments and no block")
 	}
+}
+
+// TestSnippetsOfTheDocumentationShowWhatIsServed requests every address of the blocks that sellers
+// copy to other sites.
+func TestSnippetsOfTheDocumentationShowWhatIsServed(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	checked := 0
+	for _, p := range documentation(t) {
+		for _, block := range p.Blocks {
+			if block.Language != "markdown" && block.Language != "html" {
+				continue
+			}
+			for _, path := range regexp.MustCompile(`https://pay\.example\.org(/[^)"]*)`).FindAllStringSubmatch(block.Text, -1) {
+				require.Equal(t, http.StatusOK, i.get(i.service+path[1]).status, path[1])
+				checked++
+			}
+			require.Equal(t, strings.Count(block.Text, "://"), strings.Count(block.Text, "https://pay.example.org/v1/pay"), "%s:%d", p.Name, block.Line)
+		}
+	}
+	require.NotZero(t, checked)
 }

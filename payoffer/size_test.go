@@ -39,9 +39,10 @@ var sizes = map[string]int{
 	"observe/manual":            322,
 	"observe/source":            441,
 	"observe/storefront":        514,
-	"offer":                     2090,
+	"offer":                     2096,
 	"operator":                  1368,
 	"page":                      216,
+	"picture":                   234,
 	"pool":                      306,
 	"rate":                      373,
 	"report":                    515,
@@ -49,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3724,
+	"web":                       3739,
 	"x402":                      3876,
 }
 

@@ -104,7 +104,9 @@ func (d *described) ask(t *testing.T, method, path, target, body string, headers
 
 // readTexts lets the validator take the media types that are text or an image as what they are, strings.
 func readTexts(t *testing.T) {
-	for _, mediaType := range []string{typeHTML, "text/uri-list", "text/markdown", "image/png", "image/svg+xml", "application/xrd+xml", "application/jose"} {
+	for _, mediaType := range []string{
+		typeHTML, "text/uri-list", "text/markdown", "image/png", "image/svg+xml", "image/vnd.microsoft.icon", "application/xrd+xml", "application/jose",
+	} {
 		openapi3filter.RegisterBodyDecoder(mediaType, openapi3filter.PlainBodyDecoder)
 		t.Cleanup(func() { openapi3filter.UnregisterBodyDecoder(mediaType) })
 	}

@@ -22,7 +22,7 @@ func TestALogoIsServedBesideTheOffer(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "logo.svg"), []byte(logo), 0o600))
 	shipped := server.StartEdited(t, []string{"logo /logo.svg", "respond /none 404\n\troot * " + folder + "\n\tfile_server"})
 	_, page := get(t, shipped.Service+"/v1/pay", "text/html")
-	require.Contains(t, page, `<meta property="og:image" content="`+shipped.Service+`/logo.svg">`)
+	require.Contains(t, page, `<link rel="icon" href="/logo.svg">`)
 	_, body := get(t, shipped.Service+"/logo.svg")
 	require.Equal(t, logo, body)
 }

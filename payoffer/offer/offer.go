@@ -35,7 +35,7 @@ type Terms struct {
 	// Texts and options of the pages.
 	Recommend       string   // the name of the rail that is open first; empty for the card
 	Logo            string   // the address of an image on the service host, or empty
-	Accent          Color    // of buttons and links
+	Accent          Color    // of buttons and links; empty for the default
 	Thanks, Refunds string   // texts after the payment and about refunds, or empty
 	Legal           []string // the lines that an invoice needs: name, address, tax number
 	Goal            USD      // the sum to be received; 0 for no goal
@@ -56,7 +56,7 @@ var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
 // reserved are the names of our own rails and paths, the schemes of other rails, and the ids
 // on the payment page.
-var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402", "arrived", "texts"}
+var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402", "arrived", "texts", "preview"}
 
 // CheckRailName checks a name that an operator chose for a rail.
 func CheckRailName(name string) error {
@@ -82,6 +82,7 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 	if card == nil {
 		return nil, errors.New("the card checkout is missing, and every offer needs one; add for example 'card https://buy.stripe.com/YOUR_LINK'")
 	}
+	terms.Accent = cmp.Or(terms.Accent, DefaultAccent)
 	o := &Offer{Terms: terms, Card: card, Rails: append([]Rail{card}, rails...)}
 	seen := make(map[string]bool)
 	for _, r := range o.Rails {

@@ -179,7 +179,7 @@ func TestRailNames(t *testing.T) {
 	for _, name := range []string{"transfer", "tip-jar", "pack", "a", "42", "a1-b2-c3", "usdcoin"} {
 		require.NoError(t, CheckRailName(name), name)
 	}
-	for _, name := range []string{"card", "usdc", "usdc-8453", "usdc-x", "btc", "qr", "stripe", "eip681", "bip21", "x402"} {
+	for _, name := range []string{"card", "usdc", "usdc-8453", "usdc-x", "btc", "qr", "stripe", "eip681", "bip21", "x402", "preview"} {
 		require.ErrorContains(t, CheckRailName(name), "reserved", name)
 	}
 	for _, name := range []string{"", "-", "a-", "-a", "a--b", "A", "a_b", "a.uri", "a/b", "..", "a b", "ä", "a\n", "a%2Fb"} {

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/picture"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
@@ -28,13 +29,10 @@ import (
 //go:embed offer
 var FS embed.FS
 
-// Style is shared with the pages of the service host, and so is Icon, an SVG image.
-var (
-	//go:embed style.css
-	Style string
-	//go:embed icon.svg
-	Icon string
-)
+// Style is shared with the pages of the service host.
+//
+//go:embed style.css
+var Style string
 
 // Data is the content of the page as plain values. Caddy's templates do not escape: every
 // text needs html.
@@ -50,19 +48,19 @@ type Data struct {
 	Demo     bool
 	Pretend  bool // everything behind the page is a demo, including the checkout
 	Test     bool // the checkout takes test payments only
-	// BaseURL is the origin of the service host. Page and Logo are URLs of the page and of an image.
-	BaseURL, Page, Logo string
-	Initial, Host       string // of the payee, in place of a logo; of the page
+	// BaseURL is the origin of the service host. The others are URLs of the page and of images.
+	BaseURL, Page, Logo, Icon, Preview string
+	Initial, Host                      string // of the payee, in place of a logo; of the page
 	// Methods are the first method of each rail but the card, without prices that follow an
 	// exchange rate.
 	Methods []Method
 	// JSONLD is the offer as JSON-LD, Texts the script's texts as JSON; both are safe in a script element.
 	JSONLD, Texts string
-	// Style, Script and Icon are inlined. Headers are the page's security headers.
-	Style, Script, Icon string
-	Headers             map[string]string
-	Language            *text.Language
-	chosen              bool // the URL names the language
+	// Style and Script are inlined. Headers are the page's security headers.
+	Style, Script string
+	Headers       map[string]string
+	Language      *text.Language
+	chosen        bool // the URL names the language
 }
 
 // Method is a payment method and its name on the page.
@@ -78,8 +76,10 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
 		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		Initial: Initial(cmp.Or(o.Operator, o.Name)), Host: offer.Host(o.SiteURL),
-		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle + Brand(o), Icon: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(Icon)),
+		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle + Brand(o),
 	}
+	d.Icon = cmp.Or(o.Logo, "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(picture.Icon(o)))
+	d.Preview = o.URL(offer.PathPreview)
 	d.Language, d.chosen = text.Choose(tag, accept)
 	for _, rail := range o.Rails[1:] {
 		name := d.Language.Say(rail.Face().Name)

@@ -74,7 +74,8 @@ func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
 		`id="checkout" rel="payment" href="https://checkout.shop/pay?a=1&amp;b=2"`,
 		`href="https://pay.example.org/v1/pay#usdc"><strong>USDC on Base<`, `href="https://pay.example.org/v1/pay#btc"><strong>Bitcoin<`,
 		`"price":"42.00"`, ".sheet {", `<link rel="canonical" href="https://www.example.org/offer/">`,
-		`<meta property="og:title" content="Example Offer: $42">`, `<meta name="twitter:card" content="summary">`,
+		`<meta property="og:title" content="Example Offer: $42">`, `<meta name="twitter:card" content="summary_large_image">`,
+		`<meta property="og:image" content="https://pay.example.org/v1/pay/preview.png">`, `<meta property="og:image:alt" content="Example Offer: $42">`,
 	} {
 		require.Contains(t, page, want)
 	}
@@ -90,6 +91,7 @@ func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 		for _, want := range []string{
 			"<title>Example Offer: " + price + "</title>", `<p class="price">` + price + " <small>", ">" + l.Text("site.pay", "amount", o.Amount) + "<",
 			`content="Example Offer: ` + price + `"`, `src="https://pay.example.org/logo.svg?a&amp;b" width="40" height="40" alt="">`,
+			`<link rel="icon" href="https://pay.example.org/logo.svg?a&amp;b">`,
 			`<a href="mailto:pay+42@example.org">` + l.Text("layout.question") + "</a>", "<li>Refunds &#34;within&#34; 14 days.</li>",
 		} {
 			require.Contains(t, page, want)

@@ -14,7 +14,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
-	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -24,8 +23,16 @@ func (s *Server) apiCatalog() *response {
 	return responder{common: append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
 }
 
-func (s *Server) icon() *response {
-	return s.compressible("image/svg+xml", cacheDocument, []byte(site.Icon))
+// drawing is a response with an SVG image that has nothing to run or load.
+func drawing(draw func(*offer.Offer) []byte) func(*Server) http.Handler {
+	return static(func(s *Server) *response {
+		return s.compressible(typeSVG, cacheDocument, draw(s.Offer), header{"Content-Security-Policy", "default-src 'none'; sandbox"})
+	})
+}
+
+// raster is a response with an image of a media type.
+func raster(mediaType string, draw func(*offer.Offer) []byte) func(*Server) http.Handler {
+	return static(func(s *Server) *response { return s.render(http.StatusOK, mediaType, cacheDocument, draw(s.Offer)) })
 }
 
 func (s *Server) walletScript() *response {

@@ -28,6 +28,8 @@ const (
 	typeHTML    = "text/html; charset=utf-8"
 	typeJSON    = "application/json"
 	typePNG     = "image/png"
+	typeSVG     = "image/svg+xml"
+	typeICO     = "image/vnd.microsoft.icon"
 	typeProblem = "application/problem+json"
 )
 

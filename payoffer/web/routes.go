@@ -9,6 +9,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/picture"
 )
 
 // route is one method of one path, with its description. GET answers HEAD too; OPTIONS and
@@ -137,7 +138,12 @@ func fixedRoutes() []route {
 			get(offer.PathLLMs, "Summary for language models (llms.txt)", staticDocument(document.LLMs), document.Plain),
 			get(offer.PathAPICatalog, "API catalog (RFC 9727)", static((*Server).apiCatalog),
 				document.Body{Type: "application/linkset+json", Schema: "Linkset"}),
-			get(offer.PathIcon, "The icon", static((*Server).icon), document.Body{Type: "image/svg+xml"}),
+			get(offer.PathIcon, "The icon", drawing(picture.Icon), document.Body{Type: typeSVG}),
+			get(offer.PathFavicon, "The icon as ICO", raster(typeICO, picture.Favicon), document.Body{Type: typeICO}),
+			get(offer.PathTouchIcon, "The icon for home screens", raster(typePNG, picture.TouchIcon), document.Body{Type: typePNG}),
+			get(offer.PathPreview, "The image of shared links", raster(typePNG, picture.Preview), document.Body{Type: typePNG}),
+			get(offer.PathButton, "A button for other sites", drawing(picture.Button), document.Body{Type: typeSVG}),
+			get(offer.PathBadge, "A badge for other sites", drawing(picture.Badge), document.Body{Type: typeSVG}),
 			get(offer.PathX402, "Payable resources for x402 directories", static((*Server).x402), jsonBody("X402Resources")).forChains(),
 			get(offer.PathX402JSON, "Payable resources, second address", static((*Server).x402), jsonBody("X402Resources")).forChains(),
 		),

@@ -66,6 +66,11 @@ var rows = []struct {
 	{"GET", "/llms.txt", 200, "text/", ""},
 	{"GET", "/.well-known/api-catalog", 200, "application/linkset+json", ""},
 	{"GET", "/favicon.svg", 200, "image/svg+xml", ""},
+	{"GET", "/favicon.ico", 200, "image/vnd.microsoft.icon", ""},
+	{"GET", "/apple-touch-icon.png", 200, "image/png", ""},
+	{"GET", "/v1/pay/preview.png", 200, "image/png", ""},
+	{"GET", "/v1/pay/button.svg", 200, "image/svg+xml", ""},
+	{"GET", "/v1/pay/badge.svg", 200, "image/svg+xml", ""},
 }
 
 func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
