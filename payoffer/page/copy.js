@@ -10,7 +10,7 @@ if (navigator.clipboard) {
 			button.textContent = say.copied;
 		} catch {
 			button.textContent = say.failed;
-			const shown = button.parentElement.querySelector("[data-copy] > span, dd > span");
+			const shown = button.closest("dd")?.firstElementChild;
 			if (shown) getSelection().selectAllChildren(shown);
 		}
 		setTimeout(() => { button.textContent = label; }, 2000);
@@ -21,17 +21,17 @@ if (navigator.clipboard) {
 		button.setAttribute("aria-label", name);
 		button.setAttribute("aria-live", "polite");
 		button.addEventListener("click", () => copy(button, value()));
-		place.append(button);
+		place(button);
 	};
 	for (const value of document.querySelectorAll("dd[data-copy]")) {
 		// The label names the value and, if the page has several, the payment method.
 		const name = [value.previousElementSibling.textContent], way = value.closest(".way")?.querySelector("h3");
 		if (way) name.push(way.firstChild.data.trim());
-		add(value, "copy", say.copy, say.label.replace("{name}", name.join(", ")), () => value.dataset.copy);
+		add((button) => value.append(button), "copy", say.copy, say.label.replace("{name}", name.join(", ")), () => value.dataset.copy);
 	}
 	for (const list of document.querySelectorAll("[data-all]")) {
 		const lines = () => [...list.querySelectorAll("[data-copy]")].map((value) => `${value.previousElementSibling.textContent}: ${value.dataset.copy}`);
-		add(list, "copy all", list.dataset.all, list.dataset.all, () => lines().join("\n"));
+		add((button) => list.after(button), "copy all", list.dataset.all, list.dataset.all, () => lines().join("\n"));
 	}
 	document.addEventListener("click", ({ target }) => target.matches("button[data-copy]") && copy(target, target.dataset.copy));
 }

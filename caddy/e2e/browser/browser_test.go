@@ -91,7 +91,7 @@ func (v visit) countdown(t *testing.T) {
 			require.Equal(t, here, end.URL)
 			require.Less(t, end.Height, 900, "also after it was narrow for a moment")
 			require.NotRegexp(t, "[0-9] seconds?", end.Text)
-			require.Equal(t, does != "return", strings.Contains(end.Text, "does not open by itself any more"))
+			require.Equal(t, does != "return", strings.Contains(end.Text, "Use the button when you are ready."))
 		})
 	}
 	for name, end := range map[string]Countdown{"reduced motion": ends[0], "the demo": ends[1]} {

@@ -11,9 +11,17 @@ export async function loadImages() {
 
 // describe tells what the page shows. Contrast is that of WCAG 2.2, by the computed colors.
 export function describe() {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const rgba = (color) => {
-    const [r, g, b, a = 1] = color.match(/[\d.]+/g).map(Number);
-    return { r, g, b, a };
+    if (color.startsWith("rgb")) {
+      const [r, g, b, a = 1] = color.match(/[\d.]+/g).map(Number);
+      return { r, g, b, a };
+    }
+    canvas.clearRect(0, 0, 1, 1); // a mixed color is not written in rgb()
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return { r, g, b, a: a / 255 };
   };
   const over = (top, under) => {
     const mix = (channel) => top[channel] * top.a + under[channel] * (1 - top.a);

@@ -11,10 +11,12 @@ export function payCommands(lane, many, open, stopClock) {
       if (!(await row.evaluate((way) => way.open))) await row.locator("> summary").press("Enter");
       const described = { ...(await row.evaluate(describeRow)), before: codes() };
       const ask = row.locator("details.qr > summary");
-      if (!(await ask.evaluate((summary) => summary.parentElement.open))) await ask.press("Enter");
-      const code = row.locator(".qr img:visible");
-      await code.scrollIntoViewIfNeeded();
-      await code.evaluate((image) => image.decode());
+      if (await ask.count()) {
+        if (!(await ask.evaluate((summary) => summary.parentElement.open))) await ask.press("Enter");
+        const code = row.locator(".qr img:visible");
+        await code.scrollIntoViewIfNeeded();
+        await code.evaluate((image) => image.decode());
+      }
       found.push({ ...described, after: codes() });
     }
     return found;
@@ -24,8 +26,10 @@ export function payCommands(lane, many, open, stopClock) {
   async function copy(view) {
     const { page } = await lane.open(view); // a button says for as long as it is looked at that it copied
     const copied = [];
-    for (const value of await page.locator("[data-copy]").all()) {
-      await value.evaluate((v) => (v.closest("details").open = true));
+    for (const value of await page.locator("dd[data-copy]").all()) {
+      await value.evaluate((v) => {
+        for (let around = v; around; around = around.parentElement) if (around.localName === "details") around.open = true;
+      });
       const button = value.getByRole("button");
       const name = await button.getAttribute("aria-label");
       await page.evaluate(() => navigator.clipboard.writeText("nothing"));

@@ -82,7 +82,7 @@ func (p person) requireOutside(seen page, url string) {
 	p.Helper()
 	require.Equal(p, url, seen.URL)
 	require.Equal(p, http.StatusPaymentRequired, seen.Status, seen.Text)
-	require.Contains(p, seen.Text, "42 USD")
+	require.Contains(p, seen.Text, "$42")
 	require.Len(p, seen.Buttons, 1)
 }
 
@@ -112,7 +112,7 @@ func TestAPersonWhoPaidByCardComesBack(t *testing.T) {
 
 	// In a second browser by the receipt.
 	ada.visit(thanks.URL)
-	receipt := ada.press("Your receipt").URL
+	receipt := ada.press("View receipt").URL
 	ada.look("gate-receipt")
 	bob := person{t, b, "bob"}.come()
 	bob.requireOutside(bob.visit(url), url)
