@@ -105,7 +105,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 		ClientIP: func(*http.Request) string { return "" }, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	announcer, err := announce.New(announce.Config{OfferID: observations.Offer, Ledger: b.ledger, Owner: "views", Emit: b.hear})
+	announcer, err := announce.New(announce.Config{Offer: *offerViewed(t), Ledger: b.ledger, Owner: "views", Emit: b.hear})
 	require.NoError(t, err)
 	require.NoError(t, announce.Load(t.Context(), announcer))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -56,7 +56,10 @@ type sandbox struct {
 	// offers has the offer that was started last for each host.
 	offers sync.Map
 	newest atomic.Pointer[offer.Offer]
-	client http.Client
+	// paid has the last payment at the checkout that was not refunded for each base URL.
+	paid      sync.Map
+	inAMinute func(func()) // calls it then
+	client    http.Client
 }
 
 func (t *sandbox) start(o *offer.Offer) (payoffer.Sandbox, error) {
@@ -88,6 +91,7 @@ func (t *sandbox) build() error {
 	t.built = payoffer.Sandbox{
 		Folder: t.folder, Remove: t.remove, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
 	}
+	t.inAMinute = func(f func()) { time.AfterFunc(time.Minute, f) }
 	t.client = http.Client{Timeout: timeout, Transport: &http.Transport{
 		DialContext: dialHere,
 		// Any certificate is accepted, because the connection does not leave this machine.

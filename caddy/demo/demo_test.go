@@ -40,7 +40,7 @@ func TestAPaymentAtThePretendCheckoutIsReceived(t *testing.T) {
 	page, body := h.ask(http.MethodGet, checkout, nil)
 	require.Equal(t, http.StatusOK, page.StatusCode)
 	require.Contains(t, body, "pretend checkout")
-	require.Contains(t, body, "42 USD")
+	require.Contains(t, body, "$42")
 	require.Contains(t, body, `href="`+h.service+`/v1/pay"`)
 	require.Empty(t, h.received(), "who looks has not paid")
 
@@ -52,6 +52,56 @@ func TestAPaymentAtThePretendCheckoutIsReceived(t *testing.T) {
 	require.Equal(t, []string{"1 42 0"}, h.received(), "a test payment counts in no sum")
 	h.sell()
 	require.Equal(t, []string{"2 84 0"}, h.received(), "every payment is one of its own")
+}
+
+func TestADeclinedCardStaysAtTheCheckoutAndPaysNothing(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	answer, body := h.press(h.checkout(), "decline")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Contains(t, body, `<p class="note" role="alert">The card was declined. Nothing was paid.</p>`)
+	require.Contains(t, body, `value="pay"`, "the payer can try again")
+	require.Empty(t, h.received())
+	require.Equal(t, "confirmed", h.arrival(h.sell()).State)
+}
+
+func TestAPaymentThatTakesAMinuteIsUnderWayUntilItArrives(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	var aMinuteLater func()
+	before := running.inAMinute
+	running.inAMinute = func(f func()) { aMinuteLater = f }
+	t.Cleanup(func() { running.inAMinute = before })
+
+	back := h.back("later")
+	require.Equal(t, "seen", h.arrival(back).State)
+	require.Empty(t, h.received())
+	answer, body := h.press(h.checkout(), "refund")
+	require.Equal(t, http.StatusBadGateway, answer.StatusCode)
+	require.Contains(t, body, "there is no payment to refund")
+
+	aMinuteLater()
+	require.Equal(t, "confirmed", h.arrival(back).State)
+	require.Equal(t, []string{"1 42 0"}, h.received())
+}
+
+func TestTheLastPaymentCanBeRefundedOnce(t *testing.T) {
+	h := open(t)
+	require.NoError(t, h.load())
+	_, body := h.ask(http.MethodGet, h.checkout(), nil)
+	require.NotContains(t, body, `value="refund"`)
+	first, last := h.sell(), h.sell()
+	_, body = h.ask(http.MethodGet, h.checkout(), nil)
+	require.Contains(t, body, `value="refund"`)
+
+	require.Equal(t, last, h.back("refund"))
+	refunded := h.arrival(last)
+	require.Equal(t, "refunded", refunded.State)
+	require.Contains(t, h.page(refunded.Payment.ReceiptURL, "en"), "Refunded")
+	require.Equal(t, "confirmed", h.arrival(first).State)
+	answer, body := h.press(h.checkout(), "refund")
+	require.Equal(t, http.StatusBadGateway, answer.StatusCode)
+	require.NotContains(t, body, `value="refund"`)
 }
 
 func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
@@ -66,6 +116,7 @@ func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
 		"another site's form": {http.MethodPost, checkout, http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden},
 		"another offer":       {http.MethodPost, checkout + "0", nil, http.StatusNotFound},
 		"no offer":            {http.MethodGet, strings.TrimSuffix(checkout, offer.Host(h.service)), nil, http.StatusNotFound},
+		"no button":           {http.MethodPost, checkout, nil, http.StatusBadRequest},
 		"another method":      {http.MethodPut, checkout, nil, http.StatusMethodNotAllowed},
 	} {
 		answer, _ := h.ask(c.method, c.url, c.header)
@@ -73,7 +124,7 @@ func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
 	}
 	require.Empty(t, h.received())
 	require.NoError(t, caddy.Stop())
-	answer, body := h.ask(http.MethodPost, checkout, nil)
+	answer, body := h.press(checkout, "pay")
 	require.Equal(t, http.StatusBadGateway, answer.StatusCode)
 	require.Contains(t, body, "the service does not answer")
 }
@@ -219,7 +270,7 @@ func TestAReloadKeepsTheDemoAndARealOfferHasNothingOfIt(t *testing.T) {
 	require.Equal(t, "https://buy.stripe.com/1", h.checkout())
 	require.Nil(t, h.arrival(back).Payment)
 	require.FileExists(t, filepath.Join(h.storage, "real.db"))
-	answer, _ := h.ask(http.MethodPost, checkout, nil)
+	answer, _ := h.press(checkout, "pay")
 	require.Equal(t, http.StatusBadGateway, answer.StatusCode, "what the demo's checkout says is not the real offer's")
 	require.Empty(t, h.received())
 
@@ -251,7 +302,7 @@ func TestAProgramPaysTheDemo(t *testing.T) {
 	require.Equal(t, "base-sepolia", quote.Network.Name)
 	require.True(t, quote.Demo)
 	page := h.page(paid.ReceiptURL, "en")
-	require.Contains(t, page, "Made, as the payment service says")
+	require.Contains(t, page, "The payment service reports the payment.")
 	require.NotContains(t, page, "https://sepolia.basescan.org", "there is no such transaction")
 	require.Empty(t, h.received(), "a claim is not confirmed")
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -175,13 +176,29 @@ func (h *house) checkout() string {
 	return strings.TrimSpace(uri)
 }
 
-// sell makes a payment at the checkout and returns the address that the payer is
-// sent back to.
-func (h *house) sell() (back string) {
+// press presses a button of the checkout, and returns the answer and its body.
+func (h *house) press(checkout, button string) (*http.Response, string) {
 	h.Helper()
-	answer, body := h.ask(http.MethodPost, h.checkout(), nil)
+	answer, err := h.client.PostForm(checkout, url.Values{"do": {button}})
+	require.NoError(h, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(h, err)
+	return answer, string(body)
+}
+
+// back presses a button, and returns the address that the payer is sent back to.
+func (h *house) back(button string) string {
+	h.Helper()
+	answer, body := h.press(h.checkout(), button)
 	require.Equal(h, http.StatusSeeOther, answer.StatusCode, body)
 	return answer.Header.Get("Location")
+}
+
+// sell makes a payment at the checkout.
+func (h *house) sell() (back string) {
+	h.Helper()
+	return h.back("pay")
 }
 
 // arrival is what the service says of a checkout.

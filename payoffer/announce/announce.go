@@ -58,11 +58,9 @@ func (r receiver) name() string {
 
 // Config describes an Announcer.
 type Config struct {
-	OfferID string // in the ledger
-	BaseURL string // the origin of the offer's service, or empty
-	// TestOffer means that all chain rails use test networks. Test money then counts
-	// while the ledger contains no real money.
-	TestOffer bool
+	Offer offer.Offer
+	// Page returns the URL of a receipt's page, a secret of its payer; empty while it is not known.
+	Page func(ledger.Transition) string
 	// Emit raises a Caddy event and returns the error of a handler; nil for none.
 	Emit func(name string, data map[string]any) error
 	// Journal logs one line for each transition; nil for none.

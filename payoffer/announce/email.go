@@ -61,7 +61,7 @@ type mailer struct {
 }
 
 func (s Email) receiver(c *Config) (_ receiver, err error) {
-	m := &mailer{Email: s, helo: offer.Hostname(c.BaseURL), c: c}
+	m := &mailer{Email: s, helo: offer.Hostname(c.Offer.BaseURL), c: c}
 	m.From = cmp.Or(s.From, s.To)
 	for _, mailbox := range []string{m.To, m.From} {
 		if _, err := offer.ParseMailbox(mailbox); err != nil {
@@ -84,7 +84,7 @@ func (m *mailer) deliver(ctx context.Context, e event) (f failure) {
 	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	defer cancel()
 	begin, status := time.Now(), 250
-	message, err := m.write(e)
+	message, err := m.write(ctx, e)
 	if err != nil {
 		return failure{code: codeRefused}
 	}
@@ -107,16 +107,16 @@ func (m *mailer) deliver(ctx context.Context, e event) (f failure) {
 
 // write makes the message. A repeated message has the same Message-ID. Auto-Submitted
 // prevents automatic replies (RFC 3834).
-func (m *mailer) write(e event) (*mail.Msg, error) {
+func (m *mailer) write(ctx context.Context, e event) (*mail.Msg, error) {
 	message := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := errors.Join(message.From(m.From), message.To(m.To)); err != nil {
 		return nil, err
 	}
-	message.Subject(e.subject())
+	message.Subject(e.headline())
 	message.SetMessageIDWithValue(e.sum() + "@" + m.helo)
 	message.SetDateWithValue(m.c.Now().UTC())
 	message.SetGenHeader("Auto-Submitted", "auto-generated")
-	message.SetBodyString(mail.TypeTextPlain, e.headline()+".\n"+e.text())
+	message.SetBodyString(mail.TypeTextPlain, e.headline()+"\n\n"+m.c.message(ctx, e, m.c.Page(e.of)))
 	return message, nil
 }
 

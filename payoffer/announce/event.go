@@ -27,17 +27,17 @@ type event struct {
 
 // testCounts reports whether the money of test networks counts now.
 func (c *Config) testCounts(ctx context.Context) (bool, error) {
-	if !c.TestOffer {
+	if !c.Offer.Test() {
 		return false, nil
 	}
-	totals, err := c.Ledger.Totals(ctx, c.OfferID)
-	return accounting.TestCounts(totals, c.TestOffer), err
+	totals, err := c.Ledger.Totals(ctx, c.Offer.ID)
+	return accounting.TestCounts(totals, true), err
 }
 
 // newEvent makes the event of a transition. Some facts are those of the receipt now, so that a later attempt may
 // say more than an earlier one.
 func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
-	data := report.NewEvent(t, testCounts, c.BaseURL)
+	data := report.NewEvent(t, testCounts, c.Offer.BaseURL)
 	return event{kind: kindOf(t), id: data.ID, at: time.Unix(t.At, 0).UTC(), data: data, of: t, change: t.Change(), counted: data.Counted}
 }
 

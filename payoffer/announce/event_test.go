@@ -10,6 +10,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func transition() ledger.Transition {
@@ -30,7 +31,7 @@ func transition() ledger.Transition {
 }
 
 func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
-	body, err := newEvent(&Config{BaseURL: "https://pay.example"}, transition(), false).body()
+	body, err := newEvent(&Config{Offer: offer.Offer{Terms: offer.Terms{BaseURL: "https://pay.example"}}}, transition(), false).body()
 	require.NoError(t, err)
 	require.JSONEq(t, `{
 		"type": "payment_confirmed",

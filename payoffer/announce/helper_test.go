@@ -26,6 +26,11 @@ const (
 	testSecret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
+// testPage is the address of a receipt's page.
+func testPage(t ledger.Transition) string {
+	return fmt.Sprint("https://pay.example/v1/receipt/of-", t.ReceiptID)
+}
+
 // fixture is what announcers of a test share: a ledger, a clock and a log.
 type fixture struct {
 	*testing.T
@@ -65,7 +70,7 @@ func (d *fixture) announcer(r *payoffertest.Receiver) *Announcer {
 // configured makes an announcer that delivers what is recorded from now on.
 func (d *fixture) configured(c Config) *Announcer {
 	d.Helper()
-	c.OfferID, c.Ledger, c.Owner = testOffer, d.outbox, fmt.Sprint("owner-", owners.Add(1))
+	c.Offer.ID, c.Page, c.Ledger, c.Owner = testOffer, testPage, d.outbox, fmt.Sprint("owner-", owners.Add(1))
 	if c.Now == nil {
 		c.Now = d.clock.now
 	}
@@ -159,8 +164,8 @@ var errOutbox = errors.New("the database is away")
 // outbox is a ledger that fails on demand.
 type outbox struct {
 	*ledger.Ledger
-	unreadable, unwritable atomic.Bool
-	leased                 atomic.Int64 // how often
+	unreadable, unwritable, untotalled atomic.Bool
+	leased                             atomic.Int64 // how often
 }
 
 func (o *outbox) LeaseSubscriber(ctx context.Context, offer, name, owner string, now, until int64) (int64, bool, error) {
@@ -178,6 +183,14 @@ func (o *outbox) Transitions(ctx context.Context, offer string, after int64, lim
 		return nil, errOutbox
 	}
 	return o.Ledger.Transitions(ctx, offer, after, limit)
+}
+
+func (o *outbox) Totals(ctx context.Context, offer string) ([]ledger.Total, error) {
+	if o.untotalled.Load() {
+		<-ctx.Done() // as a slow database does
+		return nil, ctx.Err()
+	}
+	return o.Ledger.Totals(ctx, offer)
 }
 
 func (o *outbox) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -35,7 +36,7 @@ func (j *journal) lines(t *testing.T) (all []string) {
 // The line holds what a payment is looked up by, and not what its payer alone knows.
 func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 	j := new(journal)
-	c := Config{Journal: j.logger(), BaseURL: "https://pay.example"}
+	c := Config{Journal: j.logger(), Offer: offer.Offer{Terms: offer.Terms{BaseURL: "https://pay.example"}}}
 	require.Equal(t, failure{}, c.write(t.Context(), newEvent(&c, transition(), false)))
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(j.Bytes(), &line))

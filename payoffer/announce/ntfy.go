@@ -43,11 +43,34 @@ func (s Ntfy) receiver(c *Config) (receiver, error) {
 	}
 	client := c.client()
 	return receiver{"ntfy", s.URL, offer.Host(s.URL), func(ctx context.Context, e event) failure {
+		link := ""
+		if len(c.Offer.Gates) == 0 { // otherwise readers of the topic could open what was bought
+			link = c.Page(e.of)
+		}
+		tags, priority := e.signs()
 		// A repeated message has the same sequence_id, so that apps show it once (ntfy 2.16).
-		body, err := json.Marshal(map[string]string{"topic": topic, "title": e.subject(), "message": e.text(), "sequence_id": e.sum()})
+		body, err := json.Marshal(map[string]any{
+			"topic": topic, "title": e.headline(), "message": c.message(ctx, e, link), "sequence_id": e.sum(),
+			"tags": tags, "priority": priority, "click": link,
+		})
 		if err != nil {
 			return failure{code: codeRefused}
 		}
 		return post(ctx, client, source.Request{URL: server, Header: header, Body: body})
 	}}, nil
+}
+
+// signs are the emoji of a message (https://docs.ntfy.sh/emojis/) and its priority: 3 by default, 4 for high.
+func (e event) signs() (tags []string, priority int) {
+	switch b, a := e.change.Before, e.change.After; {
+	case e.of.Testnet:
+		return []string{"test_tube"}, 3
+	case e.change.Disputed():
+		return []string{"warning"}, 4
+	case a.Held() && !b.Arrived():
+		return []string{"moneybag"}, 3
+	case b.Held() && !a.Held(), a.Refunded > b.Refunded:
+		return []string{"warning"}, 3
+	}
+	return nil, 3
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -72,7 +73,7 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	d.pay() // before anybody was told of payments
 	config := Config{
-		OfferID: testOffer, Ledger: d.outbox, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
+		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
 		Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
 	}
 	first, err := New(config)
@@ -95,7 +96,7 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 func TestAStartWritesOnceForAllReceivers(t *testing.T) {
 	d := newFixture(t)
 	a, err := New(Config{
-		OfferID: testOffer, Ledger: d.outbox, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
+		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
 	})
 	require.NoError(t, err)
 	require.NoError(t, Load(t.Context(), a))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // roundTrip is a transport without a network, on which time can be simulated.
@@ -29,7 +30,7 @@ func simulate(t *testing.T, receive roundTrip, test func(t *testing.T, d *fixtur
 		c := new(clock)
 		d := fixtureAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), c)
 		a, err := New(Config{
-			OfferID: testOffer, Ledger: d.outbox, Owner: "simulated", Transport: receive, Random: func() float64 { return 0 },
+			Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "simulated", Transport: receive, Random: func() float64 { return 0 },
 			Endpoints: []Endpoint{Webhook{URL: "https://receiver.example/hook"}},
 		})
 		require.NoError(t, err)

@@ -57,7 +57,7 @@ func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) 
 }
 
 func (s *subscriber) key() ledger.SubscriberKey {
-	return ledger.SubscriberKey{Offer: s.config.OfferID, Name: s.name}
+	return ledger.SubscriberKey{Offer: s.config.Offer.ID, Name: s.name}
 }
 
 // poll delivers what is due and returns the time to the next poll. The lease is kept only
@@ -68,7 +68,7 @@ func (s *subscriber) poll(ctx context.Context) (time.Duration, error) {
 			return pollEvery, err
 		}
 	}
-	due, err := s.config.Ledger.Transitions(ctx, s.config.OfferID, s.position, batch)
+	due, err := s.config.Ledger.Transitions(ctx, s.config.Offer.ID, s.position, batch)
 	testCounts := false
 	if err == nil && len(due) > 0 {
 		testCounts, err = s.config.testCounts(ctx)
@@ -140,7 +140,7 @@ func (s *subscriber) skip(ctx context.Context, t ledger.Transition, f failure) (
 		return false, nil
 	}
 	now := s.config.Now().Unix()
-	since, err := s.config.Ledger.RefuseTransition(ctx, s.config.OfferID, s.name, s.config.Owner, now)
+	since, err := s.config.Ledger.RefuseTransition(ctx, s.config.Offer.ID, s.name, s.config.Owner, now)
 	switch {
 	case errors.Is(err, ledger.ErrSubscriberTaken):
 		s.leaseUntil = 0
@@ -174,7 +174,7 @@ func (s *subscriber) hold(ctx context.Context) (bool, error) {
 // lease requests the endpoint for a number of seconds and reads its position.
 func (s *subscriber) lease(ctx context.Context, seconds int64) (held bool, err error) {
 	now := s.config.Now().Unix()
-	position, held, err := s.config.Ledger.LeaseSubscriber(ctx, s.config.OfferID, s.name, s.config.Owner, now, now+seconds)
+	position, held, err := s.config.Ledger.LeaseSubscriber(ctx, s.config.Offer.ID, s.name, s.config.Owner, now, now+seconds)
 	if err == nil {
 		s.setLease(position, held, now+seconds)
 	}
@@ -195,7 +195,7 @@ func (s *subscriber) setLease(position int64, held bool, until int64) {
 func (s *subscriber) advance(ctx context.Context, seq int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err := s.config.Ledger.AdvanceSubscriber(ctx, s.config.OfferID, s.name, s.config.Owner, seq)
+	err := s.config.Ledger.AdvanceSubscriber(ctx, s.config.Offer.ID, s.name, s.config.Owner, seq)
 	switch {
 	case err == nil:
 		s.position = seq

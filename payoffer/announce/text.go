@@ -1,53 +1,66 @@
 package announce
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-// Messages for people contain nothing about the payer, and no reference: that of a bank transfer may be a name.
+// Messages for people contain nothing about the payer, and no reference: that of a bank transfer may be a name. Only the
+// link to the receipt has it, encoded.
 
-// headline is one line: how much, by which rail, and what happened.
-func (e event) headline() string { return e.change.Headline(e.of.Rail) }
-
-// subject is the headline with the offer.
-func (e event) subject() string { return e.of.Offer + ": " + e.headline() }
-
-// text is the message below the headline: what changed and why, the state of the receipt, whether it counts, and its
-// number.
-func (e event) text() string {
-	var says strings.Builder
-	if !e.change.New() {
-		fmt.Fprintf(&says, "Changed: %s.\n", e.change.Description())
-	}
-	if why := e.change.Why(); why != "" {
-		fmt.Fprintf(&says, "Recorded because %s.\n", why)
-	}
-	switch usd := e.usd(); {
-	case usd == nil:
-		fmt.Fprint(&says, "The value in US dollars is not known.\n")
-	case e.of.Asset != "USD":
-		fmt.Fprintf(&says, "The value is %s USD.\n", usd)
-	}
-	fmt.Fprintf(&says, "Status %s, evidence %s.\n", e.of.To, e.of.EvidenceLevel)
-	switch {
-	case !e.counted:
-		fmt.Fprint(&says, "It does not count as received.\n")
-	case e.of.Refunded > 0:
-		fmt.Fprint(&says, "The amount after refunds counts as received.\n")
-	default:
-		fmt.Fprint(&says, "It counts as received.\n")
-	}
-	if e.of.Own {
-		fmt.Fprint(&says, "It is your own payment.\n")
-	}
+// headline is one line, such as "$42 received", whatever a provider reports as the currency.
+func (e event) headline() string {
+	line := strings.Join(strings.Fields(e.change.Headline()), " ")
 	if e.of.Testnet {
-		fmt.Fprint(&says, "It is test money.\n")
+		line += " (test)"
 	}
+	return line
+}
+
+// message is the text below the headline: the method, the offer, the total and the link, then the change.
+func (c *Config) message(ctx context.Context, e event, link string) string {
+	method := e.of.Rail // a removed rail has only its name
+	if rail, offered := c.Offer.Rail(method); offered {
+		method = text.Languages[0].Say(rail.Face().Way)
+	}
+	var says strings.Builder
+	fmt.Fprintf(&says, "Payment method: %s\nOffer: %s\n%s", method, c.Offer.Name, c.total(ctx))
+	if link != "" {
+		fmt.Fprintf(&says, "Receipt: %s\n", link)
+	}
+	counts := map[bool]string{true: "It counts as received, less refunds.", false: "It does not count as received."}[e.counted]
+	unknown := map[bool]string{true: ", value in US dollars unknown"}[e.usd() == nil]
+	own := map[bool]string{true: " It is your own payment."}[e.of.Own]
+	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s%s.\n%s%s\n", e.change.Summary(), e.of.To, e.of.EvidenceLevel, unknown, counts, own)
 	fmt.Fprintf(&says, "Receipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
 	return says.String()
+}
+
+// total is a line with the customer payments, as the report counts them, and the goal; empty if they cannot be read soon.
+func (c *Config) total(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	totals, err := c.Ledger.Totals(ctx, c.Offer.ID)
+	if err != nil {
+		return ""
+	}
+	counted := accounting.Count(totals, accounting.TestCounts(totals, c.Offer.Test()))
+	total := offer.USD(counted.External).Dollars()
+	if counted.Partial {
+		total = "at least " + total
+	}
+	if c.Offer.Goal > 0 {
+		total += " of " + c.Offer.Goal.Dollars()
+	}
+	return "Total: " + total + "\n"
 }
 
 // sum identifies the transition as its id does, in 32 hexadecimal digits, but without the reference.

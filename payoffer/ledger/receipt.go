@@ -152,12 +152,13 @@ type Transition struct {
 	EvidenceLevel EvidenceLevel
 	Own, Testnet  bool
 	OccurredAt    int64
+	Payer, Nonce  string
 }
 
 // transitionColumns are columns of transitions t, receipts r and preceding transitions p.
 const transitionColumns = `t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
 	t.amount, t.refunded, t.cause, t.note, t.at, t.return_id, t.return_kind, t.moved_at,
-	r.id, r.via, coalesce(t.asset, r.asset), t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at,
+	r.id, r.via, coalesce(t.asset, r.asset), t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at, r.payer, r.nonce,
 	coalesce(p.to_status, ''), coalesce(p.amount, 0), coalesce(p.refunded, 0), p.usd_cents,
 	coalesce(p.asset, t.asset, r.asset), coalesce(p.evidence_level, t.evidence_level, r.evidence_level),
 	coalesce(p.own, t.own, r.own), coalesce(p.testnet, t.testnet, r.testnet), coalesce(p.occurred_at, t.occurred_at, r.occurred_at),
@@ -228,7 +229,7 @@ func (t *Transition) columns() []any {
 	return []any{
 		&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
 		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At, &t.ReturnID, &t.ReturnKind, &t.MovedAt,
-		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt,
+		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt, &t.Payer, &t.Nonce,
 		&b.Status, &b.Amount, &b.Refunded, &b.USDCents, &b.Asset, &b.EvidenceLevel, &b.Own, &b.Testnet, &b.OccurredAt,
 		&a.Status, &a.Amount, &a.Refunded, &a.USDCents, &a.Asset, &a.EvidenceLevel, &a.Own, &a.Testnet, &a.OccurredAt,
 	}

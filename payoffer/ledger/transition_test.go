@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,22 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 		}
 		require.Equal(t, []string{"pi_1 1 seen ", "pi_1 2 confirmed a word", "pi_2 1 confirmed "}, lines(first.ID, second.ID))
 		require.Equal(t, []string{"pi_2 1 confirmed ", "pi_4 1 confirmed "}, lines(second.ID, last.ID))
+	})
+}
+
+// The address of a receipt's page is made from its name.
+func TestATransitionNamesThePaymentAsItsReceiptDoes(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		authorized := chainObservation("0xa", StatusConfirmed)
+		authorized.Nonce = "0x" + strings.Repeat("0a", 32)
+		for _, s := range []Observation{authorized, cardObservation("pi_1", StatusConfirmed)} {
+			want := mustRecord(t, l, s)
+			history, err := l.History(t.Context(), testOffer, want.ID, want.ID)
+			require.NoError(t, err)
+			tr := history[0]
+			require.Equal(t, want.Name(), Receipt{ExternalID: tr.ExternalID, Payer: tr.Payer, Nonce: tr.Nonce}.Name())
+		}
 	})
 }
 

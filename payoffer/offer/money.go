@@ -72,6 +72,15 @@ func (u USD) Decimal() string {
 	return fmt.Sprintf("%s%d.%02d", sign, u/100, u%100)
 }
 
+// Dollars is the amount as sellers write it: "$42", "$1,000.50".
+func (u USD) Dollars() string {
+	dollars, cents, _ := strings.Cut(u.String(), ".")
+	for i := len(dollars) - 3; i > 0; i -= 3 {
+		dollars = dollars[:i] + "," + dollars[i:]
+	}
+	return "$" + strings.TrimSuffix(dollars+"."+cents, ".")
+}
+
 // MarshalJSON writes a number of dollars.
 func (u USD) MarshalJSON() ([]byte, error) { return []byte(u.String()), nil }
 

@@ -14,10 +14,13 @@ import (
 // NtfyMessage is what an ntfy server takes as JSON at its root
 // (https://docs.ntfy.sh/publish/#publish-as-json), as far as it is sent.
 type NtfyMessage struct {
-	Topic    string `json:"topic"`
-	Title    string `json:"title"`
-	Message  string `json:"message"`
-	Sequence string `json:"sequence_id"`
+	Topic    string   `json:"topic"`
+	Title    string   `json:"title"`
+	Message  string   `json:"message"`
+	Sequence string   `json:"sequence_id"`
+	Tags     []string `json:"tags"`
+	Priority int      `json:"priority"`
+	Click    string   `json:"click"`
 }
 
 // Ntfy stands in for an ntfy server: a Receiver that takes messages alone, and
@@ -56,6 +59,7 @@ func NewNtfy(tb testing.TB) *Ntfy {
 		assert.NotEmpty(tb, m.Message, "an empty message becomes the word triggered")
 		assert.LessOrEqual(tb, len(m.Message), ntfyMessageLimit)
 		assert.LessOrEqual(tb, len(m.Title), ntfyTitleLimit)
+		assert.Contains(tb, []int{1, 2, 3, 4, 5}, m.Priority)
 	})
 	return n
 }

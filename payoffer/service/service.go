@@ -74,7 +74,10 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 		return nil, err
 	}
 	svc.announcer, err = announce.New(announce.Config{
-		OfferID: s.Offer.ID, BaseURL: s.Offer.BaseURL, TestOffer: s.Offer.Test(), Endpoints: s.Announce, Owner: rand.Text(),
+		Offer: *s.Offer, Endpoints: s.Announce, Owner: rand.Text(),
+		Page: func(t ledger.Transition) string {
+			return svc.Server.ReceiptURL(ledger.Receipt{Offer: t.Offer, Account: t.Account, ExternalID: t.ExternalID, Payer: t.Payer, Nonce: t.Nonce})
+		},
 		Emit:    func(name string, data map[string]any) error { return e.Get().Emit(name, data) },
 		Journal: svc.logger, Sent: d.Instruments.Mailed,
 		PollEvery: fallbackEvery, Ledger: d.Ledger, Transport: d.Instruments.Transport("announce"), Now: time.Now, Logger: svc.logger,

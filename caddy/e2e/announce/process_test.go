@@ -6,9 +6,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"mime/quotedprintable"
 	"net/mail"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +58,8 @@ func openShop(t *testing.T) *shop {
 		id       pay.example
 		card     https://checkout.example/pay
 		bank_transfer transfer pay@example.com
+		name     Tea
+		goal     1000
 		announce %[4]s {
 			secret {env.ANNOUNCE_SECRET}
 			secret {env.ANNOUNCE_SECRET_NEXT}
@@ -195,21 +200,27 @@ func (s *shop) requireWebhooks() {
 	}, slices.Compact(got))
 }
 
-// told are the lines that end what people are told of the four changes, in their order.
+// told is what people are told of the four changes, in their order: the headline, and the receipt.
 var told = []string{
-	"42 USD received by transfer: receipt 1, version 1", "42 USD by transfer disputed or voided: receipt 1, version 2",
-	"42.50 USD received by transfer: receipt 2, version 1", "42 USD by transfer no longer disputed or voided: receipt 1, version 3",
+	"$42 received: receipt 1, version 1", "$42 voided: receipt 1, version 2", "$42.50 received: receipt 2, version 1", "$42 no longer voided: receipt 1, version 3",
 }
 
-// summary is the title and the number of what people are told, without what it holds else.
+// total is a line of a message.
+var total = regexp.MustCompile(`\nTotal: \$[0-9.]+ of \$1,000\n`)
+
+// summary is the title and the number of what people are told. The link opens the payer's page.
 func (s *shop) summary(title, text string) string {
 	s.Helper()
+	text = strings.ReplaceAll(text, "\r\n", "\n")
 	require.NotContains(s, text, "INV-")
+	require.Contains(s, text, "Payment method: Bank transfer\nOffer: Tea\n")
+	require.Regexp(s, total, text)
+	_, link, found := strings.Cut(text, "\nReceipt: ")
+	require.True(s, found, text)
+	link, _, _ = strings.Cut(link, "\n")
+	require.Contains(s, server.Get(s, link, "text/html"), "INV-")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	headline, ours := strings.CutPrefix(title, "pay.example: ")
-	require.True(s, ours, title)
-	last := strings.NewReplacer(" of pay.example", "", "Receipt", "receipt").Replace(strings.Trim(lines[len(lines)-1], ".\r"))
-	return headline + ": " + last
+	return title + ": " + strings.NewReplacer(" of pay.example", "", "Receipt", "receipt").Replace(strings.Trim(lines[len(lines)-1], "."))
 }
 
 func (s *shop) requireMessages() {
@@ -222,6 +233,7 @@ func (s *shop) requireMessages() {
 		for _, m := range s.topic.Messages() {
 			if !names[m.Sequence] {
 				got = append(got, s.summary(m.Title, m.Message))
+				require.Contains(s, m.Message, "\nReceipt: "+m.Click+"\n")
 			}
 			names[m.Sequence] = true
 		}
@@ -234,13 +246,12 @@ func (s *shop) requireLetters() {
 	var got []string
 	names := map[string]bool{}
 	for _, letter := range s.mailbox.await(4) {
-		text := new(strings.Builder)
-		_, err := bufio.NewReader(letter.Body).WriteTo(text)
+		text, err := io.ReadAll(quotedprintable.NewReader(letter.Body))
 		require.NoError(s, err)
 		_, err = mail.ParseDate(letter.Header.Get("Date"))
 		require.NoError(s, err)
 		names[letter.Header.Get("Message-ID")] = true
-		got = append(got, s.summary(letter.Header.Get("Subject"), text.String()))
+		got = append(got, s.summary(letter.Header.Get("Subject"), string(text)))
 	}
 	require.Equal(s, told, got)
 	require.Len(s, names, 4)

@@ -3,8 +3,9 @@ import { audit, launch, serve } from "../browser/drive.mjs";
 
 const browser = await launch();
 
-// buy goes from the page named url to the receipt, by the checkout link that a selector finds. It returns the text of every
-// page on the way, what axe-core finds wrong in them, what their consoles said, and which origins were asked.
+// buy goes from the page named url to the receipt, by the checkout link that a selector finds, after a declined card. It
+// returns the text of every page on the way, what axe-core finds wrong in them, what their consoles said, and which origins
+// were asked.
 async function buy({ url, link, pictures }) {
   const context = await browser.newContext({ viewport: { width: 390, height: 800 } });
   context.setDefaultTimeout(60_000);
@@ -24,10 +25,14 @@ async function buy({ url, link, pictures }) {
   await page.goto(url);
   await look("offer");
   await page.locator(link).click();
-  await page.getByRole("button").waitFor();
+  const press = (name) => page.getByRole("button", { name }).click();
+  await page.getByRole("button", { name: "Pay $42" }).waitFor();
   await look("checkout");
-  await page.getByRole("button").click();
-  await page.locator("#live h2").waitFor();
+  await press("declined");
+  await page.getByRole("alert").waitFor();
+  await look("declined");
+  await press("Pay $42");
+  await page.locator("#live h1").waitFor();
   await look("thanks");
   await page.locator("#live a.button.plain").click();
   await page.locator("article").waitFor();

@@ -20,6 +20,22 @@ type Facts struct {
 // format returns an amount for people, such as "42 USD".
 func (f Facts) format(atomic int64) string { return offer.UnitOf(f.Asset).Format(atomic) }
 
+// money returns an amount as sellers write it, such as "$42" or "42 USDC".
+func (f Facts) money(atomic int64) string {
+	if f.Asset == "USD" {
+		return offer.USD(atomic).Dollars()
+	}
+	return f.format(atomic)
+}
+
+// paid returns what was paid, such as "$42" or "42 USDC ($42)".
+func (f Facts) paid() string {
+	if f.Asset == "USD" || f.USDCents == nil {
+		return f.money(f.Amount)
+	}
+	return f.money(f.Amount) + " (" + offer.USD(*f.USDCents).Dollars() + ")"
+}
+
 func (f Facts) value() string {
 	if f.USDCents == nil {
 		return "unknown"
@@ -72,8 +88,8 @@ func (c Change) corrected() bool {
 	return c.After.Asset != c.Before.Asset || c.After.Amount != c.Before.Amount
 }
 
-func (c Change) correction(paid, rail, also string) string {
-	return fmt.Sprintf("Corrected: %s instead of %s by %s", paid, c.Before.format(c.Before.Amount), rail) + also + c.rest()
+func (c Change) correction(also string) string {
+	return fmt.Sprintf("Corrected: %s instead of %s", c.After.paid(), c.Before.money(c.Before.Amount)) + also + c.rest()
 }
 
 // redated reports whether money that had arrived has another date.
@@ -103,81 +119,95 @@ func network(f Facts) string {
 }
 
 // Headline describes the change in one line. It says "received" only for new money.
-func (c Change) Headline(rail string) string {
+func (c Change) Headline() string {
 	b, a := c.Before, c.After
-	paid := a.format(a.Amount)
-	from, to, back := b.Status, a.Status, a.Refunded-b.Refunded
+	paid, back := a.paid(), a.Refunded-b.Refunded
 	switch {
-	case c.New() || from != to:
-		return c.statusHeadline(from, to, paid, rail)
+	case c.New() || b.Status != a.Status:
+		return c.statusHeadline(paid)
 	case c.corrected():
-		return c.correction(paid, rail, "")
+		return c.correction("")
 	case back != 0:
-		return c.returnHeadline(back, paid, rail)
+		return c.returnHeadline(back, paid)
 	case a.value() != b.value():
-		return fmt.Sprintf("%s by %s: value %s instead of %s", paid, rail, a.value(), b.value())
+		return fmt.Sprintf("%s: value %s instead of %s", a.money(a.Amount), a.value(), b.value())
 	case c.redated():
-		return fmt.Sprintf("Corrected: %s by %s, dated %s instead of %s", paid, rail, Timestamp(a.OccurredAt), Timestamp(b.OccurredAt))
+		return fmt.Sprintf("Corrected: %s, dated %s instead of %s", paid, Timestamp(a.OccurredAt), Timestamp(b.OccurredAt))
 	default:
-		return fmt.Sprintf("%s by %s: %s", paid, rail, c.Description())
+		return paid + ": " + c.Description()
 	}
 }
 
 // statusHeadline returns the headline of a change of the status.
-func (c Change) statusHeadline(from, to Status, paid, rail string) string {
-	arrived := c.Before.Arrived()
-	after := ""
+func (c Change) statusHeadline(paid string) string {
+	arrived, from, after := c.Before.Arrived(), c.Before.Status, ""
 	if from == StatusDropped || from == StatusMoved {
 		after = " after all"
 	}
-	switch to {
+	switch c.After.Status {
 	case StatusReversed:
 		if refunded := c.Before.Refunded; arrived && refunded > 0 {
-			return fmt.Sprintf("%s disputed or voided of %s by %s", c.After.format(c.After.Amount-refunded), paid, rail)
+			return fmt.Sprintf("%s of %s %s", c.After.money(c.After.Amount-refunded), paid, c.reversal())
 		}
-		return fmt.Sprintf("%s by %s disputed or voided", paid, rail)
+		return paid + " " + c.reversal()
 	case StatusMoved:
-		return fmt.Sprintf("%s by %s is not a payment: it moved within your account", paid, rail)
+		return paid + " is not a payment: it moved within your account"
 	case StatusDropped:
 		if arrived {
-			return fmt.Sprintf("%s by %s did not arrive after all", paid, rail)
+			return paid + " did not arrive after all"
 		}
-		return fmt.Sprintf("%s did not arrive by %s", paid, rail)
+		return paid + " did not arrive"
 	case StatusSeen:
 		if arrived {
-			return fmt.Sprintf("%s by %s is no longer confirmed, and on its way again", paid, rail)
+			return paid + " is no longer confirmed, and on its way again"
 		}
-		return fmt.Sprintf("%s on its way by %s%s", paid, rail, after)
+		return paid + " on its way" + after
 	}
 	switch {
 	case from == StatusReversed && c.corrected():
-		return c.correction(paid, rail, ", no longer disputed or voided")
+		return c.correction(", no longer " + c.reversal())
 	case arrived && c.corrected():
-		return c.correction(paid, rail, "")
+		return c.correction("")
 	case from == StatusReversed:
-		return fmt.Sprintf("%s by %s no longer disputed or voided", paid, rail) + c.rest()
+		return paid + " no longer " + c.reversal() + c.rest()
 	case arrived:
-		return c.returnHeadline(c.After.Refunded-c.Before.Refunded, paid, rail)
+		return c.returnHeadline(c.After.Refunded-c.Before.Refunded, paid)
 	default:
-		return fmt.Sprintf("%s received by %s%s", paid, rail, after) + c.rest()
+		return paid + " received" + after + c.rest()
 	}
 }
 
+// reversal is the word for a return that is not a refund. The operator voids, all others dispute.
+func (c Change) reversal() string {
+	if c.Cause == "entered" || strings.HasSuffix(c.Cause, "_by_operator") {
+		return "voided"
+	}
+	return "disputed"
+}
+
+// Disputed reports whether the payment, or more of it, is disputed now.
+func (c Change) Disputed() bool {
+	b, a := c.Before, c.After
+	more := a.Status == StatusReversed && b.Status != StatusReversed || c.ReturnKind == ReturnReversal && a.Refunded > b.Refunded
+	return more && c.reversal() == "disputed"
+}
+
 // returnHeadline returns the headline of a refund or dispute, or of its end.
-func (c Change) returnHeadline(back int64, paid, rail string) string {
+func (c Change) returnHeadline(back int64, paid string) string {
 	a := c.After
 	kind, undone := "refunded", "refund of %s undone"
 	if c.ReturnKind == ReturnReversal {
-		kind, undone = "disputed or voided", "%s no longer disputed or voided"
+		kind, undone = c.reversal(), "%s no longer "+c.reversal()
 	}
-	if back < 0 {
-		return fmt.Sprintf("%s by %s: "+undone, paid, rail, a.format(-back)) + c.rest()
+	switch {
+	case back < 0:
+		return fmt.Sprintf("%s: "+undone, paid, a.money(-back)) + c.rest()
+	case back == a.Amount:
+		return paid + " " + kind
+	case c.Before.Refunded > 0:
+		return fmt.Sprintf("%s of %s %s, %s in all", a.money(back), paid, kind, a.money(a.Refunded))
 	}
-	line := fmt.Sprintf("%s %s of %s by %s", a.format(back), kind, paid, rail)
-	if c.Before.Refunded > 0 {
-		line += fmt.Sprintf(", %s in all", a.format(a.Refunded))
-	}
-	return line
+	return fmt.Sprintf("%s of %s %s", a.money(back), paid, kind)
 }
 
 // rest reports how much of the payment stays refunded.
@@ -185,7 +215,7 @@ func (c Change) rest() string {
 	if c.After.Refunded == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s of it refunded", c.After.format(c.After.Refunded))
+	return fmt.Sprintf(", %s of it refunded", c.After.money(c.After.Refunded))
 }
 
 var causes = map[string]string{
