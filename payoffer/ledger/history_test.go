@@ -17,6 +17,7 @@ func TestRandomHistoriesStayConsistent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		for seed := range uint64(3) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
 				l, clock := d.ledger(t)
 				rng := rand.New(rand.NewPCG(seed, 3))
 				for step := range int64(300) {

@@ -109,15 +109,20 @@ func (o *fixture) account(rail string) ledger.Account {
 	return o.Accounts[slices.IndexFunc(o.Accounts, func(a ledger.Account) bool { return a.Rail == rail })]
 }
 
+// payment is one of 42 USD that another source reports.
+func (o *fixture) payment(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) ledger.Observation {
+	o.t.Helper()
+	cents := int64(4200)
+	return ledger.Observation{
+		Offer: testOffer, Account: o.account(rail).ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,
+		USDCents: &cents, State: state, EvidenceLevel: level, OccurredAt: o.unix - 60, Cause: "webhook", Returns: returns,
+	}
+}
+
 // sees records a payment of 42 USD by another source.
 func (o *fixture) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
 	o.t.Helper()
-	account := o.account(rail)
-	cents := int64(4200)
-	_, err := o.book.Record(o.t.Context(), nil, ledger.Observation{
-		Offer: testOffer, Account: account.ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,
-		USDCents: &cents, State: state, EvidenceLevel: level, OccurredAt: o.unix - 60, Cause: "webhook", Returns: returns,
-	})
+	_, err := o.book.Record(o.t.Context(), nil, o.payment(rail, id, level, state, returns...))
 	require.NoError(o.t, err)
 }
 

@@ -109,9 +109,12 @@ func TestMovementsAreOfOneMoment(t *testing.T) {
 
 func TestMovementsOfALedgerThatIsClosedHaveNoGoodEnd(t *testing.T) {
 	o := newFixture(t)
+	var payments []ledger.Observation
 	for n := range 600 { // more than a page
-		o.sees("card", fmt.Sprint("pi_", n), ledger.LevelSigned, ledger.StatusConfirmed)
+		payments = append(payments, o.payment("card", fmt.Sprint("pi_", n), ledger.LevelSigned, ledger.StatusConfirmed))
 	}
+	_, err := o.book.Record(t.Context(), nil, payments...)
+	require.NoError(t, err)
 	var end *MovementsEnd
 	rows := 0
 	require.NoError(t, o.Movements(t.Context(), func(line MovementLine) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 )
@@ -51,7 +52,7 @@ func (h *house) many(runtime *Runtime, offers int) (all []*Service) {
 func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 	server := postgres.Shared(t)
 	var first, again []int64
-	for _, offers := range []int{1, 10, 200} {
+	for _, offers := range []int{1, 10, cases.Of(40, 200, 200)} {
 		h, far := newHouse(t), server.Far(t, 0)
 		dsn := far.DSN(t, server.DSN(t))
 		start := func() int64 {

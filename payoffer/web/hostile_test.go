@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ var hostile = map[string]string{
 	"schemes":            `javascript:window.pwned=1//` + mark + ` data:text/html,<script>window.pwned=1</script>`,
 	"directions":         mark + "\u202e\u202d\u2066\u2067\u2068\u2069\u2069\u200f 24\u202c",
 	"no text at all":     mark + "\xff\xfe\x00\r\n\t\x1b[31m\xed\xa0\x80\ufffe",
-	"a very long one":    mark + strings.Repeat(`<b>"&long `, cases.Of(2_000, 2_000, 2_000)),
+	"a very long one":    mark + strings.Repeat(`<b>"&long `, cases.Of(200, 200, 2_000)),
 }
 
 // fill writes a text into every string of a value: what payers, providers and
@@ -161,6 +162,9 @@ func visits(s *Server, text string) []visit {
 	return all
 }
 
+// unfilled is what stands in a page where a value is missing.
+var unfilled = regexp.MustCompile(`<nil>|%!|ZgotmplZ|\{\w*\}`)
+
 // TestNoTextChangesAPage holds every page with hostile texts against the same page
 // with a harmless one: the two differ in texts and in the values of attributes that
 // mean nothing, and in nothing else.
@@ -168,6 +172,9 @@ func TestNoTextChangesAPage(t *testing.T) {
 	want := looks(t, harmless)
 	require.GreaterOrEqual(t, len(want), len(pageTargets)*len(spoken()))
 	require.Contains(t, want["GET a receipt 0 in en"].texts, text.Languages[0].Text("receipt.keep"))
+	for at, page := range want {
+		require.NotRegexp(t, unfilled, strings.ReplaceAll(page.texts, sessionTemplate, ""), at)
+	}
 	for name, evil := range hostile {
 		t.Run(name, func(t *testing.T) {
 			got, shown := looks(t, evil), 0
@@ -175,8 +182,7 @@ func TestNoTextChangesAPage(t *testing.T) {
 			for at, page := range got {
 				require.Equal(t, want[at].elements, page.elements, at)
 				require.Equal(t, strings.Contains(want[at].texts, mark), strings.Contains(page.texts, mark), at)
-				require.NotRegexp(t, `<nil>|%!|ZgotmplZ|\{\w*\}`, strings.ReplaceAll(want[at].texts, sessionTemplate, ""), at)
-				require.NotRegexp(t, "[\u202a-\u202e\u2066-\u2069]", page.texts, at)
+				require.False(t, strings.ContainsAny(page.texts, "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"), at)
 				shown += strings.Count(page.texts, mark)
 			}
 			require.Greater(t, shown, 100)
@@ -224,7 +230,7 @@ func look(t *testing.T, s *Server, v visit, l *text.Language, alien string) *htt
 	}
 	require.Equal(t, l.Tag, w.Header().Get("Content-Language"), v.target)
 	for name, values := range w.Header() {
-		require.NotRegexp(t, "[\r\n\\x00]", strings.Join(values, ""), name)
+		require.False(t, strings.ContainsAny(strings.Join(values, ""), "\r\n\x00"), name)
 	}
 	return w
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 const probeCall = payoffertest.CallProbe
@@ -65,7 +66,7 @@ func badReplies() map[string]payoffertest.FacilitatorReply {
 }
 
 func TestWhateverAPaymentIsAnsweredTheNextOneIsAskedFor(t *testing.T) {
-	const attacks = 30
+	attacks := cases.Of(6, 30, 30)
 	for _, call := range []string{verifyCall, settleCall} {
 		for name, reply := range badReplies() {
 			bubble(t, call+" "+name, func(t *testing.T) {

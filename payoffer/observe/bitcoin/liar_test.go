@@ -20,9 +20,10 @@ import (
 // what it holds, or the rail is partial. Once the liar has done, it is not.
 func TestALyingIndexBesideHonestOnesChangesNothing(t *testing.T) {
 	t.Parallel()
-	for n := range cases.Of(8, 20, 5000) {
+	// The four histories of the default run all but 3 of the 712 statements that the first eight run.
+	for n := range cases.Of(4, 20, 5000) {
 		for _, account := range []string{single, zpub} {
-			lie(t, account, uint64(n))
+			lie(t, account, 1+uint64(n))
 		}
 	}
 }
