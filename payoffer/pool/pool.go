@@ -40,11 +40,6 @@ func KeyOf(kind string, settings ...any) Key {
 // work is complete. It is called again if a new Use runs the member meanwhile.
 type Runner interface{ Run(ctx context.Context) }
 
-// Beginner is a Runner that blocks no goroutine: Begin calls ended when Run would return.
-type Beginner interface {
-	Begin(ctx context.Context, ended func())
-}
-
 // Patient is a Runner that may work for a while after ctx has ended.
 type Patient interface{ Patience() time.Duration }
 
@@ -138,17 +133,12 @@ func (e *entry[E]) run() {
 	w := &work{done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	e.running = w
-	switch member := e.member.(type) {
-	case Beginner:
-		member.Begin(w.ctx, func() { close(w.done) })
-	case Runner:
-		go func() {
-			defer close(w.done)
+	go func() {
+		defer close(w.done)
+		if member, ok := e.member.(Runner); ok {
 			member.Run(w.ctx)
-		}()
-	default:
-		close(w.done)
-	}
+		}
+	}()
 }
 
 // Use is what one configuration holds of a pool. Run is safe for concurrent use; the
