@@ -29,7 +29,7 @@ var sizes = map[string]int{
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
 	"gate":                      558,
-	"ledger":                    5416,
+	"ledger":                    5402,
 	"ledger/accounting":         1185,
 	"mpp":                       511,
 	"observe":                   406,
@@ -49,7 +49,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      210,
 	"text":                      259,
-	"web":                       3634,
+	"web":                       3612,
 	"x402":                      3871,
 }
 
