@@ -29,13 +29,13 @@ var sizes = map[string]int{
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
 	"gate":                      558,
-	"ledger":                    5402,
+	"ledger":                    5384,
 	"ledger/accounting":         1185,
 	"mpp":                       511,
 	"observe":                   406,
 	"observe/bitcoin":           3029,
 	"observe/card":              1089,
-	"observe/evm":               3262,
+	"observe/evm":               3251,
 	"observe/manual":            322,
 	"observe/source":            391,
 	"observe/storefront":        511,
@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"site":                      210,
 	"text":                      259,
 	"web":                       3612,
-	"x402":                      3871,
+	"x402":                      3853,
 }
 
 func TestPackagesStayWithinTheirSize(t *testing.T) {
