@@ -40,9 +40,6 @@ func KeyOf(kind string, settings ...any) Key {
 // work is complete. It is called again if a new Use runs the member meanwhile.
 type Runner interface{ Run(ctx context.Context) }
 
-// Patient is a Runner that may work for a while after ctx has ended.
-type Patient interface{ Patience() time.Duration }
-
 // Pool holds members and counts their users. E is the environment that a configuration
 // provides, such as its logger and storage.
 type Pool[E any] struct {
@@ -67,18 +64,6 @@ func (p *Pool[E]) Wait(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Patience is the longest patience of a member.
-func (p *Pool[E]) Patience() (longest time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.entries {
-		if patient, ok := e.member.(Patient); ok {
-			longest = max(longest, patient.Patience())
-		}
-	}
-	return longest
 }
 
 // Len is the number of members.

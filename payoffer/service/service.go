@@ -224,7 +224,7 @@ func (svc *Service) Trouble() string {
 }
 
 // Run resolves open payments, watches removed accounts and sends notifications until ctx
-// ends. It returns when the settlements in flight are recorded or Patience is over; the
+// ends. It returns when the settlements in flight are recorded or their leases are over; the
 // ledger keeps the others for the next start.
 func (svc *Service) Run(ctx context.Context) {
 	stop := svc.Pulse.Listen(svc.Offer.ID, ledger.Callbacks{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
@@ -234,15 +234,12 @@ func (svc *Service) Run(ctx context.Context) {
 	work.Go(func() { svc.announcer.Run(ctx) })
 	work.Wait()
 	stop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.payments.Patience())
 	defer cancel()
 	if err := svc.payments.Wait(ctx); err != nil {
 		svc.logger.Error("a settlement is still in flight", "error", err.Error(), "hint", "its outcome is read again after the next start")
 	}
 }
-
-// Patience is how long settlements in flight may delay the end of Run.
-func (svc *Service) Patience() time.Duration { return svc.payments.Patience() }
 
 // Close removes the listeners.
 func (svc *Service) Close() error {
