@@ -63,7 +63,8 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 			http.MethodGet: every((*operator.Service).Received, func(r operator.Received) string { return r.ID }),
 		}},
 		{Pattern: operator.PathReceipts, Handler: byMethod{
-			http.MethodGet: listing("before", (*operator.Service).Receipts), http.MethodPost: a.enter,
+			http.MethodGet:  listing("before", (*operator.Service).Receipts),
+			http.MethodPost: action((*operator.Service).Enter, func(e manual.Entry) string { return e.Offer }),
 		}},
 		{Pattern: operator.PathMovements, Handler: byMethod{http.MethodGet: a.movements}},
 		{Pattern: operator.PathIntents, Handler: byMethod{
@@ -74,10 +75,17 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 			http.MethodGet: every((*operator.Service).Announcements, func(a operator.Announcements) string { return a.Offer }),
 		}},
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
-		{Pattern: operator.PathDiagnostics, Handler: byMethod{http.MethodGet: a.diagnose()}},
-		{Pattern: operator.PathKeys, Handler: byMethod{http.MethodPost: a.rotateKey}},
+		{Pattern: operator.PathDiagnostics, Handler: byMethod{
+			http.MethodGet: every(func(d *operator.Service, ctx context.Context) (operator.Diagnostics, error) {
+				return d.Diagnose(ctx), nil
+			}, func(d operator.Diagnostics) string { return d.ID }),
+		}},
+		{Pattern: operator.PathKeys, Handler: byMethod{
+			http.MethodPost: action((*operator.Service).RotateKey, func(k operator.KeyRotation) string { return k.Offer }),
+		}},
 		{Pattern: operator.PathPasses, Handler: byMethod{
-			http.MethodGet: every((*operator.Service).Passes, func(p operator.Passes) string { return p.Offer }), http.MethodPost: a.changePass,
+			http.MethodGet:  every((*operator.Service).Passes, func(p operator.Passes) string { return p.Offer }),
+			http.MethodPost: action((*operator.Service).ChangePass, func(p operator.PassChange) string { return p.Offer }),
 		}},
 	}
 }
@@ -243,17 +251,20 @@ func every[T any](call func(*operator.Service, context.Context) (T, error), id f
 	}
 }
 
-func (*AdminAPI) enter(w http.ResponseWriter, r *http.Request) error {
-	var body manual.Entry
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
+// action answers with the result of an action. id returns the offer that its body names.
+func action[B, T any](act func(*operator.Service, context.Context, B) (T, error), id func(B) string) caddy.AdminHandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body B
+		if err := decodeBody(w, r, &body); err != nil {
+			return err
+		}
+		d, err := findOperator(id(body))
+		if err != nil {
+			return err
+		}
+		result, err := act(d, r.Context(), body)
+		return answerJSON(w, result, err)
 	}
-	d, err := findOperator(body.Offer)
-	if err != nil {
-		return err
-	}
-	receipt, err := d.Enter(r.Context(), body)
-	return answerJSON(w, receipt, err)
 }
 
 // resolve asks each operator, because the request does not name the offer.
@@ -270,38 +281,6 @@ func (*AdminAPI) resolve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return answerJSON(w, resolved, err)
-}
-
-func (*AdminAPI) diagnose() caddy.AdminHandlerFunc {
-	return every(func(d *operator.Service, ctx context.Context) (operator.Diagnostics, error) {
-		return d.Diagnose(ctx), nil
-	}, func(d operator.Diagnostics) string { return d.ID })
-}
-
-func (*AdminAPI) rotateKey(w http.ResponseWriter, r *http.Request) error {
-	var body operator.KeyRotation
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
-	}
-	d, err := findOperator(body.Offer)
-	if err != nil {
-		return err
-	}
-	key, err := d.RotateKey(r.Context(), body.Revoke)
-	return answerJSON(w, key, err)
-}
-
-func (*AdminAPI) changePass(w http.ResponseWriter, r *http.Request) error {
-	var body operator.PassChange
-	if err := decodeBody(w, r, &body); err != nil {
-		return err
-	}
-	d, err := findOperator(body.Offer)
-	if err != nil {
-		return err
-	}
-	changed, err := d.ChangePass(r.Context(), body)
-	return answerJSON(w, changed, err)
 }
 
 // Interface guards

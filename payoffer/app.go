@@ -29,7 +29,7 @@ var outliving = pool.New[service.Environment]()
 func init() {
 	caddy.RegisterModule(new(App))
 	caddy.OnExit(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, outliving.Patience()+exitTimeout)
+		ctx, cancel := context.WithTimeout(ctx, ledger.LongestLease+exitTimeout)
 		defer cancel()
 		if err := outliving.Wait(ctx); err != nil {
 			caddy.Log().Named("pay_offer").Error("process ends with unfinished settlements", zap.Error(err),
@@ -41,8 +41,8 @@ func init() {
 const (
 	// exitPoll is how often a waiting start checks whether the process ends.
 	exitPoll = 200 * time.Millisecond
-	// exitTimeout bounds the wait at the end of the process. Settlements under way have
-	// until the end of their leases in addition.
+	// exitTimeout bounds the wait at the end of the process. Settlements under way, which
+	// end with their leases, have LongestLease in addition.
 	exitTimeout = 30 * time.Second
 )
 

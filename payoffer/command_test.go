@@ -45,7 +45,7 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 		err := caddy.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	const all = `; valid commands of 'caddy pay-offer': announcements, check, init, intents, ledger, pass, pay, qr, received, record, resolve, rotate-key, site, verify, watch`
+	const all = `; valid commands of 'caddy pay-offer': announcements, check, init, intents, ledger, pass, pay, received, record, resolve, rotate-key, site, verify, watch`
 	for want, args := range map[string][]string{
 		`unknown command "bakcup" (did you mean 'caddy pay-offer ledger backup'?)`: {"ledger", "bakcup", "x.db"},
 		`unknown command "Backup" (did you mean 'caddy pay-offer ledger backup'?)`: {"ledger", "Backup", "x.db"},

@@ -69,10 +69,10 @@ func TestTheFeedRefusesWhatItDoesNotKnow(t *testing.T) {
 		status int
 		says   string
 	}{
-		"?since=1":       {http.StatusBadRequest, "use offer and after"},
-		"?after=x":       {http.StatusBadRequest, "this is not a cursor"},
-		"?after=99":      {http.StatusConflict, "an older backup was restored"},
-		"?offer=nothing": {http.StatusNotFound, "no offer has the id"},
+		"?since=1":                   {http.StatusBadRequest, "use offer and after"},
+		"?after=x":                   {http.StatusBadRequest, "this is not a cursor"},
+		"?after=99.00c0ffee00c0ffee": {http.StatusConflict, "an older backup was restored"},
+		"?offer=nothing":             {http.StatusNotFound, "no offer has the id"},
 	} {
 		got := o.ask(http.MethodGet, operator.PathFeed+query, "")
 		require.Equal(t, want.status, got.status, query)

@@ -174,7 +174,7 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 				require.NoError(t, os.RemoveAll(k.storage("storage")))
 				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("before"))))
 
-				_, err = svc.Operator.RotateKey(t.Context(), revoke)
+				_, err = svc.Operator.RotateKey(t.Context(), operator.KeyRotation{Revoke: revoke})
 				var refused *operator.Error
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, operator.Conflict, refused.Kind)

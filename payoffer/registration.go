@@ -12,7 +12,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
-	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
 // registration is an offer of the configuration. Handlers with the same settings, which
@@ -94,11 +93,6 @@ func (app *App) acquire() error {
 		}
 		o.service, services = svc, append(services, svc)
 		countFromZero(svc)
-		if size := svc.Server.LargestHead(); size > web.MaxHead {
-			app.logger.Warn("quote headers exceed a proxy's default buffer", zap.String("offer", svc.Offer.ID),
-				zap.Int("bytes", size), zap.String("hint", "nginx answers 502 above 4 KB; write 'proxy_buffer_size 8k;' there, "+
-					"or shorten card or base_url, or remove a usdc line"))
-		}
 	}
 	for _, g := range app.gates {
 		if g.offer != nil && g.offer.service != nil {

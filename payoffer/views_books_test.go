@@ -110,8 +110,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 	require.NoError(t, announce.Load(t.Context(), announcer))
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	work.Add(1)
-	announcer.Begin(ctx, work.Done)
+	work.Go(func() { announcer.Run(ctx) })
 	b.stop = func() { cancel(); work.Wait() }
 	return b
 }

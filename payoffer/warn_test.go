@@ -227,13 +227,3 @@ func TestTheLoginOfAnAnnouncementIsWhollyThereOrOff(t *testing.T) {
 		})
 	}
 }
-
-// A quote that a proxy's default buffer has no room for is told by its size,
-// with what to write there.
-func TestAQuoteTooLargeForAProxyIsWarnedOf(t *testing.T) {
-	const card = "https://checkout.example/pay"
-	warnings, _ := warned(t, strings.Replace(smallest, card, card+"?"+strings.Repeat("c", 2200), 1))
-	require.Len(t, warnings, 1)
-	require.Contains(t, warnings[0], "proxy_buffer_size 8k;")
-	require.Regexp(t, `"bytes":4[0-9]{3}\b`, warnings[0])
-}

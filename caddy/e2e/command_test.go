@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,14 +18,15 @@ import (
 // prints, an error is one line, and one that is none of them fails.
 func TestCommandsSayInWordsWhatTheyHaveToSay(t *testing.T) {
 	program, shipped := server.Released(t), lab.Path(t, "Caddyfile")
-	nobody := "127.0.0.1:" + payoffertest.FreePort(t)
+	nobody, own := "127.0.0.1:"+payoffertest.FreePort(t), filepath.Join(t.TempDir(), "Caddyfile")
+	require.NoError(t, os.WriteFile(own, []byte("http://localhost:8402 {\n\tpay_offer {\n\t\tbase_url http://localhost:8402\n\t\tcard https://buy.stripe.com/abc\n\t}\n}\n"), 0o600))
 	for name, c := range map[string]struct {
 		arguments      []string
 		status         int
 		printed, error string
 	}{
-		"a code":         {[]string{"qr", "card", "--config", shipped}, 0, "42 USD by card or wallet\n", ""},
-		"no such rail":   {[]string{"qr", "stripe", "--config", shipped}, 1, "", "Error: "},
+		"a check":        {[]string{"check", "--config", own}, 0, "Payment offer: 42 USD for localhost:8402\n", ""},
+		"no such file":   {[]string{"check", "--config", "none"}, 1, "", "Error: "},
 		"no server":      {[]string{"received", "--config", shipped, "--address", nobody}, 1, "", "Error: "},
 		"no command":     {[]string{"recieved"}, 1, "", "Error: "},
 		"another status": {[]string{"pay", "http://" + nobody}, 1, "", "Error: this is not a private key; "},

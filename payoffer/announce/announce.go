@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -145,24 +146,21 @@ func Load(ctx context.Context, all ...*Announcer) error {
 	return nil
 }
 
-// Begin delivers until ctx ends, and then calls ended. It does not wait. A delivery in
-// progress gets a moment to finish. Endpoints do not wait for each other.
-func (a *Announcer) Begin(ctx context.Context, ended func()) {
-	if len(a.subscribers) == 0 {
-		context.AfterFunc(ctx, ended)
-		return
-	}
-	done := source.After(len(a.subscribers), ended)
+// Run delivers until ctx ends. A delivery in progress gets a moment to finish. Endpoints
+// do not wait for each other.
+func (a *Announcer) Run(ctx context.Context) {
+	var work sync.WaitGroup
 	for _, s := range a.subscribers {
-		first := time.Duration(0)
-		if s.known { // Notify reports what was recorded since
-			first = a.config.PollEvery
-		}
-		s.loop.BeginIn(ctx, first, func() {
+		work.Go(func() {
+			first := time.Duration(0)
+			if s.known { // Notify reports what was recorded since
+				first = a.config.PollEvery
+			}
+			s.loop.RunAfter(ctx, first)
 			s.release(ctx)
-			done()
 		})
 	}
+	work.Wait()
 }
 
 // Notify polls the outbox now. It never blocks.

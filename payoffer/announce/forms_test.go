@@ -259,7 +259,7 @@ func TestASlowReceiverHoldsUpNoOther(t *testing.T) {
 			d.pay()
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
-			running.Go(func() { a.run(ctx) })
+			running.Go(func() { a.Run(ctx) })
 			for _, f := range quick {
 				f.await(2)
 			}

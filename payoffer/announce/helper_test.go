@@ -89,14 +89,7 @@ func (a *Announcer) rounds(ctx context.Context) {
 	}
 }
 
-// run delivers until ctx ends.
-func (a *Announcer) run(ctx context.Context) {
-	ended := make(chan struct{})
-	a.Begin(ctx, func() { close(ended) })
-	<-ended
-}
-
-// leave releases the leases, as Begin does at its end.
+// leave releases the leases, as Run does at its end.
 func (a *Announcer) leave(ctx context.Context) {
 	for _, s := range a.subscribers {
 		s.release(ctx)

@@ -39,7 +39,7 @@ func TestPostgresInstancesAnnounceEachTransitionOnceAndInOrder(t *testing.T) {
 			var running, recording sync.WaitGroup
 			for n, d := range fixtures {
 				a := f.announcer(d)
-				running.Go(func() { a.run(ctx) })
+				running.Go(func() { a.Run(ctx) })
 				recording.Go(func() {
 					for i := range payments {
 						if _, err := d.outbox.Record(ctx, nil, cardObservation(fmt.Sprintf("pi_%d_%d", n, i), ledger.StatusConfirmed)); err != nil {

@@ -137,7 +137,7 @@ func start(t *testing.T, a *Announcer) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		a.run(ctx)
+		a.Run(ctx)
 	}()
 	synctest.Wait()
 	return func() {

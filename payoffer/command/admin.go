@@ -22,18 +22,11 @@ func ask[T any](fl caddycmd.Flags, method, uri string, body any) (T, error) {
 }
 
 func askContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
-	address, err := adminAddress(fl)
-	if err != nil {
-		return answer, err
-	}
-	response, err := send(ctx, address, method, uri, body)
+	response, err := open(ctx, fl, method, uri, body)
 	if err != nil {
 		return answer, err
 	}
 	defer response.Body.Close()
-	if err := refused(response); err != nil {
-		return answer, err
-	}
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return answer, err
@@ -44,11 +37,30 @@ func askContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri strin
 	return answer, nil
 }
 
-// refused returns the server's message if the status is an error.
+// perOffer is an answer with one object for each offer.
+type perOffer[T any] struct {
+	Offers []T `json:"offers"`
+}
+
+// open is ask with the response itself, which the caller closes.
+func open(ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (*http.Response, error) {
+	address, err := adminAddress(fl)
+	if err != nil {
+		return nil, err
+	}
+	response, err := send(ctx, address, method, uri, body)
+	if err == nil {
+		err = refused(response)
+	}
+	return response, err
+}
+
+// refused returns the server's message if the status is an error, and then closes the response.
 func refused(response *http.Response) error {
 	if response.StatusCode < http.StatusBadRequest {
 		return nil
 	}
+	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err

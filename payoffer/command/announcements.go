@@ -20,21 +20,14 @@ func announcementsCommand() *cobra.Command {
 Lists each notification endpoint, its undelivered notifications and its last
 error. A notification that is refused for three days is logged and skipped.`,
 		Example: "  caddy pay-offer announcements",
-	}, announcements)
+	}, func(fl caddycmd.Flags, out io.Writer) error {
+		return show(fl, out, operator.PathAnnouncements, printAnnouncements)
+	})
 	cmd.Flags().Bool("json", false, "Print JSON")
 	return cmd
 }
 
-func announcements(fl caddycmd.Flags, out io.Writer) error {
-	return show(fl, out, operator.PathAnnouncements, printAnnouncements)
-}
-
-// offersAnnounced is the answer of GET /pay_offer/announcements.
-type offersAnnounced struct {
-	Offers []operator.Announcements `json:"offers"`
-}
-
-func printAnnouncements(out io.Writer, answer offersAnnounced) error {
+func printAnnouncements(out io.Writer, answer perOffer[operator.Announcements]) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "OFFER\tENDPOINT\tUNDELIVERED\tLAST ERROR")
 	for _, offer := range answer.Offers {

@@ -96,7 +96,6 @@ be read. While the chain is read, this command is refused.
   caddy pay-offer intents --claims`,
 	}, resolveIntent)
 	cmd.Flags().String("network", "", "The chain, such as base or eip155:8453")
-	cmd.Flags().String("asset", "", "The token contract (default: USDC on the chain)")
 	cmd.Flags().String("from", "", "The payer's address")
 	cmd.Flags().String("nonce", "", "The authorization's nonce")
 	cmd.Flags().String("paid", "", "It was paid, by this transaction")
@@ -109,7 +108,7 @@ be read. While the chain is read, this command is refused.
 
 func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 	body := operator.IntentOutcome{
-		Network: fl.String("network"), Asset: fl.String("asset"), From: fl.String("from"), Nonce: fl.String("nonce"),
+		Network: fl.String("network"), From: fl.String("from"), Nonce: fl.String("nonce"),
 		Outcome: "paid", Transaction: fl.String("paid"), Reason: fl.String("reason"),
 	}
 	if fl.Bool("not-paid") {

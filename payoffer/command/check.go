@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
@@ -151,50 +150,6 @@ func printBank(w io.Writer, m offer.Method) {
 		amount = m.Bank.AmountEUR.Decimal() + " EUR"
 	}
 	fmt.Fprintf(w, "  bank transfers go to %s; payers see %s and the reference %q\n", m.Bank, amount, m.Memo)
-}
-
-func qrCommand() *cobra.Command {
-	return configured(&cobra.Command{
-		Use:     "qr <rail>",
-		Short:   "Prints the QR code of a rail and its content",
-		Example: "  caddy pay-offer qr usdc --config /etc/caddy/Caddyfile",
-	}, func(fl caddycmd.Flags, out io.Writer) error {
-		app, err := configuredApp(fl)
-		if err != nil {
-			return err
-		}
-		return printQR(out, app.Offers(), fl.Arg(0))
-	})
-}
-
-// printQR prints the QR code of the first offer that has the rail. A rail that needs an
-// exchange rate has no URI without a running server.
-func printQR(w io.Writer, offers []*offer.Offer, name string) error {
-	var names []string
-	for _, o := range offers {
-		rail, ok := o.Rail(name)
-		if !ok {
-			for _, r := range o.Rails {
-				names = append(names, r.Name())
-			}
-			continue
-		}
-		m := rail.Methods(o, offer.Live{})[0]
-		if !m.Available {
-			return fmt.Errorf("the QR code of %s needs a running server (%s); start it and open %s", name, m.Reason, o.URL(offer.URIPath(name)))
-		}
-		code, err := qrcode.New(m.Code(), qrcode.Medium)
-		if err != nil {
-			return fmt.Errorf("the address of %s does not fit into a QR code (%w); shorten its option", name, err)
-		}
-		fmt.Fprintf(w, "%s\n%s%s\n", m.Title, code.ToSmallString(false), m.Code())
-		if m.Code() != m.Link() {
-			fmt.Fprintln(w, m.Link())
-		}
-		printBank(w, m)
-		return nil
-	}
-	return fmt.Errorf("no rail is named %.80q; valid names: %s", name, strings.Join(names, ", "))
 }
 
 func siteCommand() *cobra.Command {

@@ -57,10 +57,7 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 func askDiagnostics(ctx context.Context, fl caddycmd.Flags) ([]operator.Diagnostics, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	type answer struct {
-		Offers []operator.Diagnostics `json:"offers"`
-	}
-	a, err := askContext[answer](ctx, fl, http.MethodGet, operator.PathDiagnostics, nil)
+	a, err := askContext[perOffer[operator.Diagnostics]](ctx, fl, http.MethodGet, operator.PathDiagnostics, nil)
 	if ctx.Err() != nil {
 		err = errors.New("the admin API does not answer within 15 s; read the server's log, and try again")
 	}

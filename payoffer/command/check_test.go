@@ -114,17 +114,3 @@ func TestCommandCheckFailsWithASentence(t *testing.T) {
 	_, err = execute(t, checkCommand())
 	require.ErrorContains(t, err, "name the configuration, such as --config")
 }
-
-func TestCommandQRPrintsARailsURI(t *testing.T) {
-	qr := func(rail string) (string, error) {
-		return execute(t, qrCommand(), rail, "--config", configuration(t, `{}`))
-	}
-	out, err := qr("card")
-	require.NoError(t, err)
-	require.Contains(t, out, "https://checkout.example/pay\n")
-	require.Contains(t, out, "█")
-	_, err = qr("btc")
-	require.ErrorContains(t, err, "http://localhost:8402/v1/pay/btc.uri")
-	_, err = qr("pack")
-	require.ErrorContains(t, err, "valid names: card, btc")
-}

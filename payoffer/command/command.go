@@ -46,7 +46,7 @@ no server. Guides: https://github.com/payoffer/caddy-pay-offer/tree/main/payoffe
 // subcommands are those of each title in the help.
 func subcommands() [][]*cobra.Command {
 	return [][]*cobra.Command{
-		{initCommand(), checkCommand(), qrCommand(), siteCommand()},
+		{initCommand(), checkCommand(), siteCommand()},
 		{receivedCommand(), recordCommand(), intentsCommand(), resolveCommand()},
 		{watchCommand(), announcementsCommand(), passCommand(), rotateKeyCommand(), ledgerCommand()},
 		{payCommand(), verifyCommand()},

@@ -60,18 +60,12 @@ func exportCSV(fl caddycmd.Flags, out, info io.Writer) error {
 	if err != nil {
 		return err
 	}
-	address, err := adminAddress(fl)
-	if err != nil {
-		return err
-	}
-	response, err := send(context.Background(), address, http.MethodGet, operator.PathMovements+"?"+url.Values{"offer": {fl.String("offer")}}.Encode(), nil)
+	uri := operator.PathMovements + "?" + url.Values{"offer": {fl.String("offer")}}.Encode()
+	response, err := open(context.Background(), fl, http.MethodGet, uri, nil)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if err := refused(response); err != nil {
-		return err
-	}
 	table := csv.NewWriter(out)
 	table.UseCRLF = true
 	return export(response.Body, days, table, info)

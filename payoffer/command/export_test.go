@@ -163,7 +163,7 @@ func TestDaysThatAreNoneAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, c[1])
 	}
 	for _, arguments := range []string{"--from 2027-01-01", "--to 2027-01-01"} {
-		_, err := newAdminAPI(t, allReceived{}).run(receivedCommand(), strings.Fields(arguments)...)
+		_, err := newAdminAPI(t, perOffer[operator.Received]{}).run(receivedCommand(), strings.Fields(arguments)...)
 		require.ErrorContains(t, err, "need --csv")
 	}
 }

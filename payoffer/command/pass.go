@@ -61,12 +61,7 @@ func pass(fl caddycmd.Flags, out io.Writer) error {
 	return err
 }
 
-// offersPasses is the answer of GET /pay_offer/passes.
-type offersPasses struct {
-	Offers []operator.Passes `json:"offers"`
-}
-
-func printPasses(out io.Writer, answer offersPasses) error {
+func printPasses(out io.Writer, answer perOffer[operator.Passes]) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "OFFER\tPASS\tEXPIRES\tREVOKED\tBROWSERS\tNOTE")
 	for _, offer := range answer.Offers {

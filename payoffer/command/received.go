@@ -82,12 +82,7 @@ func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Wri
 	return print(out, answer)
 }
 
-// allReceived is the answer of GET /pay_offer/received.
-type allReceived struct {
-	Offers []operator.Received `json:"offers"`
-}
-
-func printOffers(out io.Writer, answer allReceived) error {
+func printOffers(out io.Writer, answer perOffer[operator.Received]) error {
 	if len(answer.Offers) == 0 {
 		fmt.Fprintln(out, "no offer is running")
 	}
@@ -111,7 +106,7 @@ func printOffers(out io.Writer, answer allReceived) error {
 
 // checkReceived fails if no payments can be made, or payments may be missed.
 func checkReceived(fl caddycmd.Flags) error {
-	answer, err := ask[allReceived](fl, http.MethodGet, operator.PathReceived, nil)
+	answer, err := ask[perOffer[operator.Received]](fl, http.MethodGet, operator.PathReceived, nil)
 	if err == nil && len(answer.Offers) == 0 {
 		err = errors.New("no offer is running; add the directive pay_offer to the configuration and reload it")
 	}

@@ -123,10 +123,10 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, down boo
 	if err != nil {
 		return feed, true, err
 	}
-	defer response.Body.Close()
 	if err := refused(response); err != nil {
 		return feed, response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusNotFound, err
 	}
+	defer response.Body.Close()
 	if err := json.NewDecoder(response.Body).Decode(&feed); err != nil {
 		return feed, true, fmt.Errorf("the admin address does not answer as pay_offer (%w); write the right one, such as --address localhost:2019", err)
 	}

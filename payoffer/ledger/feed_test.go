@@ -29,10 +29,6 @@ func TestAFeedGoesOnWhereItsReaderStopped(t *testing.T) {
 			require.True(t, ok, kept)
 		}
 		require.Equal(t, []string{"pi_1", "pi_2", "pi_3"}, seen)
-
-		plain, err := l.Feed(t.Context(), testOffer, Bookmark{Seq: at.Seq - 1}, 10)
-		require.NoError(t, err, "readers that keep the number alone go on")
-		require.Len(t, plain, 1)
 	})
 }
 
@@ -60,13 +56,12 @@ func TestAReaderIsToldThatTheHistoryIsAnother(t *testing.T) {
 }
 
 func TestParseBookmarkReadsWhatItWritesAlone(t *testing.T) {
-	tag := int64(-1)
-	for _, b := range []Bookmark{{}, {Seq: 7}, {Seq: 7, Tag: new(int64)}, {Seq: 1 << 62, Tag: &tag}} {
+	for _, b := range []Bookmark{{}, {Seq: 7}, {Seq: 1 << 62, Tag: -1}} {
 		read, ok := ParseBookmark(b.String())
 		require.True(t, ok)
 		require.Equal(t, b, read)
 	}
-	for _, s := range []string{"", "-1", "x", "1.", "1.0", "1.zzzzzzzzzzzzzzzz", "1.00000000000000000", ".0000000000000000", "1.-000000000000001", "99999999999999999999"} {
+	for _, s := range []string{"", "-1", "x", "1", "0.0000000000000000", "1.", "1.0", "1.zzzzzzzzzzzzzzzz", "1.00000000000000000", ".0000000000000000", "1.-000000000000001", "99999999999999999999"} {
 		_, ok := ParseBookmark(s)
 		require.False(t, ok, s)
 	}

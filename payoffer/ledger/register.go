@@ -10,21 +10,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// TakenError is returned by Register for accounts that belong to other offers.
-type TakenError struct {
-	Taken []Account
-	owner string // the offer of the first one
-}
-
-func (e *TakenError) Error() string {
-	a := e.Taken[0]
-	return fmt.Sprintf("the account of %s of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
-		a.Rail, a.Offer, e.owner, e.owner)
-}
-
 // Register stores accounts in one transaction. Since and Origin stay as they were stored
-// first; the rail's name and Testnet follow the configuration. Errors: *TakenError, if one
-// belongs to another offer, errDemo, errReal.
+// first; the rail's name and Testnet follow the configuration. It fails if an account
+// belongs to another offer, or if real offers and a demo would share the ledger.
 func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 	for _, a := range accounts {
 		if a.Offer == "" || a.ID == "" || a.Rail == "" {
@@ -73,17 +61,11 @@ func (a Account) merge(next Account) Account {
 }
 
 func requireOwner(stored map[string]Account, accounts []Account) error {
-	var refused TakenError
 	for _, a := range accounts {
 		if owner := stored[a.ID].Offer; owner != a.Offer {
-			if refused.owner == "" {
-				refused.owner = owner
-			}
-			refused.Taken = append(refused.Taken, a)
+			return fmt.Errorf("the account of %s of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
+				a.Rail, a.Offer, owner, owner)
 		}
-	}
-	if len(refused.Taken) > 0 {
-		return &refused
 	}
 	return nil
 }

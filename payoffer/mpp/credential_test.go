@@ -83,7 +83,6 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 		headers, native := i.AppendHeader(nil), i.Required(nil).Challenges
 		require.Len(t, headers, 2)
 		require.NotEqual(t, headers, i.AppendHeader(nil), "a second payment must not be a replay of the first")
-		require.Len(t, i.Sample()[0], len(headers[0]))
 		for n, chain := range []string{"8453", "137"} {
 			require.Equal(t, named, strings.Contains(headers[n], `, header="Payment-Authorization"`))
 			require.Contains(t, headers[n], `, realm="pay.example.org", method="evm", intent="charge", request="`)
@@ -127,7 +126,6 @@ func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
 		require.Nil(t, i.Required(nil))
 	}
 	var none *Issuer
-	require.Empty(t, none.Sample())
 	c, err := none.FromHeader(carried("Authorization", answer(newIssuer(t, newOffer(t, "Authorization", "base"), "secret").AppendHeader(nil)[0])))
 	require.NoError(t, err)
 	require.Nil(t, c)

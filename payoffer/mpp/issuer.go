@@ -100,21 +100,10 @@ func (i *Issuer) issue(key []byte) []challenge {
 
 // AppendHeader appends values of WWW-Authenticate.
 func (i *Issuer) AppendHeader(values []string) []string {
-	if key := i.key(); key != nil {
-		return append(values, i.headers(key)...)
+	key := i.key()
+	if key == nil {
+		return values
 	}
-	return values
-}
-
-// Sample returns values as long as those of AppendHeader, which no client can answer.
-func (i *Issuer) Sample() []string {
-	if i == nil {
-		return nil
-	}
-	return i.headers(nil)
-}
-
-func (i *Issuer) headers(key []byte) (values []string) {
 	for _, c := range i.issue(key) {
 		if i.field != fieldAuthorization {
 			c.Header = i.field

@@ -34,23 +34,7 @@ const (
 type Error = source.Error
 
 // Health says how well one rail is observed.
-type Health struct {
-	// Rail is the rail's name.
-	Rail string
-	// Source is where its receipts come from: "chain", "facilitator" (claims only),
-	// "webhook", "provider" (its API, in addition to the webhook), or "operator".
-	Source string
-	// Blind: payments may be missing, so the sums are unknown, not zero.
-	Blind bool
-	// Partial: the sums are a lower bound.
-	Partial bool
-	// ObservedThrough is the last position that was read, such as "block 123", and At its
-	// Unix time; 0 for never.
-	ObservedThrough string
-	At              int64
-	// LastError is one of the error codes, or empty.
-	LastError string
-}
+type Health = source.Health
 
 // MaxDelivery bounds the body of an inbound webhook, in bytes.
 const MaxDelivery = 256 << 10

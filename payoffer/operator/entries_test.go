@@ -338,13 +338,13 @@ func TestAKeyIsRotatedOrUnchanged(t *testing.T) {
 		require.True(t, revoke)
 		return "did:web:pay.example#key", time.Unix(o.unix+600, 0), lost
 	}
-	key, err := o.RotateKey(t.Context(), true)
+	key, err := o.RotateKey(t.Context(), KeyRotation{Revoke: true})
 	require.NoError(t, err)
 	require.Equal(t, RotatedKey{testOffer, "did:web:pay.example#key", "2026-11-21T12:10:00Z", true}, key)
 	require.Contains(t, o.log.String(), "the operator rotated the signing key")
 
 	lost = errors.New("no route to the storage")
-	_, err = o.RotateKey(t.Context(), true)
+	_, err = o.RotateKey(t.Context(), KeyRotation{Revoke: true})
 	requireRefusal(t, err, Unavailable, "the keys are unchanged")
 	require.ErrorIs(t, err, lost)
 }

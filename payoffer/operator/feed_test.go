@@ -42,14 +42,12 @@ func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 func TestTheFeedRefusesAPlaceThatIsNone(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
-	for _, cursor := range []string{"x", "-1", "1.2", "1.zzzzzzzzzzzzzzzz"} {
+	for _, cursor := range []string{"x", "-1", "99", "1.2", "1.zzzzzzzzzzzzzzzz"} {
 		_, err := o.Feed(t.Context(), cursor)
 		requireRefusal(t, err, Invalid, "this is not a cursor")
 	}
-	for _, cursor := range []string{"1.00c0ffee00c0ffee", "99"} {
-		_, err := o.Feed(t.Context(), cursor)
-		requireRefusal(t, err, Conflict, "an older backup was restored")
-	}
+	_, err := o.Feed(t.Context(), "1.00c0ffee00c0ffee")
+	requireRefusal(t, err, Conflict, "an older backup was restored")
 }
 
 func TestWhoReadsTheFeedWaitsForAChangeAndNotForGood(t *testing.T) {

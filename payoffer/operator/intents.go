@@ -22,8 +22,7 @@ var transactionHash = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 
 // IntentOutcome is the outcome of an x402 payment as the operator reports it.
 type IntentOutcome struct {
-	Network     string `json:"network"`         // a CAIP-2 id or a chain's name
-	Asset       string `json:"asset,omitempty"` // the token contract; default: USDC on the network
+	Network     string `json:"network"` // a CAIP-2 id or a chain's name
 	From        string `json:"from"`
 	Nonce       string `json:"nonce"`
 	Outcome     string `json:"outcome"`               // paid or not_paid
@@ -175,7 +174,7 @@ func (o IntentOutcome) key() (ledger.IntentKey, error) {
 		err = refuse(Invalid, "not_paid takes no transaction; leave the transaction out")
 	}
 	return ledger.IntentKey{
-		Network: network.CAIP2(), Asset: cmp.Or(o.Asset, network.USDC), From: o.From, Nonce: o.Nonce,
+		Network: network.CAIP2(), Asset: network.USDC, From: o.From, Nonce: o.Nonce,
 	}, err
 }
 

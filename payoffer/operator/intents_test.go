@@ -128,7 +128,6 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		"while it is tried":       {func(r *IntentOutcome) { r.From, r.Nonce = "0x22", "0x02" }, Conflict, "running attempt"},
 		"of an unknown payment":   {func(r *IntentOutcome) { r.Nonce = "0x09" }, Unknown, "no payment"},
 		"of another offer":        {func(r *IntentOutcome) { r.From, r.Nonce = "0x33", "0x03" }, Unknown, "no payment"},
-		"of another token":        {func(r *IntentOutcome) { r.Asset = "0x01" }, Unknown, "no payment"},
 		"of an unknown network":   {func(r *IntentOutcome) { r.Network = "moon" }, Invalid, "unknown network"},
 		"without a nonce":         {func(r *IntentOutcome) { r.Nonce = "" }, Invalid, "from or nonce"},
 		"without a reason":        {func(r *IntentOutcome) { r.Reason = "" }, Invalid, "reason is missing"},

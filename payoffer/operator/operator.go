@@ -134,15 +134,15 @@ type RotatedKey struct {
 }
 
 // RotateKey makes a new key for signed offers and receipts.
-func (s *Service) RotateKey(ctx context.Context, revoke bool) (RotatedKey, error) {
-	id, from, err := s.Rotate(ctx, revoke)
+func (s *Service) RotateKey(ctx context.Context, r KeyRotation) (RotatedKey, error) {
+	id, from, err := s.Rotate(ctx, r.Revoke)
 	if refused := (*Error)(nil); errors.As(err, &refused) {
 		return RotatedKey{}, refused
 	}
 	if err != nil {
 		return RotatedKey{}, &Error{Unavailable, "Caddy's storage is not available now, and the keys are unchanged; read the server's log for the reason, and try again", err}
 	}
-	key := RotatedKey{Offer: s.Offer.ID, KeyID: id, SignsFrom: timestamp(from.Unix()), Revoked: revoke}
+	key := RotatedKey{Offer: s.Offer.ID, KeyID: id, SignsFrom: timestamp(from.Unix()), Revoked: r.Revoke}
 	s.Logger.Info("the operator rotated the signing key", "key_id", key.KeyID, "signs_from", key.SignsFrom, "revoked", key.Revoked)
 	return key, nil
 }

@@ -40,14 +40,6 @@ func KeyOf(kind string, settings ...any) Key {
 // work is complete. It is called again if a new Use runs the member meanwhile.
 type Runner interface{ Run(ctx context.Context) }
 
-// Beginner is a Runner that blocks no goroutine: Begin calls ended when Run would return.
-type Beginner interface {
-	Begin(ctx context.Context, ended func())
-}
-
-// Patient is a Runner that may work for a while after ctx has ended.
-type Patient interface{ Patience() time.Duration }
-
 // Pool holds members and counts their users. E is the environment that a configuration
 // provides, such as its logger and storage.
 type Pool[E any] struct {
@@ -72,18 +64,6 @@ func (p *Pool[E]) Wait(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Patience is the longest patience of a member.
-func (p *Pool[E]) Patience() (longest time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.entries {
-		if patient, ok := e.member.(Patient); ok {
-			longest = max(longest, patient.Patience())
-		}
-	}
-	return longest
 }
 
 // Len is the number of members.
@@ -138,17 +118,12 @@ func (e *entry[E]) run() {
 	w := &work{done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	e.running = w
-	switch member := e.member.(type) {
-	case Beginner:
-		member.Begin(w.ctx, func() { close(w.done) })
-	case Runner:
-		go func() {
-			defer close(w.done)
+	go func() {
+		defer close(w.done)
+		if member, ok := e.member.(Runner); ok {
 			member.Run(w.ctx)
-		}()
-	default:
-		close(w.done)
-	}
+		}
+	}()
 }
 
 // Use is what one configuration holds of a pool. Run is safe for concurrent use; the

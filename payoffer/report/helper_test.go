@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -17,11 +18,11 @@ func cents(n int64) *int64 { return &n }
 // world is an offer with every kind of rail, and the health of each.
 type world struct {
 	offer  *offer.Offer
-	health []Health
+	health []source.Health
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{newOffer(t, "base", true), []Health{
+	return &world{newOffer(t, "base", true), []source.Health{
 		{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
 		{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
 		{Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -21,20 +22,11 @@ const (
 	StateRemoved   = "removed"
 )
 
-// Values of Health.Source for a rail whose payments the operator enters, and for one whose chain is not read.
+// Values of source.Health.Source for a rail whose payments the operator enters, and for one whose chain is not read.
 const (
 	SourceOperator    = "operator"
 	SourceFacilitator = "facilitator"
 )
-
-// Health is how well a rail is observed. It has the fields of observe.Health, which this package cannot import.
-type Health struct {
-	Rail, Source    string
-	Blind, Partial  bool
-	ObservedThrough string
-	At              int64
-	LastError       string
-}
 
 // definition explains the words of a summary.
 const definition = "received = confirmed money with evidence signed, provider, chain or manual, less refunds; money of test networks only while there is no other; " +
@@ -123,7 +115,7 @@ type Money struct {
 }
 
 // Summarize adds up the totals of an offer as of now.
-func Summarize(o *offer.Offer, totals []ledger.Total, health []Health, now time.Time) Summary {
+func Summarize(o *offer.Offer, totals []ledger.Total, health []source.Health, now time.Time) Summary {
 	testCounts := accounting.TestCounts(totals, o.Test())
 	counted := accounting.Count(totals, testCounts)
 	s := Summary{
@@ -174,7 +166,7 @@ func (s Summary) Percent() int { return int(min(100, max(0, s.ExternalUSD)*100/s
 
 // rails are the configured rails in their order with their health, then those that only the ledger knows. The test
 // money of a rail is apart from its real money: a rail may have had both over time.
-func rails(o *offer.Offer, totals []ledger.Total, health []Health, now time.Time) (all []Rail) {
+func rails(o *offer.Offer, totals []ledger.Total, health []source.Health, now time.Time) (all []Rail) {
 	for _, rail := range o.Rails {
 		r := Rail{Rail: rail.Name(), Testnet: rail.Test()}
 		r.setHealth(health, now)
@@ -214,9 +206,9 @@ func (r *Rail) addUp(totals []ledger.Total, testCounts bool) {
 }
 
 // setHealth sets how well the rail is observed. A rail without a health is unknown.
-func (r *Rail) setHealth(health []Health, now time.Time) {
+func (r *Rail) setHealth(health []source.Health, now time.Time) {
 	r.State = StateUnknown
-	i := slices.IndexFunc(health, func(h Health) bool { return h.Rail == r.Rail })
+	i := slices.IndexFunc(health, func(h source.Health) bool { return h.Rail == r.Rail })
 	if i < 0 {
 		return
 	}

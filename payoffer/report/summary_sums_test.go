@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
@@ -100,10 +101,10 @@ func randomTotals(rng *rand.Rand, rails []string) []ledger.Total {
 }
 
 // randomHealth leaves some rails out.
-func randomHealth(rng *rand.Rand, rails []string) (all []Health) {
+func randomHealth(rng *rand.Rand, rails []string) (all []source.Health) {
 	for _, rail := range rails {
 		if rng.IntN(5) > 0 {
-			all = append(all, Health{
+			all = append(all, source.Health{
 				Rail: rail, Source: []string{"chain", SourceOperator}[rng.IntN(2)], Blind: rng.IntN(4) == 0, Partial: rng.IntN(4) == 0,
 			})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -153,7 +154,7 @@ func TestABlindRailIsUnknownNotZero(t *testing.T) {
 	require.Equal(t, "42.00", *usdc.Claimed.AmountUSDDecimal)
 	require.Equal(t, "unreachable", *usdc.LastError)
 
-	w.health[1] = Health{Rail: "usdc", Source: "chain", Partial: true}
+	w.health[1] = source.Health{Rail: "usdc", Source: "chain", Partial: true}
 	s = Summarize(w.offer, nil, w.health, at)
 	require.Equal(t, StatusPartial, s.Status)
 	require.Equal(t, StatusPartial, s.Rails[1].State)

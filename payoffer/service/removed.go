@@ -37,7 +37,7 @@ type removedAccounts struct {
 // read.
 type removedAccount struct {
 	settlement *x402.Rail
-	observer   pool.Beginner
+	observer   pool.Runner
 }
 
 func newRemovedAccounts(s *Settings, d *dependencies, logger *slog.Logger) *removedAccounts {
@@ -70,14 +70,11 @@ func (r *removedAccounts) get(account string) removedAccount {
 	return found
 }
 
-// Begin watches the removed accounts, and those that are added, until ctx ends. It calls
-// ended when all observers have ended.
-func (r *removedAccounts) Begin(ctx context.Context, ended func()) {
+// Run watches the removed accounts, and those that are added, until ctx ends.
+func (r *removedAccounts) Run(ctx context.Context) {
 	r.running = make(map[string]bool)
-	r.loop.Begin(ctx, func() {
-		r.watching.Wait()
-		ended()
-	})
+	defer r.watching.Wait()
+	r.loop.Run(ctx)
 }
 
 // watchRetry is the pause before the ledger is read again after an error.
@@ -96,8 +93,7 @@ func (r *removedAccounts) watch(ctx context.Context) (time.Duration, error) {
 		}
 		if o := r.get(account.ID).observer; o != nil {
 			r.running[account.ID] = true
-			r.watching.Add(1)
-			o.Begin(ctx, r.watching.Done)
+			r.watching.Go(func() { o.Run(ctx) })
 		}
 	}
 	return fallbackEvery, nil

@@ -78,11 +78,11 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 func watched(t *testing.T, r *removedAccounts) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	r.Begin(ctx, func() { close(ended) })
+	var work sync.WaitGroup
+	work.Go(func() { r.Run(ctx) })
 	require.Eventually(t, func() bool { _, well := r.loop.Last(); return well }, time.Minute, time.Millisecond)
 	cancel()
-	<-ended
+	work.Wait()
 	return slices.Collect(maps.Keys(r.running))
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
@@ -226,27 +226,23 @@ func (svc *Service) Trouble() string {
 	}
 }
 
-// Begin resolves open payments, watches removed accounts and sends notifications until
-// ctx ends. It calls ended when the settlements in flight are recorded or Patience is
-// over; the ledger keeps the others for the next start.
-func (svc *Service) Begin(ctx context.Context, ended func()) {
+// Run resolves open payments, watches removed accounts and sends notifications until ctx
+// ends. It returns when the settlements in flight are recorded or their leases are over; the
+// ledger keeps the others for the next start.
+func (svc *Service) Run(ctx context.Context) {
 	stop := svc.Pulse.Listen(svc.Offer.ID, ledger.Callbacks{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
-	done := source.After(3, func() {
-		stop()
-		defer ended()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.Patience())
-		defer cancel()
-		if err := svc.payments.Wait(ctx); err != nil {
-			svc.logger.Error("a settlement is still in flight", "error", err.Error(), "hint", "its outcome is read again after the next start")
-		}
-	})
-	svc.payments.Begin(ctx, done)
-	svc.removed.Begin(ctx, done)
-	svc.announcer.Begin(ctx, done)
+	var work sync.WaitGroup
+	work.Go(func() { svc.payments.Run(ctx) })
+	work.Go(func() { svc.removed.Run(ctx) })
+	work.Go(func() { svc.announcer.Run(ctx) })
+	work.Wait()
+	stop()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), svc.payments.Patience())
+	defer cancel()
+	if err := svc.payments.Wait(ctx); err != nil {
+		svc.logger.Error("a settlement is still in flight", "error", err.Error(), "hint", "its outcome is read again after the next start")
+	}
 }
-
-// Patience is how long settlements in flight may delay the end of Begin.
-func (svc *Service) Patience() time.Duration { return svc.payments.Patience() }
 
 // Close removes the listeners.
 func (svc *Service) Close() error {

@@ -22,6 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -254,7 +255,7 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	require.Contains(t, did, "publicKeyJwk")
 	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code)
 
-	key, err := svc.Operator.RotateKey(t.Context(), true)
+	key, err := svc.Operator.RotateKey(t.Context(), operator.KeyRotation{Revoke: true})
 	require.NoError(t, err)
 	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), key.KeyID)
 	require.NotEqual(t, did, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "the document follows at once")

@@ -138,9 +138,9 @@ func (k *Keys) update(ctx context.Context, next func(before ring) (ring, error))
 	return err
 }
 
-// Begin reads the stored keys again every minute until ctx ends, and then calls ended.
+// Run reads the stored keys again every minute until ctx ends.
 // If the storage cannot be read, it logs this once and the keys stay in use.
-func (k *Keys) Begin(ctx context.Context, ended func()) {
+func (k *Keys) Run(ctx context.Context) {
 	state := func() []string {
 		now := k.Now()
 		return append(k.IDs(), k.keys().current(now).ID, now.Truncate(renewEvery).String())
@@ -158,5 +158,5 @@ func (k *Keys) Begin(ctx context.Context, ended func()) {
 		}
 		return keysEvery, nil
 	}}
-	loop.BeginIn(ctx, keysEvery, ended)
+	loop.RunAfter(ctx, keysEvery)
 }

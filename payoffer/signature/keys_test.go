@@ -60,11 +60,11 @@ func requireSigned(t *testing.T, k *Keys, compact string) {
 // begin keeps the keys up to date until the end of the test's bubble.
 func begin(t *testing.T, k *Keys) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	k.Begin(ctx, func() { close(ended) })
+	var work sync.WaitGroup
+	work.Go(func() { k.Run(ctx) })
 	return func() {
 		cancel()
-		<-ended
+		work.Wait()
 	}
 }
 

@@ -26,7 +26,7 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 	res := send(t, s, "GET", "/v1/received?after=0", "", "Accept", browser)
 	require.Equal(t, "application/json", res.Header.Get("Content-Type"), "the feed is for programs alone")
 	require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
-	require.JSONEq(t, `{"offer": "pay.example.org", "cursor": "8.000000000000001f", "last": 8, "next": "https://pay.example.org/v1/received?after=8.000000000000001f&limit=100", "transitions": [{
+	require.JSONEq(t, `{"offer": "pay.example.org", "cursor": "8.000000000000001f", "next": "https://pay.example.org/v1/received?after=8.000000000000001f&limit=100", "transitions": [{
 		"seq": 3, "cursor": "3.ffffffffffffffff", "number": 9, "counted": false, "id": "transfer:inv%2E7%20%C3%A4:1:ffffffffffffffff", "rail": "transfer", "receipt": "inv.7 ä", "version": 1, "from": null, "to": "seen", "status": "seen", "change": "new",
 		"amountAtomic": "4200", "refundedAtomic": "0", "amountUsd": null, "amountUsdDecimal": null, "asset": "USD",
 		"evidence": "manual", "own": false, "testnet": false, "occurredAt": "2026-11-21T13:13:15Z", "cause": "operator", "at": "2026-11-21T13:14:15Z"
@@ -36,14 +36,10 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 		"evidence": "chain", "own": true, "testnet": true, "occurredAt": "2026-11-21T13:14:15Z", "cause": "poll", "at": "2026-11-21T13:14:15Z"
 	}]}`, read(t, res))
 
-	for _, after := range []string{"8", "8.000000000000001f"} {
-		end := readJSON(t, send(t, s, "GET", "/v1/received?after="+after+"&limit=7", ""))
-		require.Equal(t, map[string]any{
-			"offer": "pay.example.org", "cursor": "8.000000000000001f", "last": 8.0, "next": baseURL + "/v1/received?after=8.000000000000001f&limit=7", "transitions": []any{},
-		}, end, "there is always something to ask for next time, also for a reader that kept the number alone")
-	}
-	between := readJSON(t, send(t, s, "GET", "/v1/received?after=9", ""))
-	require.Equal(t, "9", between["cursor"], "another offer's change")
+	end := readJSON(t, send(t, s, "GET", "/v1/received?after=8.000000000000001f&limit=7", ""))
+	require.Equal(t, map[string]any{
+		"offer": "pay.example.org", "cursor": "8.000000000000001f", "next": baseURL + "/v1/received?after=8.000000000000001f&limit=7", "transitions": []any{},
+	}, end, "there is always something to ask for next time")
 	require.Len(t, readJSON(t, send(t, s, "GET", "/v1/received?after=0&limit=1", ""))["transitions"], 1)
 }
 
@@ -51,12 +47,10 @@ func TestACursorOfAnotherHistoryIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.err = ledger.ErrBookmark
 	s := w.server(t)
-	for _, cursor := range []string{"4", "4.00000000000000ff"} {
-		res := send(t, s, "GET", "/v1/received?after="+cursor, "", "Accept", browser)
-		require.Equal(t, 410, res.StatusCode)
-		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
-		body := readJSON(t, res)
-		require.Equal(t, "urn:pay-offer:problem:unknown-cursor", body["type"])
-		require.Equal(t, "This cursor is no longer valid. Read again from after=0 and replace what you stored.", body["detail"])
-	}
+	res := send(t, s, "GET", "/v1/received?after=4.00000000000000ff", "", "Accept", browser)
+	require.Equal(t, 410, res.StatusCode)
+	require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	body := readJSON(t, res)
+	require.Equal(t, "urn:pay-offer:problem:unknown-cursor", body["type"])
+	require.Equal(t, "This cursor is no longer valid. Read again from after=0 and replace what you stored.", body["detail"])
 }

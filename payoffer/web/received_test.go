@@ -75,7 +75,7 @@ func TestReceivedIsReadPageByPage(t *testing.T) {
 func TestReceivedRefusesPagesThatDoNotExist(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, query := range []string{"before=0", "before=-1", "before=x", "before=", "limit=0", "limit=101", "limit=x", "before=99999999999999999999",
-		"after=-1", "after=x", "after=", "after=0&before=1", "before=1&after=0", "after=1&after=2", "limit=5&limit=6", "after=0&limit=0", "after=0&limit=101",
+		"after=-1", "after=x", "after=", "after=9", "after=0&before=1", "before=1&after=0", "after=1&after=2", "limit=5&limit=6", "after=0&limit=0", "after=0&limit=101",
 		"after=99999999999999999999", "after=%zz", "limit=1.5", "after=1.", "after=1.0", "after=1.00000000000000000", "after=1.000000000000000g",
 		"after=-1.0000000000000000", "after=.0000000000000000", "before=1.0000000000000000",
 	} {
@@ -87,8 +87,8 @@ func TestReceivedRefusesPagesThatDoNotExist(t *testing.T) {
 		"":                         {limit: 20},
 		"limit=100&before=1&other": {before: 1, limit: 100},
 		"after=0":                  {feed: true, limit: 100},
-		"after=9&limit=1&x=1&x=2":  {feed: true, after: ledger.Bookmark{Seq: 9}, limit: 1},
-		"after=9.fffffffffffffffe": {feed: true, after: ledger.Bookmark{Seq: 9, Tag: new(int64(-2))}, limit: 100},
+		"after=0&limit=1&x=1&x=2":  {feed: true, limit: 1},
+		"after=9.fffffffffffffffe": {feed: true, after: ledger.Bookmark{Seq: 9, Tag: -2}, limit: 100},
 	} {
 		at, ok := parsePosition(query)
 		require.True(t, ok, query)

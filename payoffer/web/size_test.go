@@ -21,12 +21,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// longestHost is as long as DNS allows, and longHost as long as two challenges, each of
-// which names it, have room for.
-var (
-	longestHost = strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h"
-	longHost    = longestHost[:100]
-)
+// longHost is as long as two challenges, each of which names it, have room for.
+var longHost = strings.Repeat("h", 62) + "." + strings.Repeat("h", 37)
 
 // fiveTags are as many and as long as directories take.
 var fiveTags = slices.Repeat([]string{strings.Repeat("t", 32)}, 5)
@@ -90,8 +86,12 @@ func headOf(t *testing.T, res http.Handler) int {
 	return head.Len() + len("\r\n")
 }
 
+// maxHead is the largest header block in bytes that every proxy passes on. nginx reads it
+// into a buffer of 4 KB by default (proxy_buffer_size) and answers 502 if it is larger.
+const maxHead = 3900
+
 // Whatever the operator wrote and a facilitator says, a 402 passes through a proxy with the
-// smallest buffer in use, and LargestHead is an upper bound.
+// smallest buffer in use.
 func TestEvery402FitsIntoTheBufferOfAProxy(t *testing.T) {
 	long := "https://" + longHost + ":65535"
 	for name, c := range map[string]struct{ base, card, name string }{
@@ -105,9 +105,8 @@ func TestEvery402FitsIntoTheBufferOfAProxy(t *testing.T) {
 				terms := terms()
 				terms.BaseURL, terms.Name, terms.Amount, terms.Tags = c.base, c.name, 99_999_999, fiveTags
 				s := shop(t, terms, c.card, chains...)
-				require.LessOrEqual(t, s.LargestHead(), MaxHead)
 				for answer, res := range every402(s) {
-					require.LessOrEqual(t, headOf(t, res), s.LargestHead(), answer)
+					require.LessOrEqual(t, headOf(t, res), maxHead, answer)
 				}
 			})
 		}
@@ -135,11 +134,4 @@ func every402(s *Server) map[string]http.Handler {
 		}
 	}
 	return all
-}
-
-func TestAHeadThatDoesNotFitIsReported(t *testing.T) {
-	require.Greater(t, shop(t, terms(), "https://checkout.example/"+strings.Repeat("c", 2200), "base").LargestHead(), MaxHead)
-	long := terms()
-	long.BaseURL = "https://" + longestHost
-	require.Greater(t, shop(t, long, longCard, "base", "avalanche").LargestHead(), MaxHead, "two challenges name such a host")
 }

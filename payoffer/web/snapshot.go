@@ -76,11 +76,7 @@ func (s *Server) takeSnapshot(ctx context.Context) *snapshot {
 }
 
 func (s *Server) summarize(totals []ledger.Total, now time.Time) report.Summary {
-	var health []report.Health
-	for _, h := range s.Health() {
-		health = append(health, report.Health(h))
-	}
-	summary := report.Summarize(s.Offer, totals, health, now)
+	summary := report.Summarize(s.Offer, totals, s.Health(), now)
 	summary.ClockOffsetSeconds = int64(s.ClockOffset().Round(time.Second) / time.Second)
 	return summary
 }

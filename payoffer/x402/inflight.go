@@ -3,49 +3,31 @@ package x402
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 // inFlight counts running work. Unlike a sync.WaitGroup it may grow during a wait, and a wait ends with its context.
-type inFlight struct {
-	mu    sync.Mutex
-	count int
-	idle  chan struct{} // closed when count falls to 0
-}
+type inFlight struct{ count atomic.Int64 }
 
-func (f *inFlight) begin() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.count == 0 {
-		f.idle = make(chan struct{})
-	}
-	f.count++
-}
+func (f *inFlight) begin() { f.count.Add(1) }
+func (f *inFlight) end()   { f.count.Add(-1) }
 
-func (f *inFlight) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.count--
-	if f.count == 0 {
-		close(f.idle)
-	}
-}
+// waitPoll is how often wait, which is called at a stop, checks again.
+const waitPoll = 2 * time.Millisecond
 
 // wait waits until the count is 0, or returns the error of ctx.
 func (f *inFlight) wait(ctx context.Context) error {
-	f.mu.Lock()
-	count, idle := f.count, f.idle
-	f.mu.Unlock()
-	if count == 0 {
-		return nil
+	for f.count.Load() > 0 {
+		select {
+		case <-time.After(waitPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // keyLocks serializes requests with the same authorization, so that parallel copies cost one

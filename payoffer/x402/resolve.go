@@ -19,12 +19,7 @@ const (
 )
 
 // Run resolves open intents and claims until ctx ends, every ResolveEvery and after Due.
-func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
-
-// Begin is Run in the background, without a first cycle. It calls ended when Run would return.
-func (s *Service) Begin(ctx context.Context, ended func()) {
-	s.loop.BeginIn(ctx, s.ResolveEvery, ended)
-}
+func (s *Service) Run(ctx context.Context) { s.loop.RunAfter(ctx, s.ResolveEvery) }
 
 // Due wakes Run. It never blocks.
 func (s *Service) Due() { s.loop.Wake() }

@@ -187,20 +187,11 @@ func (o *Observer) Load(cursors map[string]ledger.Cursor) error {
 
 // Run observes until ctx ends. It can be called again.
 func (o *Observer) Run(ctx context.Context) {
-	done := make(chan struct{})
-	o.Begin(ctx, func() { close(done) })
-	<-done
-}
-
-// Begin is Run without waiting: it calls ended when Run would return.
-func (o *Observer) Begin(ctx context.Context, ended func()) {
-	leave := o.config.Indexes.use()
-	done := source.After(2, func() {
-		leave()
-		ended()
-	})
-	o.pollLoop.Begin(ctx, done)
-	o.quoteLoop.Begin(ctx, done)
+	defer o.config.Indexes.use()()
+	var storing sync.WaitGroup
+	storing.Go(func() { o.quoteLoop.Run(ctx) })
+	defer storing.Wait()
+	o.pollLoop.Run(ctx)
 }
 
 // Listen calls changed after each change of Address, until stop.

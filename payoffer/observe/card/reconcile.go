@@ -33,9 +33,6 @@ const (
 // Run stores the first start and, with a key, polls the API until ctx ends. It can be called again.
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
-// Begin is Run without waiting: it calls ended when Run would return.
-func (o *Observer) Begin(ctx context.Context, ended func()) { o.loop.Begin(ctx, ended) }
-
 func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 	money, err := o.loadScope(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -28,25 +29,14 @@ const (
 // Run reads the chain until ctx ends; while the account is idle, the Chain reads for it. It logs changed problems,
 // and can be called again.
 func (e *Observer) Run(ctx context.Context) {
-	done := make(chan struct{})
-	e.Begin(ctx, func() { close(done) })
-	<-done
-}
-
-// Begin is Run without waiting: it calls ended when Run would return.
-func (e *Observer) Begin(ctx context.Context, ended func()) {
 	e.began = false
-	loops := []*source.Loop{&e.loop}
+	defer e.chain.removeIdle(e)
 	if e.own {
-		loops = append(loops, &e.chain.loop)
+		var reading sync.WaitGroup
+		reading.Go(func() { e.chain.Run(ctx) })
+		defer reading.Wait()
 	}
-	done := source.After(len(loops), func() {
-		e.chain.removeIdle(e)
-		ended()
-	})
-	for _, loop := range loops {
-		loop.Begin(ctx, done)
-	}
+	e.loop.Run(ctx)
 }
 
 // start runs a cycle, unless the account starts idle.

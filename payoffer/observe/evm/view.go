@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
@@ -23,15 +25,9 @@ type reader struct {
 	latest, confirm, final *block
 	// deep means that a block far below the head replaces a missing tag.
 	deep bool
-	// blocks are those read in this view: *fetched by number.
-	blocks sync.Map
-}
-
-// fetched is a block that is read once for all callers.
-type fetched struct {
-	once  sync.Once
-	block *block
-	err   error
+	// blocks are those read in this view, by number. Concurrent callers share one reading.
+	blocks  sync.Map
+	reading singleflight.Group
 }
 
 // each runs ask for all in parallel.
@@ -94,26 +90,19 @@ func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 }
 
 func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
-	mine := new(fetched)
-	known, _ := r.blocks.LoadOrStore(number, mine)
-	f := known.(*fetched)
-	f.once.Do(func() { f.block, f.err = r.block(ctx, number) })
-	if f.err == nil {
-		return f.block, nil
-	}
-	r.blocks.CompareAndDelete(number, f)
-	if f != mine {
-		return r.rereadBlock(ctx, number) // the caller's context may have ended
-	}
-	return nil, f.err
+	b, err, _ := r.reading.Do(strconv.FormatUint(number, 10), func() (any, error) {
+		if known, read := r.blocks.Load(number); read {
+			return known, nil
+		}
+		return r.rereadBlock(ctx, number)
+	})
+	return b.(*block), err
 }
 
 func (r *reader) rereadBlock(ctx context.Context, number uint64) (*block, error) {
 	b, err := r.block(ctx, number)
 	if err == nil {
-		f := &fetched{block: b}
-		f.once.Do(func() {})
-		r.blocks.Store(number, f)
+		r.blocks.Store(number, b)
 	}
 	return b, err
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -24,105 +23,56 @@ type Loop struct {
 	failures  int
 	code      string
 	succeeded bool
-	woken     bool
-	running   *running // nil while it does not run
-}
-
-// running is the state of a running Loop, guarded by its lock.
-type running struct {
-	next       *time.Timer
-	polling    bool
-	backingOff bool // Wake does not end the pause
+	woken     chan struct{} // has a value after Wake
 }
 
 // Run polls at once and then repeatedly until ctx ends. It can be called again afterwards.
-func (l *Loop) Run(ctx context.Context) {
-	done := make(chan struct{})
-	l.Begin(ctx, func() { close(done) })
-	<-done
-}
+func (l *Loop) Run(ctx context.Context) { l.RunAfter(ctx, 0) }
 
-// Begin is Run without waiting: it calls ended when Run would return. Between two polls it needs no goroutine.
-func (l *Loop) Begin(ctx context.Context, ended func()) { l.BeginIn(ctx, 0, ended) }
-
-// BeginIn is Begin with a delay of the first poll, which Wake ends.
-func (l *Loop) BeginIn(ctx context.Context, first time.Duration, ended func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := new(running)
-	l.running = r
-	if l.woken {
-		l.woken, first = false, 0
-	}
-	r.next = time.AfterFunc(first, func() {
-		if l.poll(ctx, r) {
-			ended()
+// RunAfter is Run with a delay of the first poll, which Wake ends.
+func (l *Loop) RunAfter(ctx context.Context, pause time.Duration) {
+	for woken := l.wakes(); ; {
+		select {
+		case <-woken:
+		case <-time.After(pause):
+		case <-ctx.Done():
 		}
-	})
-	context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		idle := l.running == r && !r.polling
-		if idle {
-			r.next.Stop()
-			l.running = nil
+		if ctx.Err() != nil {
+			return
 		}
-		l.mu.Unlock()
-		if idle {
-			ended()
+		l.CancelWake() // this poll includes its work
+		var err error
+		if pause, err = l.Once(ctx); err != nil && l.Least > 0 {
+			woken = nil
+		} else {
+			woken = l.wakes()
 		}
-	})
-}
-
-// poll runs Poll and schedules the next poll. last reports that ctx ended during it; then the caller calls ended.
-func (l *Loop) poll(ctx context.Context, r *running) (last bool) {
-	l.mu.Lock()
-	if l.running != r || r.polling || ctx.Err() != nil {
-		l.mu.Unlock()
-		return false
 	}
-	r.polling = true
-	l.mu.Unlock()
-	pause, err := l.Once(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.polling, r.backingOff = false, err != nil && l.Least > 0
-	if ctx.Err() != nil {
-		l.running = nil
-		return true
-	}
-	if l.woken && !r.backingOff {
-		l.woken, pause = false, 0
-	}
-	r.next.Reset(pause)
-	return false
 }
 
 // Wake polls now, or again after the running poll. It never blocks.
 func (l *Loop) Wake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r := l.running; r != nil && !r.polling && !r.backingOff {
-		r.next.Reset(0)
-		return
+	select {
+	case l.wakes() <- struct{}{}:
+	default:
 	}
-	l.woken = true
 }
 
 // CancelWake cancels a Wake that waits for the running poll, because that poll includes its work.
 func (l *Loop) CancelWake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.woken = false
+	select {
+	case <-l.wakes():
+	default:
+	}
 }
 
-// After returns a function that calls ended at its times-th call.
-func After(times int, ended func()) func() {
-	var done atomic.Int64
-	return func() {
-		if done.Add(1) == int64(times) {
-			ended()
-		}
+func (l *Loop) wakes() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.woken == nil {
+		l.woken = make(chan struct{}, 1)
 	}
+	return l.woken
 }
 
 // Once polls once and returns the time to the next poll. The end of ctx is not a failure.

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,33 +85,6 @@ func TestALoopPollsAtOnceAndAgainUntilItsEnd(t *testing.T) {
 	})
 }
 
-func TestIdleLoopsNeedNoGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const loops = 200
-		var rounds, over atomic.Int64
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := After(loops, func() { over.Add(1) })
-		before := runtime.NumGoroutine()
-		all := make([]Loop, loops)
-		for n := range all {
-			all[n].Poll = func(context.Context) (time.Duration, error) {
-				rounds.Add(1)
-				return time.Minute, nil
-			}
-			all[n].Begin(ctx, ended)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.EqualValues(t, 2*loops, rounds.Load())
-		require.Less(t, runtime.NumGoroutine()-before, loops/2)
-		cancel()
-		synctest.Wait()
-		require.EqualValues(t, 1, over.Load())
-		time.Sleep(time.Hour)
-		require.EqualValues(t, 2*loops, rounds.Load())
-	})
-}
-
 func TestALoopEndsAfterTheRunningPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -124,7 +95,10 @@ func TestALoopEndsAfterTheRunningPoll(t *testing.T) {
 			time.Sleep(time.Minute)
 			return 0, nil
 		}}
-		l.Begin(ctx, func() { ended += time.Since(begin) })
+		go func() {
+			l.Run(ctx)
+			ended += time.Since(begin)
+		}()
 		time.Sleep(time.Second)
 		l.Wake()
 		cancel()
@@ -152,7 +126,7 @@ func TestAWakeDuringAPollIsFollowedByAnotherPollUnlessCancelled(t *testing.T) {
 					}
 					return time.Hour, nil
 				}}
-				l.Begin(ctx, func() {})
+				go l.Run(ctx)
 				time.Sleep(time.Second / 2)
 				l.Wake()
 				l.Wake()
@@ -195,7 +169,7 @@ func TestAWakePollsUnlessTheLastPollFailed(t *testing.T) {
 		d.Wake()
 		require.Empty(t, d.after(9*time.Second))
 		d.fails = nil
-		require.Equal(t, []time.Duration{11 * time.Second, 11 * time.Second}, d.after(time.Second), "what was asked meanwhile is not forgotten")
+		require.Equal(t, []time.Duration{11 * time.Second}, d.after(time.Second), "that poll is the one that was asked for")
 	})
 }
 

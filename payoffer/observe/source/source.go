@@ -22,6 +22,25 @@ func Default(now *func() time.Time, random *func() float64, logger **slog.Logger
 	}
 }
 
+// Health says how well one rail is observed.
+type Health struct {
+	// Rail is the rail's name.
+	Rail string
+	// Source is where its receipts come from: "chain", "facilitator" (claims only),
+	// "webhook", "provider" (its API, in addition to the webhook), or "operator".
+	Source string
+	// Blind: payments may be missing, so the sums are unknown, not zero.
+	Blind bool
+	// Partial: the sums are a lower bound.
+	Partial bool
+	// ObservedThrough is the last position that was read, such as "block 123", and At its
+	// Unix time; 0 for never.
+	ObservedThrough string
+	At              int64
+	// LastError is an error code of package observe, or empty.
+	LastError string
+}
+
 // Listeners are called when something has changed. The zero value is empty.
 type Listeners struct {
 	mu    sync.Mutex

@@ -32,9 +32,6 @@ const (
 // year. It can be called again.
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
-// Begin is Run without waiting: it calls ended when Run would return.
-func (o *Observer) Begin(ctx context.Context, ended func()) { o.loop.Begin(ctx, ended) }
-
 // poll reads the list if it is due.
 func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 	if !o.hasToken() {
