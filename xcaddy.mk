@@ -29,16 +29,16 @@ build: ## Build bin/caddy: through xcaddy where it is installed, else by go buil
 run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on port 8403.
 	go run ./caddy run
 
-# The second run is never taken from the test cache, which cannot see the binary that it builds. Its tests wait for blocks,
-# polls, other processes and the browser most of the time, so more of them run at once than there are processors. The
-# slowest packages start first.
+# The tests wait for disks, PostgreSQL, other processes, polls and the browser much of the time, so more packages run at once
+# than there are processors. The slowest packages start first. The second run is never taken from the test cache, which
+# cannot see the binary that it builds.
 test: ## Run the tests of the plugin, then those of the built binary.
 	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
 	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || echo 'skipped: what needs nginx'
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
-	go test $(TESTFLAGS) ./...
-	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 6 -parallel 4 ./arrive ./browser ./demo ./wallet ./histories ./buyer ./...
+	go test -p 4 $(TESTFLAGS) ./payoffer/ledger ./payoffer ./payoffer/observe/bitcoin ./payoffer/service ./payoffer/x402 ./...
+	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 6 -parallel 4 ./arrive ./browser ./demo ./wallet ./histories ./gate/pay ./attack ./buyer ./crash ./...
 
 bench: ## Compare the built binary with other servers, and print the ratios.
 	cd caddy/e2e && go test -count=1 -timeout 3h -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./bench -args -rows '$(ROWS)' -rounds $(ROUNDS)
