@@ -76,7 +76,8 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	svc.announcer, err = announce.New(announce.Config{
 		Offer: *s.Offer, Endpoints: s.Announce, Owner: rand.Text(),
 		Page: func(t ledger.Transition) string {
-			return svc.Server.ReceiptURL(ledger.Receipt{Offer: t.Offer, Account: t.Account, ExternalID: t.ExternalID, Payer: t.Payer, Nonce: t.Nonce})
+			r := ledger.Receipt{Offer: t.Offer, Account: t.Account, ExternalID: t.ExternalID, Payer: t.Payer, Nonce: t.Nonce}
+			return svc.Server.ReceiptURL(r)
 		},
 		Emit:    func(name string, data map[string]any) error { return e.Get().Emit(name, data) },
 		Journal: svc.logger, Sent: d.Instruments.Mailed,
