@@ -31,20 +31,15 @@ func Of(few, some, many int) int {
 	if raceDetector {
 		return max(1, few/3)
 	}
-	return choose("PAY_OFFER_CASES", "more", few, some, many)
+	return EndToEnd(few, some, many)
 }
 
-// EndToEnd is few; some if PAY_OFFER_NO_SKIP=1, as in .ci/run, which runs the tests of the
-// built binary once; and many if FULL=1.
+// EndToEnd is Of for tests of the built binary, which the race detector does not slow down.
 func EndToEnd(few, some, many int) int {
-	return choose("PAY_OFFER_NO_SKIP", "1", few, some, many)
-}
-
-func choose(variable, value string, few, some, many int) int {
 	switch {
 	case os.Getenv("FULL") == "1":
 		return many
-	case os.Getenv(variable) == value:
+	case os.Getenv("PAY_OFFER_CASES") == "more":
 		return some
 	default:
 		return few
