@@ -244,17 +244,21 @@ func (s *shop) requireMessages() {
 func (s *shop) requireLetters() {
 	s.Helper()
 	var got []string
-	names := map[string]bool{}
-	for _, letter := range s.mailbox.await(4) {
-		text, err := io.ReadAll(quotedprintable.NewReader(letter.Body))
-		require.NoError(s, err)
-		_, err = mail.ParseDate(letter.Header.Get("Date"))
-		require.NoError(s, err)
-		names[letter.Header.Get("Message-ID")] = true
-		got = append(got, s.summary(letter.Header.Get("Subject"), string(text)))
+	for count := 4; len(got) < 4; count++ { // a letter whose answer was lost comes again
+		got = nil
+		names := map[string]bool{}
+		for _, letter := range s.mailbox.await(count) {
+			text, err := io.ReadAll(quotedprintable.NewReader(letter.Body))
+			require.NoError(s, err)
+			_, err = mail.ParseDate(letter.Header.Get("Date"))
+			require.NoError(s, err)
+			if id := letter.Header.Get("Message-ID"); !names[id] {
+				names[id] = true
+				got = append(got, s.summary(letter.Header.Get("Subject"), string(text)))
+			}
+		}
 	}
 	require.Equal(s, told, got)
-	require.Len(s, names, 4)
 }
 
 // requireLines requires a line of the log for each change, in their order.
