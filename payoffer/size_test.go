@@ -19,7 +19,7 @@ import (
 var sizes = map[string]int{
 	".":                         3742,
 	"agent":                     1007,
-	"announce":                  1085,
+	"announce":                  1093,
 	"buyer":                     832,
 	"clock":                     108,
 	"command":                   2670,
@@ -46,7 +46,7 @@ var sizes = map[string]int{
 	"pool":                      281,
 	"rate":                      373,
 	"report":                    507,
-	"service":                   1412,
+	"service":                   1413,
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,

@@ -36,11 +36,19 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 	if link != "" {
 		fmt.Fprintf(&says, "Receipt: %s\n", link)
 	}
-	counts := map[bool]string{true: "It counts as received, less refunds.", false: "It does not count as received."}[e.counted]
-	unknown := map[bool]string{true: ", value in US dollars unknown"}[e.usd() == nil]
-	own := map[bool]string{true: " It is your own payment."}[e.of.Own]
-	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s%s.\n", e.change.Summary(), e.of.To, e.of.EvidenceLevel, unknown)
-	fmt.Fprintf(&says, "%s%s\nReceipt %d of %s, version %d.\n", counts, own, e.of.ReceiptID, e.of.Offer, e.of.Version)
+	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s", e.change.Summary(), e.of.To, e.of.EvidenceLevel)
+	if e.usd() == nil {
+		says.WriteString(", value in US dollars unknown")
+	}
+	if e.counted {
+		says.WriteString(".\nIt counts as received, less refunds.")
+	} else {
+		says.WriteString(".\nIt does not count as received.")
+	}
+	if e.of.Own {
+		says.WriteString(" It is your own payment.")
+	}
+	fmt.Fprintf(&says, "\nReceipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
 	return says.String()
 }
 
