@@ -6,6 +6,9 @@ import { dress } from "./lanes.mjs";
 const narrow = 390, wide = 1280;
 const schemes = [false, true];
 
+// pictured are the pages of which pictures are kept wide, too, in light and dark colors.
+const pictured = /^(offer|demo|showcase-(pay-(card|usdc|transfer)|received|thanks-received|receipt-card-.*-USD))$/;
+
 export async function visit(lane, given) {
   const found = { looks: [], zoomed: [], plain: [], messages: [], foreign: [], loads: 0 };
   const load = async (view) => {
@@ -17,8 +20,8 @@ export async function visit(lane, given) {
     await dress(used, view);
     await used.page.evaluate(inPage.loadImages);
     const { width, dark = false, noScript } = view;
-    if (given.pictures) {
-      await used.page.screenshot({ path: `${given.pictures}/${given.name}-${width}-${dark ? "dark" : "light"}${noScript ? "-noscript" : ""}.png`, fullPage: true });
+    if (given.pictures && !noScript && (width === wide ? pictured.test(given.name) : width === narrow && !dark)) {
+      await used.page.screenshot({ path: `${given.pictures}/${given.name}-${width}-${dark ? "dark" : "light"}.png`, fullPage: true });
     }
     return { width, dark, violations: [], ...(await used.page.evaluate(inPage.describe)) };
   };
