@@ -169,7 +169,7 @@ func (e *Endpoint) settle(answer *reply, o x402.Outcome) {
 		return
 	}
 	described := e.report(o)
-	answer.state, answer.text, answer.data = "input-required", described.Detail, encode(described)
+	answer.state, answer.text, answer.data = "input-required", described.Detail, document.Line(described)
 	answer.metadata = map[string]any{metadataStatus: "payment-submitted"}
 	switch o.Status {
 	case x402.Settled:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -90,7 +91,7 @@ func TestPaymentByMessageCompletesItsTask(t *testing.T) {
 	require.Equal(t, "payment-completed", m.Metadata["x402.payment.status"])
 	receipts, err := json.Marshal(m.Metadata["x402.payment.receipts"])
 	require.NoError(t, err)
-	require.JSONEq(t, string(encode([]*x402.SettleResponse{settled.Response})), string(receipts))
+	require.JSONEq(t, string(document.Line([]*x402.SettleResponse{settled.Response})), string(receipts))
 	require.Equal(t, true, m.Parts[1].Data["paid"])
 	require.Equal(t, receiptURL(settled), m.Parts[1].Data["receiptUrl"])
 	require.Contains(t, m.Parts[0].Text, "do not pay again")

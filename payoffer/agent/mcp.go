@@ -111,7 +111,7 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 		writeFault(w, http.StatusBadRequest, c.ID, &fault{codeInvalidRequest, "the id must be a string or an integer, such as 1"})
 		return
 	case c.Params == nil:
-		c.body = encode(map[string]any{"jsonrpc": "2.0", "id": c.ID, "method": c.method, "params": struct{}{}})
+		c.body = document.Line(map[string]any{"jsonrpc": "2.0", "id": c.ID, "method": c.method, "params": struct{}{}})
 	case c.Params.Kind() != '{':
 		writeFault(w, http.StatusOK, c.ID, &fault{codeInvalidParams, "params must be an object, such as {}"})
 		return

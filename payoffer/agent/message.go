@@ -1,14 +1,14 @@
 package agent
 
 import (
-	"bytes"
-	stdjson "encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 )
 
 // Error codes of JSON-RPC 2.0 section 5.1.
@@ -90,7 +90,7 @@ func writeFault(w http.ResponseWriter, status int, id jsontext.Value, problem *f
 // write writes a response, which no cache may store because quotes follow the rate.
 func write(w http.ResponseWriter, status int, r response) {
 	r.Version = "2.0"
-	body := encode(r)
+	body := document.Line(r)
 	w.Header().Set("Content-Type", typeJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("Cache-Control", "no-store")
@@ -99,12 +99,3 @@ func write(w http.ResponseWriter, status int, r response) {
 }
 
 // encode returns JSON in which &, < and > are not escaped, because people and language models read it, and never inside HTML.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	encoder := stdjson.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		panic("agent: " + err.Error()) // the types of this package always marshal
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}

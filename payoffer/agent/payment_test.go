@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -92,7 +93,7 @@ func TestPaymentThroughTheToolSettles(t *testing.T) {
 	r := payByTool(t, e, paying)
 	require.Equal(t, []x402.Attempt{{Payload: []byte(paying), Client: "192.0.2.7"}}, taken.attempts)
 	require.False(t, r.IsError)
-	require.JSONEq(t, string(encode(settled.Response)), string(r.Meta["x402/payment-response"]))
+	require.JSONEq(t, string(document.Line(settled.Response)), string(r.Meta["x402/payment-response"]))
 	require.NotContains(t, r.Meta, "x402/error")
 	found := terms42(t, r)
 	require.Equal(t, true, found["paid"])
@@ -105,7 +106,7 @@ func TestPaymentThroughTheToolSettles(t *testing.T) {
 	require.NotContains(t, found, "methods", "a payer is not asked again")
 
 	var schema jsonschema.Schema
-	require.NoError(t, json.Unmarshal(encode(outputSchema), &schema))
+	require.NoError(t, json.Unmarshal(document.Line(outputSchema), &schema))
 	resolved, err := schema.Resolve(nil)
 	require.NoError(t, err)
 	require.NoError(t, resolved.Validate(found))

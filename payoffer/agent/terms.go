@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -99,7 +100,7 @@ func (e *Endpoint) render(live offer.Live, reason string) *quote {
 	if q.required != nil || reason != unpaid {
 		t.Error = reason
 	}
-	q.data = encode(t)
+	q.data = document.Line(t)
 	return q
 }
 

@@ -56,7 +56,7 @@ func (e *Endpoint) callTool(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.C
 		answer = e.demand(e.render(e.Live(), rejection(outcome)), problem)
 		answer.IsError = true
 	} else {
-		answer = result(encode(e.report(outcome)), outcome.Status != x402.Settled)
+		answer = result(document.Line(e.report(outcome)), outcome.Status != x402.Settled)
 	}
 	if paid.credential != nil && outcome.Status == x402.Settled {
 		answer.Meta[metaReceipt] = paid.credential.Receipt(outcome)

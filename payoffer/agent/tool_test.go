@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -92,7 +93,7 @@ func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {
 
 func TestToolResultFollowsItsSchema(t *testing.T) {
 	var schema jsonschema.Schema
-	require.NoError(t, json.Unmarshal(encode(outputSchema), &schema))
+	require.NoError(t, json.Unmarshal(document.Line(outputSchema), &schema))
 	resolved, err := schema.Resolve(nil)
 	require.NoError(t, err)
 

@@ -26,15 +26,23 @@ type Document struct {
 	Body []byte
 }
 
-// JSON renders v as an indented JSON document. Characters special to HTML are not escaped,
-// because people copy payment URIs with ampersands. It panics if v cannot be encoded.
+// JSON renders v as an indented JSON document.
 func JSON(contentType string, v any) Document {
+	return Document{Type: contentType, Body: encode(v, "  ")}
+}
+
+// Line renders v as JSON on one line, without its end.
+func Line(v any) []byte { return bytes.TrimSuffix(encode(v, ""), []byte("\n")) }
+
+// encode does not escape characters special to HTML, because people copy payment URIs with
+// ampersands. It panics if v cannot be encoded.
+func encode(v any, indent string) []byte {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	if err := e.Encode(v); err != nil {
 		panic("document: " + err.Error())
 	}
-	return Document{Type: contentType, Body: bytes.Clone(body.Bytes())} // without the buffer's spare capacity
+	return bytes.Clone(body.Bytes()) // without the buffer's spare capacity
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"encoding/json"
 	"io"
 	"io/fs"
 )
@@ -48,7 +47,7 @@ type dialect interface {
 
 	forUpdate() string // ends a SELECT of a row that the transaction will change
 	bytewise() string  // follows a text that is compared byte by byte
-	rows() string      // the FROM of a statement whose $1 is inRows; each row is a value
+	rows() string      // the FROM of a statement whose $1 is a JSON array of rows; each row is a value
 	// lock makes the transaction wait for others with one of the names, if transactions
 	// do not wait for each other anyway.
 	lock(tx *transaction, names ...string)
@@ -75,15 +74,6 @@ type dialect interface {
 	undone(err error) bool
 	// conceal removes names of servers and accounts from an error.
 	conceal(err error) error
-}
-
-// inRows encodes rows as one parameter for dialect.rows: value ->> 0 is the first column.
-func inRows(rows [][]any) string {
-	text, err := json.Marshal(rows)
-	if err != nil {
-		panic("ledger: rows of a statement: " + err.Error()) // they are strings, numbers and booleans
-	}
-	return string(text)
 }
 
 const endLeases = `

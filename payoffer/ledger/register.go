@@ -88,7 +88,7 @@ func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Acco
 			testnet = excluded.testnet,
 			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END,
 			since = CASE WHEN accounts.since = 0 AND accounts.origin = '' THEN excluded.since ELSE accounts.since END
-		RETURNING offer, account, rail, testnet, origin, since`, inRows(rows))
+		RETURNING offer, account, rail, testnet, origin, since`, string(offer.JSON(rows)))
 	if err != nil {
 		return fmt.Errorf("registering accounts: %w", err)
 	}
@@ -107,7 +107,7 @@ func (l *Ledger) Cursors(ctx context.Context, accounts ...string) (map[string]Cu
 	}
 	found, err := collect(ctx, l, scanCursor, `
 		SELECT offer, account, position, anchor, ok_at FROM cursors
-		WHERE account IN (SELECT value ->> 0 FROM `+l.dialect.rows()+`)`, inRows(rows))
+		WHERE account IN (SELECT value ->> 0 FROM `+l.dialect.rows()+`)`, string(offer.JSON(rows)))
 	cursors := make(map[string]Cursor, len(found))
 	for _, c := range found {
 		cursors[c.Account] = c
@@ -169,7 +169,7 @@ func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) err
 			return nil
 		}
 		_, err = tx.exec(ctx, "storing the ids of keys", `
-			INSERT INTO instance_keys (name, id, recorded_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), inRows(fresh), l.now().Unix())
+			INSERT INTO instance_keys (name, id, recorded_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), string(offer.JSON(fresh)), l.now().Unix())
 		return err
 	})
 }

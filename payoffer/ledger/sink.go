@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // ErrSubscriberTaken is returned if another owner has the lease of the subscriber.
@@ -51,7 +52,7 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 			FROM `+tx.dialect.rows()+` WHERE true
 			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
 			WHERE sinks.owner = excluded.owner OR `+due("sinks.lease_until", "$3", LongestLease)+`
-			RETURNING offer, name, after_seq`, inRows(rows), until, now)
+			RETURNING offer, name, after_seq`, string(offer.JSON(rows)), until, now)
 		if err != nil {
 			return fmt.Errorf("leasing subscribers: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -155,7 +156,7 @@ func (c *Credential) Attempt(client string) x402.Attempt {
 		"scheme": "exact", "network": fmt.Sprintf("eip155:%d", c.request.MethodDetails.ChainID), "amount": c.request.Amount,
 		"asset": c.request.Currency, "payTo": c.request.Recipient,
 	}
-	text := encode(map[string]any{"x402Version": 2, "accepted": accepted, "payload": paid{c.payload.Signature, c.payload.transfer}})
+	text := offer.JSON(map[string]any{"x402Version": 2, "accepted": accepted, "payload": paid{c.payload.Signature, c.payload.transfer}})
 	return x402.Attempt{Payload: text, Secret: c.challenge.ID, Client: client, Refuse: c.reject}
 }
 

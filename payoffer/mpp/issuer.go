@@ -59,17 +59,9 @@ type methodDetails struct {
 }
 
 func chargeOf(u *offer.USDC) []byte {
-	return encode(charge{u.AmountAtomic(), u.Network.USDC, methodDetails{
+	return offer.JSON(charge{u.AmountAtomic(), u.Network.USDC, methodDetails{
 		ChainID: u.Network.ChainID, CredentialTypes: []string{credentialType}, Decimals: offer.UnitOf(u.Network.USDC).Digits, FeePayer: true,
 	}, u.PayTo})
-}
-
-func encode(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic("mpp: " + err.Error()) // the types of this package always marshal
-	}
-	return text
 }
 
 // key returns the key of the IDs, or nil until the secret is loaded. It differs from

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -103,4 +104,4 @@ func (c *Credential) Receipt(o x402.Outcome) *Receipt {
 }
 
 // Header returns the receipt as the value of Payment-Receipt.
-func (r *Receipt) Header() string { return base64.RawURLEncoding.EncodeToString(encode(r)) }
+func (r *Receipt) Header() string { return base64.RawURLEncoding.EncodeToString(offer.JSON(r)) }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -99,15 +98,6 @@ func LowerOrigin(ctx context.Context, l Ledger, offer, account string, to int64)
 		return false, ErrNoLedger
 	}
 	return lowered, nil
-}
-
-// Evidence encodes the evidence of an observation as JSON.
-func Evidence(of any) json.RawMessage {
-	encoded, err := json.Marshal(of)
-	if err != nil {
-		panic("observe: " + err.Error())
-	}
-	return encoded
 }
 
 // Restated returns an observation of a receipt that the chain does not show any more: with

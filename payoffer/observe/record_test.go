@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -119,7 +120,7 @@ func TestAFailureOfTheLedgerSaysNoMore(t *testing.T) {
 func TestWhatIsRestatedIsAsItWasButForTheState(t *testing.T) {
 	book := openLedger(t)
 	before := observation("one", 4200)
-	before.Evidence, before.Payer, before.Own, before.Transaction = Evidence(map[string]int{"block": 7}), "0xpayer", true, "0x1"
+	before.Evidence, before.Payer, before.Own, before.Transaction = offer.JSON(map[string]int{"block": 7}), "0xpayer", true, "0x1"
 	_, err := Record(t.Context(), book, nil, before)
 	require.NoError(t, err)
 	row, found, err := book.Receipt(t.Context(), testOffer, testAccount, "one")

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
@@ -158,7 +159,7 @@ func (s *Server) olderReport(ctx context.Context, at position, r *http.Request) 
 }
 
 func (s *Server) reportJSON(body receivedReport) *response {
-	return s.render(http.StatusOK, typeJSON, cacheNever, compact(body), varyAccept)
+	return s.render(http.StatusOK, typeJSON, cacheNever, append(document.Line(body), '\n'), varyAccept)
 }
 
 // prefersPage reports whether the client prefers HTML.

@@ -1,10 +1,8 @@
 package web
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"html"
 	"net/http"
 	"slices"
@@ -162,17 +160,6 @@ func (re responder) terms(v any) *response {
 // json is a response with v as JSON.
 func (re responder) json(status int, cache string, v any, headers ...header) *response {
 	return re.render(status, typeJSON, cache, encode(v), headers...)
-}
-
-// compact is v as JSON on one line.
-func compact(v any) []byte {
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("web: " + err.Error()) // the types of this package always marshal
-	}
-	return bytes.Clone(body.Bytes())
 }
 
 func encode(v any) []byte { return document.JSON(typeJSON, v).Body }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // cdpSigner authenticates requests to the CDP facilitator: a fresh JWT (RFC
@@ -76,7 +78,7 @@ func (c *cdpSigner) sign(r *http.Request) error {
 		return err
 	}
 	now := c.now().Unix()
-	token, err := signer.Sign(encode(map[string]any{
+	token, err := signer.Sign(offer.JSON(map[string]any{
 		"sub": c.keyID, "iss": "cdp", "aud": []string{"cdp_service"},
 		"nbf": now, "iat": now, "exp": now + int64(jwtLifetime/time.Second),
 		"uris": []string{r.Method + " " + r.URL.Host + r.URL.Path},

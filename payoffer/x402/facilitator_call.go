@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // maxReply bounds a facilitator's reply in bytes.
@@ -34,7 +36,7 @@ func badReply(status int) *callError {
 // ask posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
 // 2xx. yes points to the member of out that says yes or no; it is set unless there is an error, which is a *callError.
 func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, err error) {
-	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, encode(in))
+	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, offer.JSON(in))
 	if in.X402Version == 2 { // only these payments ask for a listing
 		listing = f.listing(header)
 	}

@@ -88,7 +88,7 @@ func (s *Service) Refresh() {
 func (s *Service) newExtensions() *map[string]json.RawMessage {
 	extensions := map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}
 	if offers := s.signedOffers(); len(offers) > 0 {
-		extensions[extensionOfferReceipt] = encode(extension{map[string]any{"offers": offers}, offersSchema})
+		extensions[extensionOfferReceipt] = offer.JSON(extension{map[string]any{"offers": offers}, offersSchema})
 	}
 	return &extensions
 }
@@ -124,7 +124,7 @@ func (s *Service) receipt(i ledger.Intent) map[string]json.RawMessage {
 		return nil
 	}
 	return map[string]json.RawMessage{
-		extensionOfferReceipt: encode(extension{map[string]any{"receipt": signed}, receiptSchema}),
+		extensionOfferReceipt: offer.JSON(extension{map[string]any{"receipt": signed}, receiptSchema}),
 	}
 }
 
@@ -181,7 +181,7 @@ func isExactly(payload []byte, into any) bool {
 	if json.Unmarshal(payload, into) != nil {
 		return false
 	}
-	canonical, err := signature.Canonical(encode(into))
+	canonical, err := signature.Canonical(offer.JSON(into))
 	return err == nil && bytes.Equal(canonical, payload)
 }
 

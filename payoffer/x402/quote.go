@@ -58,7 +58,7 @@ type terms struct {
 
 func newTerms(o *offer.Offer, u *offer.USDC) terms {
 	accepted := requirements(u)
-	return terms{accepted, encode(requirementsV1(o.Resource(), accepted, u.Network.Name)), encode(accepted), domainHash(u.Network), encode(o.Resource())}
+	return terms{accepted, offer.JSON(requirementsV1(o.Resource(), accepted, u.Network.Name)), offer.JSON(accepted), domainHash(u.Network), offer.JSON(o.Resource())}
 }
 
 func (r *Rail) amount() int64 { return r.USDC.Atomic() }
@@ -106,7 +106,7 @@ const ExtensionAccess = "access"
 
 // NewAccess is the extension with a new token.
 func NewAccess() json.RawMessage {
-	return encode(map[string]any{"info": map[string]any{"token": rand.Text()}})
+	return offer.JSON(map[string]any{"info": map[string]any{"token": rand.Text()}})
 }
 
 // paymentIDExtension declares that a client may send a payment identifier.
@@ -138,7 +138,7 @@ func (s *Service) QuoteFor(resource offer.Resource, reason string) *Quote {
 func (s *Service) newQuote(resource offer.Resource, reason string, extensions ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
-		return &Quote{Body: append(encode(terms.CardQuote), '\n'), Terms: terms}
+		return &Quote{Body: append(offer.JSON(terms.CardQuote), '\n'), Terms: terms}
 	}
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
 	for _, rail := range s.Rails {
@@ -151,21 +151,21 @@ func (s *Service) newQuote(resource offer.Resource, reason string, extensions ..
 		body.Extensions = only(required.Extensions, extensionOfferReceipt)
 	}
 	required.Extensions = only(required.Extensions, extensions...)
-	return &Quote{HeaderStart: headerStart(required), Body: append(encode(body), '\n'), Terms: terms}
+	return &Quote{HeaderStart: headerStart(required), Body: append(offer.JSON(body), '\n'), Terms: terms}
 }
 
 // headerStart encodes a quote that has extensions, up to the token. Blanks fill its JSON up to a multiple of 3 bytes,
 // so that Header can append the base64 of the rest.
 func headerStart(required PaymentRequired) string {
 	const access = `"access":{"info":{"token":"`
-	start := strings.TrimSuffix(string(encode(required)), "}}") + ","
+	start := strings.TrimSuffix(string(offer.JSON(required)), "}}") + ","
 	blanks := strings.Repeat(" ", (3-(len(start)+len(access))%3)%3)
 	return base64.StdEncoding.EncodeToString([]byte(start + blanks + access))
 }
 
 func inHeader(r offer.Resource) offer.Resource {
 	r.Description = shortened(r.Description, maxHeaderDescription)
-	if len(encode(r)) > maxHeaderResource {
+	if len(offer.JSON(r)) > maxHeaderResource {
 		r.IconURL, r.Tags, r.ServiceName = "", nil, ""
 	}
 	return r
@@ -179,23 +179,15 @@ func only(extensions map[string]json.RawMessage, names ...string) map[string]jso
 
 // shortened is the beginning of a text that takes at most limit bytes as JSON.
 func shortened(text string, limit int) string {
-	if len(encode(text)) <= limit+len(`""`) {
+	if len(offer.JSON(text)) <= limit+len(`""`) {
 		return text
 	}
 	runes := []rune(text)
 	runes = runes[:min(len(runes), limit)]
-	for len(encode(string(runes)+"…")) > limit+len(`""`) {
+	for len(offer.JSON(string(runes)+"…")) > limit+len(`""`) {
 		runes = runes[:len(runes)-1]
 	}
 	return string(runes) + "…"
-}
-
-func encode(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("x402: encode %T: %v", v, err)) // the types of this package always marshal
-	}
-	return data
 }
 
 // extensionBazaar describes the resource for the directories of facilitators (x402, Bazaar).
@@ -208,7 +200,7 @@ var bazaarSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/20
 // bazaar describes the paid call, a POST without a body, and its answer.
 func (s *Service) bazaar() json.RawMessage {
 	type object = map[string]any
-	return encode(extension{object{
+	return offer.JSON(extension{object{
 		"input":  object{"type": "http", "method": "POST", "bodyType": "json", "body": object{}},
 		"output": object{"type": "json", "example": object{"success": true, "status": "seen", "amountUsd": s.Offer.Amount, "currency": "USD"}},
 	}, bazaarSchema})

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // builtPayload is the PaymentPayload that facilitators get, in either version.
@@ -31,14 +33,14 @@ func (p *payment) rebuild(t *terms, quoted map[string]json.RawMessage) []byte {
 	a.From, a.To, a.Nonce = common.HexToAddress(a.From).Hex(), common.HexToAddress(a.To).Hex(), common.HexToHash(a.Nonce).Hex()
 	if p.version == 1 {
 		built.Scheme, built.Network = t.accepted.Scheme, networkIn(1, t.accepted.Network)
-		return encode(built)
+		return offer.JSON(built)
 	}
 	built.Resource, built.Accepted, built.Extensions = t.resource, t.v2, make(map[string]json.RawMessage)
 	if bazaar, ok := quoted[extensionBazaar]; ok {
 		built.Extensions[extensionBazaar] = bazaar
 	}
 	if p.paymentID != "" {
-		built.Extensions[extensionPaymentID] = encode(map[string]any{"info": map[string]any{"required": false, "id": p.paymentID}})
+		built.Extensions[extensionPaymentID] = offer.JSON(map[string]any{"info": map[string]any{"required": false, "id": p.paymentID}})
 	}
-	return encode(built)
+	return offer.JSON(built)
 }

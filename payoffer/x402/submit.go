@@ -8,6 +8,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -217,7 +218,7 @@ func (s *Service) newAnswer(i ledger.Intent) []byte {
 	}
 	response := settleResponse(2, i)
 	response.Extensions = s.receipt(i)
-	return encode(response)
+	return offer.JSON(response)
 }
 
 // ensureAnswer stores the answer of an intent that the observer settled, so that every replay gets the same receipt.

@@ -125,7 +125,7 @@ type authorization struct {
 const maxPayload = 32 << 10
 
 // EncodeHeader is the padded standard base64 of v's JSON, which every client reads.
-func EncodeHeader(v any) string { return base64.StdEncoding.EncodeToString(encode(v)) }
+func EncodeHeader(v any) string { return base64.StdEncoding.EncodeToString(offer.JSON(v)) }
 
 // PayloadFromHeader reads the payment payload from PAYMENT-SIGNATURE or X-PAYMENT (version 1). present is
 // false for a request without payment.

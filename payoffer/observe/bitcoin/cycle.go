@@ -9,6 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -208,7 +209,7 @@ func restated(row ledger.Receipt, d decision, final int64) *ledger.Observation {
 	}
 	proof := evidenceOf(row)
 	proof.Block, proof.BlockHash = 0, ""
-	s.Evidence = observe.Evidence(proof)
+	s.Evidence = offer.JSON(proof)
 	return s
 }
 

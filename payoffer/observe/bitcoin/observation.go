@@ -6,6 +6,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const asset = "BTC"
@@ -111,7 +112,7 @@ func (o *Observer) observation(ctx context.Context, r *reading, tx transaction, 
 	if now := o.config.Now().Unix(); r.decided[tx.ID] && proof.First == 0 && (depth == 0 || s.OccurredAt > now) {
 		proof.First = now
 	}
-	s.Evidence = observe.Evidence(proof)
+	s.Evidence = offer.JSON(proof)
 	if s.Own { // not a payment, so it needs no value
 		s.State, s.Final = ledger.StatusMoved, depth >= o.final()
 		return s, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // The types of events that report money.
@@ -147,7 +148,7 @@ func (s scope) session(f *fields, failed bool, at int64, event string, from ledg
 	observation := ledger.Observation{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
 		Asset: currency, Amount: amount, State: ledger.StatusSeen,
-		EvidenceLevel: from, Evidence: observe.Evidence(evidence{id, event}), Testnet: s.test,
+		EvidenceLevel: from, Evidence: offer.JSON(evidence{id, event}), Testnet: s.test,
 		OccurredAt: at, Cause: s.cause(from, at),
 	}
 	if failed {

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -133,7 +133,7 @@ func (e *Observer) observation(transaction common.Hash, c candidate, state ledge
 		Transaction: strings.ToLower(transaction.Hex()), Asset: strings.ToLower(e.token.Hex()),
 		Amount: c.amount, USDCents: &cents, ValueBasis: ledger.BasisFace,
 		State: state, Final: settled && number <= final, EvidenceLevel: ledger.LevelChain,
-		Evidence: observe.Evidence(evidence{number, c.block.Hash, c.logIndex}),
+		Evidence: offer.JSON(evidence{number, c.block.Hash, c.logIndex}),
 		Payer:    payer, Nonce: c.nonce, Own: own, Testnet: e.config.USDC.Network.Test, OccurredAt: int64(c.block.Time), Cause: causeChain,
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
@@ -163,7 +162,7 @@ func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Observation 
 	}
 	s.Asset, s.Amount, s.USDCents, s.State, s.OccurredAt = "USD", amount, &amount, ledger.StatusConfirmed, occurred
 	s.ValueBasis = ledger.BasisFace
-	s.Evidence = observe.Evidence(struct {
+	s.Evidence = offer.JSON(struct {
 		Day       string `json:"day,omitempty"`
 		EnteredAt string `json:"enteredAt"`
 	}{e.Day(), now.UTC().Format(time.RFC3339)})

@@ -152,7 +152,7 @@ func (o *Observer) observation(ctx context.Context, s sale) (observation ledger.
 		Offer: o.cfg.OfferID, Account: o.cfg.Account, Rail: o.cfg.Rail, ExternalID: s.ID, Via: "link",
 		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider, Cause: "provider",
 		Asset: "USD", Amount: s.Price, USDCents: &s.Price, ValueBasis: ledger.BasisFace,
-		Evidence: observe.Evidence(evidence{"gumroad", s.ID, s.Order.String()}), OccurredAt: s.CreatedAt.Unix(),
+		Evidence: offer.JSON(evidence{"gumroad", s.ID, s.Order.String()}), OccurredAt: s.CreatedAt.Unix(),
 	}
 	if known.EvidenceLevel != ledger.LevelProvider && s.CreatedAt.Unix() < o.first.Load() {
 		observation.Cause = ledger.CauseBackfilled

@@ -1,0 +1,15 @@
+package offer
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// JSON is v as JSON on one line, without elements of HTML. The type of v must always marshal.
+func JSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("%T is not JSON: %v; report this as a bug", v, err))
+	}
+	return text
+}
