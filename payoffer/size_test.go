@@ -41,7 +41,7 @@ var sizes = map[string]int{
 	"observe/storefront":        514,
 	"offer":                     2096,
 	"operator":                  1368,
-	"page":                      216,
+	"page":                      221,
 	"picture":                   234,
 	"pool":                      306,
 	"rate":                      373,
