@@ -41,7 +41,7 @@ var sizes = map[string]int{
 	"observe/storefront":        511,
 	"offer":                     2120,
 	"operator":                  1367,
-	"page":                      216,
+	"page":                      221,
 	"picture":                   234,
 	"pool":                      281,
 	"rate":                      373,

@@ -24,7 +24,7 @@ var files embed.FS
 
 // The pages.
 var (
-	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "came", "arrive")
+	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "launch", "came", "arrive")
 	Transfer = newSheet("transfer", "copy", "rows")
 	Received = newSheet("received", "live", "arrive")
 	Thanks   = newSheet("thanks", "copy", "live", "arrive")
@@ -43,6 +43,7 @@ var (
 var (
 	WalletScript = source("wallet.js")
 	WalletPath   = fmt.Sprintf("%s/wallet.%.8x.js", offer.PathMethods, sha256.Sum256([]byte(WalletScript)))
+	walletHash   = strings.Trim(site.Source(WalletScript), "'")
 )
 
 // Sheet is the template of one page with its style and scripts.
@@ -57,7 +58,7 @@ type Sheet struct {
 
 // newSheet makes a page of its template and scripts. Each may have a style of its own name.
 // The page may load images and its wallet script from its own host, and runs nothing else
-// but the inlined scripts (CSP Level 3).
+// but the inlined scripts (CSP Level 3). The icons of wallets are data: URIs.
 func newSheet(name string, scripts ...string) *Sheet {
 	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "glyph.html", "wallet.html", "arrive.html", name+".html"))}
 	forms := "'none'"
@@ -82,6 +83,7 @@ func newSheet(name string, scripts ...string) *Sheet {
 		}
 	}
 	if slices.Contains(scripts, "wallet") {
+		s.policy = strings.Replace(s.policy, "img-src 'self'", "img-src 'self' data:", 1)
 		allowed += " 'self'"
 	}
 	if allowed != "" {
@@ -184,6 +186,9 @@ func (v view) Wallet() string {
 	}
 	return WalletPath
 }
+
+// WalletHash is the hash of the wallet script, without which browsers do not run it.
+func (view) WalletHash() string { return walletHash }
 
 // Link is the address of another page of the service, in the same language.
 func (v view) Link(address string) string {

@@ -15,9 +15,13 @@
 	const encode = (value) => btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(value))));
 	const decode = (header) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(header), (c) => c.charCodeAt(0))));
 	const element = (name, properties) => Object.assign(document.createElement(name), properties);
-	const makeButton = (textContent, className = "button") => element("button", { type: "button", className, textContent });
+	const makeButton = (textContent, className) => element("button", { type: "button", className, textContent });
 	const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 	const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
+	// The payer declined: EIP-1193 and, from 5000, WalletConnect.
+	const declined = (error) => [4001, 5000, 5001, 5002, 5003].includes(codeOf(error));
+	// step is the step that a text belongs to: connect, sign, arrive.
+	const step = { asking: 0, connect: 0, change: 0, sign: 1, sending: 2, resending: 2, lost: 2, undecided: 2 };
 
 	// Stopped ends a payment before anything was sent. key is its text, words an explanation by the wallet or server.
 	class Stopped extends Error {
@@ -34,18 +38,13 @@
 	const expired = (header) => Number(decode(header).payload.authorization?.validBefore) + 600 < now();
 
 	// attempt returns the result of a function, or otherwise if it throws.
-	const attempt = (read, otherwise) => {
-		try {
-			return read();
-		} catch {
-			return otherwise;
-		}
-	};
+	const attempt = (read, otherwise) => { try { return read(); } catch { return otherwise; } };
 
 	// post has a longer time limit than the server has for a payment.
 	async function post(headers) {
 		ahead = NaN; // unknown until the response: nothing expires by a clock that may be wrong
-		const response = await fetch("/v1/sponsor", { method: "POST", headers, redirect: "error", cache: "no-store", signal: AbortSignal.timeout(90_000) });
+		const signal = AbortSignal.timeout(90_000);
+		const response = await fetch("/v1/sponsor", { method: "POST", headers, redirect: "error", cache: "no-store", signal });
 		ahead = (Date.parse(response.headers.get("Date")) || Date.now()) - Date.now();
 		const body = (await response.json().catch(() => null)) ?? {};
 		return { status: response.status, headers: response.headers, body };
@@ -61,12 +60,34 @@
 			this.chain = Number(this.terms.network.split(":")[1]);
 			this.amount = usdc(BigInt(this.terms.amount));
 			this.key = `pay-offer ${this.terms.offer} ${this.terms.network}`;
-			this.buttons = element("p", { className: "actions" });
-			this.status = element("p", { role: "status", tabIndex: -1 });
-			this.timer = element("p", { className: "quiet small" });
-			this.after = element("p");
-			this.ask = element("p", { className: "actions" });
-			root.append(this.buttons, this.status, this.timer, this.after, this.ask);
+			[, this.steps, this.status, this.timer, this.buttons, this.after, this.ask] = root.children;
+			this.ask.lastElementChild.addEventListener("click", () => this.answer());
+			this.tabs = root.previousElementSibling;
+			this.byHand = root.nextElementSibling;
+			this.byHand.id = this.tabs.lastElementChild.getAttribute("aria-controls");
+			[...this.tabs.children].forEach((tab, i) => tab.addEventListener("click", () => this.choose(i)));
+			this.tabs.addEventListener("keydown", ({ key }) => ["ArrowLeft", "ArrowRight"].includes(key) && this.choose(1 - this.chosen));
+		}
+
+		choose(tab) {
+			this.chosen = tab;
+			this.arrange();
+			this.tabs.children[tab].focus();
+		}
+
+		// arrange shows the tabs if there is something for this browser. During and after a payment there is only that.
+		arrange() {
+			const held = Boolean(this.root.closest(".held")), here = Boolean(wallets.size || this.stored || this.end);
+			if (here && this.chosen === undefined) {
+				this.chosen = Number(this.byHand.contains(document.activeElement)); // a wallet that is found late moves no focus
+				this.byHand.role = "tabpanel";
+				this.byHand.setAttribute("aria-labelledby", this.tabs.lastElementChild.id);
+			}
+			this.tabs.hidden = held || !here;
+			this.root.hidden = !here || (!held && this.chosen === 1);
+			this.byHand.hidden = !this.root.hidden;
+			const look = (i) => ({ ariaSelected: String(i === this.chosen), tabIndex: i === this.chosen ? 0 : -1 });
+			[...this.tabs.children].forEach((tab, i) => Object.assign(tab, look(i)));
 		}
 
 		// stored is the payment or its outcome in this browser's storage.
@@ -82,9 +103,7 @@
 		get open() { return attempt(() => decode(this.stored).payload.signature && this.stored, null); }
 
 		// drop deletes this payment, but not one that another tab stored in the meantime.
-		drop(kept) {
-			if (this.stored === kept) attempt(() => localStorage.removeItem(this.key));
-		}
+		drop(kept) { if (this.stored === kept) attempt(() => localStorage.removeItem(this.key)); }
 
 		keep(key, value) {
 			try {
@@ -94,30 +113,44 @@
 			throw new Stopped("storage");
 		}
 
+		// say shows a text and its step, or nothing. A text without a step is a note.
 		say(key, values, words, and = "") {
-			const said = `${text(key, { network: this.network, amount: this.amount, ...values })} ${and}`.trim();
+			const said = key ? `${text(key, { network: this.network, amount: this.amount, ...values })} ${and}`.trim() : "";
 			if (words || this.status.textContent !== said) this.status.replaceChildren(said);
 			if (words) this.status.append(" ", element("q", { lang: "en", textContent: foreign(words, 400) }));
+			this.status.className = key && !(key in step) ? "note" : "";
+			this.steps.hidden = !(key in step);
+			const look = (i) => ({ className: i < step[key] ? "done" : "", ariaCurrent: i === step[key] ? "step" : null });
+			[...this.steps.children].forEach((item, i) => Object.assign(item, look(i)));
 		}
 
-		// show renders the buttons. After a payment there is none that pays again until the payer asks for it.
+		// show renders the buttons, or the result. After a payment nothing pays again until the payer asks for it.
 		show() {
 			const { stored, open, end } = this, damaged = stored && !open && !end, forgettable = damaged || (open && expired(open));
-			const buttons = open ? [this.button(text("again"), () => this.send())] : [];
-			if (forgettable) buttons.push(this.button(text("forget"), () => this.forget(stored)));
+			const buttons = open ? [this.button(text("again"), "button", () => this.send())] : [];
+			if (forgettable) buttons.push(this.button(text("forget"), "button plain", () => this.forget(stored)));
 			if (!stored && !end) {
-				for (const { name, provider } of wallets.values()) buttons.push(this.button(text("pay", { wallet: `\u2068${name}\u2069` }), () => this.pay(provider)));
+				for (const { name, icon, provider } of wallets.values()) {
+					const className = wallets.size > 1 ? "button plain" : "button"; // one filled button a screen
+					const button = this.button(text("pay", { wallet: `\u2068${name}\u2069` }), className, () => this.pay(provider));
+					if (icon) button.prepend(element("img", { src: icon, width: 24, height: 24, alt: "" }));
+					buttons.push(button);
+				}
 			}
 			this.buttons.replaceChildren(...buttons);
+			this.buttons.hidden = false;
 			this.after.className = end ? "actions" : "quiet small";
+			this.root.classList.toggle("paid", Boolean(end));
 			this.question();
 			if (end) {
-				this.say(end.said, { paid: money(Number(end.paid)) });
+				this.say();
+				this.status.append(element("strong", { textContent: text("paid", { paid: money(Number(end.paid)) }) }), " ", text(end.said));
 				this.after.replaceChildren(...this.links(end));
 				return;
 			}
 			if (damaged) this.say("damaged");
-			this.after.textContent = forgettable ? `${text(damaged ? "wait" : "over")} ${text("forgetWhy", { amount: this.amount })}` : buttons.length ? "" : text("none");
+			if (forgettable) this.after.textContent = `${text(damaged ? "wait" : "over")} ${text("forgetWhy", { amount: this.amount })}`;
+			else this.after.textContent = stored ? "" : text("free", { amount: this.amount, network: this.network });
 		}
 
 		// links are the links to what the payment opens and to the receipt, in the language of the page's URL.
@@ -126,31 +159,34 @@
 				const url = attempt(() => new URL(address), null);
 				if (url?.origin !== location.origin) return [];
 				if (new URLSearchParams(location.search).has("lang")) url.searchParams.set("lang", language);
-				return [element("a", { href: url.href, className: key === "receipt" && end.open ? "button plain" : "button", textContent: text(key) })];
+				const className = key === "receipt" && end.open ? "button plain" : "button";
+				return [element("a", { href: url.href, className, textContent: text(key) })];
 			});
 		}
 
 		// question asks before another payment can be made. The answer is valid for one payment in this tab.
 		question() {
-			const { stored, end } = this;
-			this.ask.replaceChildren();
-			if (!(stored || end) || answered === state()) return;
-			const button = makeButton(text(end ? "once" : "other"), "button plain");
-			button.addEventListener("click", () => {
-				answered = state();
-				if (end) this.forget(stored);
-				refresh();
-				this.root.closest("details").querySelector("summary").focus();
-			});
-			this.ask.append(text(end ? "onceAsk" : "otherAsk"), button);
+			const { stored, end, ask } = this, keys = end ? ["once", "onceAsk", "onceYes"] : ["other", "otherAsk", "otherYes"];
+			ask.hidden = !(stored || end) || answered === state();
+			ask.open = ask.lastElementChild.disabled = false;
+			[...ask.children].forEach((part, i) => part.textContent = text(keys[i]));
 		}
 
-		button(label, work) {
-			const button = makeButton(label);
+		answer() {
+			answered = state();
+			if (this.end) this.forget(this.stored);
+			this.question();
+			refresh();
+			this.root.closest("details").querySelector("summary").focus();
+		}
+
+		button(label, className, work) {
+			const button = makeButton(label, className);
 			button.addEventListener("click", async () => {
 				this.status.focus({ preventScroll: true });
-				await exclusively([this], work, button);
-				if ([this.status, document.body, null].includes(document.activeElement)) (this.root.querySelector("a, button") ?? this.status).focus({ preventScroll: true });
+				await exclusively([this], work);
+				if (![this.status, document.body, null].includes(document.activeElement)) return;
+				(this.root.querySelector("a, button") ?? this.status).focus({ preventScroll: true });
 			});
 			return button;
 		}
@@ -159,8 +195,8 @@
 			try {
 				this.keep(this.key, await this.sign(this.cancellable(wallet)));
 			} catch (error) {
-				const { key, values, words } = error instanceof Stopped ? error : {
-					key: { 4001: "declined", 4100: "busy", "-32002": "busy" }[codeOf(error)] ?? "failed", words: codeOf(error) === 4001 ? "" : error?.message,
+				const { key, values, words } = error instanceof Stopped ? error : declined(error) ? { key: "declined" } : {
+					key: { 4100: "busy", "-32002": "busy" }[codeOf(error)] ?? "failed", words: error?.message,
 				};
 				return this.say(key, values, words, key === "open" ? "" : text("nothing"));
 			}
@@ -175,12 +211,13 @@
 		cancellable(wallet) {
 			const cancel = new AbortController();
 			const cancelled = new Promise((_, reject) => cancel.signal.addEventListener("abort", () => reject(cancel.signal.reason)));
-			const button = makeButton(text("cancel"), "button plain");
+			const button = makeButton(text("cancel"), "link");
 			button.addEventListener("click", () => cancel.abort(new Stopped("cancelled")));
 			return {
 				request: async (question) => {
 					cancel.signal.throwIfAborted();
 					if (!button.isConnected) this.after.replaceChildren(button);
+					this.after.className = "actions";
 					return Promise.race([cancelled, wallet.request(question)]);
 				},
 			};
@@ -195,16 +232,16 @@
 			const quoted = await this.quote();
 			const { accepted } = quoted;
 			this.say("connect");
-			const accounts = () => wallet.request({ method: "eth_requestAccounts" });
-			const [from] = (await accounts()) ?? [];
+			const [from] = (await wallet.request({ method: "eth_requestAccounts" })) ?? [];
 			if (!/^0x[0-9a-f]{40}$/i.test(from)) throw new Stopped("busy");
 			await this.changeNetwork(wallet);
 			await this.checkBalance(wallet, from);
-			const [still] = (await wallet.request({ method: "eth_accounts" })) ?? [];
+			const [still = from] = (await wallet.request({ method: "eth_accounts" })) ?? []; // some have none after a grant
 			if (!same(still, from) || !(await this.onNetwork(wallet))) throw new Stopped("changed");
 			this.rejectSecond();
 			// The nonce stays the same until a payment with it is stored: the chain accepts only one of the cancelled ones.
-			const nonce = (this.nonce ??= "0x" + [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+			const random = [...crypto.getRandomValues(new Uint8Array(32))];
+			const nonce = (this.nonce ??= "0x" + random.map((byte) => byte.toString(16).padStart(2, "0")).join(""));
 			const validBefore = now() + Math.min(accepted.maxTimeoutSeconds, 600);
 			const authorization = { from, to: this.terms.payTo, value: this.terms.amount, validAfter: "0", validBefore: String(validBefore), nonce };
 			const fields = (list) => list.split(", ").map((field) => ({ type: field.split(" ")[0], name: field.split(" ")[1] }));
@@ -250,47 +287,41 @@
 
 		async onNetwork(wallet) { return Number(await wallet.request({ method: "eth_chainId" })) === this.chain; }
 
-		// changeNetwork changes the wallet's network, and adds it if it is unknown to the wallet.
+		// changeNetwork changes the wallet's network, and adds it after any error: not all wallets report 4902 for an unknown one.
 		async changeNetwork(wallet) {
 			if (await this.onNetwork(wallet)) return;
 			this.say("change");
-			const chainId = "0x" + this.chain.toString(16);
-			const change = () => wallet.request({ method: "wallet_switchEthereumChain", params: [{ chainId }] });
-			const { title, rpc, explorer, coin } = this.terms;
-			const add = () => wallet.request({
-				method: "wallet_addEthereumChain",
-				params: [{ chainId, chainName: title, rpcUrls: [rpc], blockExplorerUrls: [new URL(explorer).origin], nativeCurrency: { name: coin, symbol: coin, decimals: 18 } }],
+			const chainId = "0x" + this.chain.toString(16), { title, rpc, explorer, coin } = this.terms;
+			const ask = (method, more) => wallet.request({ method, params: [{ chainId, ...more }] }).then(() => true, (error) => {
+				if (declined(error) || codeOf(error) === -32002) throw error;
 			});
-			try {
-				await change().catch(async (error) => {
-					if (codeOf(error) !== 4902) throw error;
-					await add();
-					if (!(await this.onNetwork(wallet))) await change();
-				});
-			} catch (error) {
-				if ([4001, -32002].includes(codeOf(error))) throw error;
-			} // the payer may have changed it by hand
-			if (!(await this.onNetwork(wallet))) throw new Stopped("wrongChain");
+			if (!(await ask("wallet_switchEthereumChain"))) {
+				const nativeCurrency = { name: coin, symbol: coin, decimals: 18 }, blockExplorerUrls = [new URL(explorer).origin];
+				await ask("wallet_addEthereumChain", { chainName: title, rpcUrls: [rpc], blockExplorerUrls, nativeCurrency });
+				if (!(await this.onNetwork(wallet))) await ask("wallet_switchEthereumChain");
+			}
+			// Some wallets answer before they have changed, and the payer may change it by hand.
+			for (let left = 10; !(await this.onNetwork(wallet)); left--) {
+				if (!left) throw new Stopped("wrongChain");
+				await pause(500);
+			}
 		}
 
 		// checkBalance throws if the account has too little. It ignores wallets that cannot read the balance.
 		async checkBalance(wallet, from) {
 			const data = "0x70a08231" + from.slice(2).toLowerCase().padStart(64, "0"); // balanceOf(from)
 			const held = await wallet.request({ method: "eth_call", params: [{ to: this.terms.asset, data }, "latest"] }).then(BigInt).catch(() => null);
-			if (held !== null && held < BigInt(this.terms.amount)) throw new Stopped("poor", { account: `${from.slice(0, 6)}…${from.slice(-4)}`, balance: usdc(held) });
+			if (held === null || held >= BigInt(this.terms.amount)) return;
+			throw new Stopped("poor", { account: `${from.slice(0, 6)}…${from.slice(-4)}`, balance: usdc(held) });
 		}
 
 		// send sends the stored payment until its outcome is known or a response has no Retry-After.
 		async send(first = "resending") {
+			this.question();
 			for (let header, key = first; (header = this.open); key = "resending") {
-				this.question();
 				this.say(key);
-				let answer;
-				try {
-					answer = await post({ "PAYMENT-SIGNATURE": header });
-				} catch {
-					return this.say("lost", {}, "", text("kept"));
-				}
+				const answer = await post({ "PAYMENT-SIGNATURE": header }).catch(() => null);
+				if (!answer) return this.say("lost", {}, "", text("kept"));
 				const { status, headers, body } = answer;
 				if (status === 200 && body.success === true) return this.paid(body, header);
 				// A quote without a reason means that the payment header was lost on the way.
@@ -314,7 +345,8 @@
 		// paid stores the outcome of a payment: in the browser, or else as long as the page is open.
 		paid(body, header) {
 			const ours = same(body.authorization, decode(header).payload.authorization?.nonce);
-			this.ended = { said: !ours ? "earlier" : body.status === "seen" ? "received" : "claimed", paid: body.amountUsd, receipt: body.receiptUrl, open: body.access?.url };
+			const said = !ours ? "earlier" : body.status === "seen" ? "received" : "claimed";
+			this.ended = { said, paid: body.amountUsd, receipt: body.receiptUrl, open: body.access?.url };
 			if (this.stored === header) attempt(() => localStorage.setItem(this.key, JSON.stringify(this.ended)));
 			this.drop(header);
 		}
@@ -323,7 +355,7 @@
 		forget(kept) {
 			this.ended = undefined;
 			this.drop(kept);
-			this.status.textContent = "";
+			this.say();
 		}
 	}
 	const places = [...document.querySelectorAll(".wallet")].map((root) => new Place(root));
@@ -339,6 +371,7 @@
 		if (hold && !section.classList.contains("held")) for (const row of rows) row.open = true;
 		section.classList.toggle("held", hold);
 		for (const row of section.querySelectorAll(".way")) row.hidden = hold && !rows.includes(row);
+		for (const place of places) place.arrange();
 	}
 
 	function refresh() {
@@ -348,11 +381,10 @@
 	}
 
 	// exclusively runs work for places unless another tab does.
-	async function exclusively(at, work, pressed) {
+	async function exclusively(at, work) {
 		const run = (lock) => (lock === null ? at.forEach((place) => place.say("otherTab")) : work());
-		const buttons = document.querySelectorAll(".wallet button");
-		for (const button of buttons) button.disabled = true;
-		pressed?.setAttribute("aria-busy", "true");
+		for (const button of document.querySelectorAll(".wallet button")) button.disabled = true;
+		for (const { buttons } of at) buttons.hidden = true;
 		busy = at;
 		guard();
 		try {
@@ -367,7 +399,8 @@
 	function found(id, info, provider) {
 		if (typeof provider?.request !== "function" || wallets.has(id)) return;
 		if (id) wallets.delete(""); // the wallet without an announcement is the same one
-		wallets.set(id, { name: foreign(info.name, 40) || text("unnamed"), provider });
+		const icon = /^data:image\/(png|webp|svg\+xml|gif|jpeg)[;,]/.test(info.icon) && info.icon.length <= 100_000 && info.icon;
+		wallets.set(id, { name: foreign(info.name, 40) || text("unnamed"), icon, provider });
 		refresh();
 	}
 	if (places.length) {
@@ -375,7 +408,8 @@
 		dispatchEvent(new Event("eip6963:requestProvider"));
 		const alternative = () => { if (!wallets.size) found("", {}, window.ethereum); };
 		alternative();
-		addEventListener("ethereum#initialized", alternative, { once: true });
+		addEventListener("ethereum#initialized", alternative);
+		for (const wait of [250, 1_000, 2_500, 5_000]) setTimeout(alternative, wait); // some appear late and say nothing
 		// Another tab signed a payment, or learned its outcome.
 		addEventListener("storage", ({ key, newValue }) => {
 			const place = places.find((p) => p.key === key);

@@ -179,7 +179,10 @@ func TestBeforeTheStartThereAreNoQRCodes(t *testing.T) {
 		require.Equal(t, 503, res.StatusCode)
 		require.NotEmpty(t, res.Header.Get("Retry-After"))
 	}
-	require.NotContains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "<img")
+	pay := read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser))
+	require.NotContains(t, pay, "<img")
+	require.Equal(t, 3, strings.Count(pay, `<div class="by-hand">`), "all else is there")
+	require.Contains(t, pay, `<div class="wallet"`)
 	w.key = qrKey
 	s.Refresh()
 	require.Equal(t, 302, send(t, s, "GET", "/v1/pay/card.png", "").StatusCode)

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -266,7 +269,12 @@ func TestHeaderValuesAreNotSharedBetweenRequests(t *testing.T) {
 func TestThePayPageLoadsTheWalletScriptOnlyForChains(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
-	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), `<script src="`+page.WalletPath+`"></script>`)
+	pay := send(t, s, "GET", "/v1/pay", "", "Accept", browser)
+	hash := sha256.Sum256([]byte(page.WalletScript))
+	loaded := `<script src="` + page.WalletPath + `" integrity="sha256-` + base64.StdEncoding.EncodeToString(hash[:]) + `"></script>`
+	require.Contains(t, html.UnescapeString(read(t, pay)), loaded)
+	require.Contains(t, pay.Header.Get("Content-Security-Policy"), "; img-src 'self' data:;", "wallets have icons")
+	require.Contains(t, send(t, s, "GET", "/v1/received", "", "Accept", browser).Header.Get("Content-Security-Policy"), "; img-src 'self';")
 	res := send(t, s, "GET", page.WalletPath, "")
 	require.Equal(t, "text/javascript; charset=utf-8", res.Header.Get("Content-Type"))
 	require.Equal(t, cacheForever, res.Header.Get("Cache-Control"))

@@ -28,7 +28,7 @@ const otherMethods = `
 // idle are controls of the page before a payment, at least one of each kind.
 var idle = []string{
 	"https://checkout.example/pay", "ethereum:", "bitcoin:", "mailto:", "/v1/pay/transfer", "https://shop.example/tip",
-	"code of card", "code of usdc", "code of btc", "code of transfer", "code of tip-jar", "button Copy", "button " + payWithPurse,
+	"code of usdc", "code of btc", "code of transfer", "button Copy", "button " + payWithPurse,
 }
 
 // openEverything starts a shop with every payment method, and waits until Bitcoin has a price and a code.
@@ -46,10 +46,28 @@ func (m *market) openEverything(t *testing.T) *shop {
 }
 
 // controls are all controls in a tab that a person can see and use, by what they lead to, without those that say more.
-func (v *visitor) controls(t *testing.T, tab string) (all []string) {
+// One button at most is filled in each view.
+func (v *visitor) controls(t *testing.T, tab string) []string {
 	t.Helper()
-	v.do(t, "controls", options{"tab": tab}, &all)
-	return all
+	var shown struct {
+		All  []string
+		Most int
+	}
+	v.do(t, "controls", options{"tab": tab}, &shown)
+	require.LessOrEqual(t, shown.Most, 1, "filled buttons of one view")
+	return shown.All
+}
+
+// requireAsks requires that a page offers no second payment without a question.
+func (v *visitor) requireAsks(t *testing.T, tab string) {
+	t.Helper()
+	all := v.controls(t, tab)
+	if len(v.stored(t)) == 0 {
+		return
+	}
+	for _, control := range all {
+		require.Contains(t, []string{"/v1/receipt", "button " + again, "button " + forget, "question " + once, "question " + other}, control)
+	}
 }
 
 // paidOnce requires that a payment which is done leaves its receipt and a question, in every tab and after a reload.
@@ -61,19 +79,22 @@ func paidOnce(t *testing.T, m *market) {
 	v.read(t, payWithPurse)
 	require.Subset(t, v.controls(t, "first"), idle)
 	v.press(t, payWithPurse)
-	v.read(t, "Received: 42 USD, seen on the chain.")
-	done := []string{"/v1/receipt", "button " + once}
+	v.read(t, seen)
+	done := []string{"/v1/receipt", "question " + once}
 	require.Equal(t, done, v.controls(t, "first"), "in this tab")
-	v.readIn(t, "second", "Received: 42 USD", options{"idle": true})
+	v.readIn(t, "second", "You paid $42", options{"idle": true})
 	require.Equal(t, done, v.controls(t, "second"), "in a tab that was open")
 	v.done(t, "reload", nil)
-	require.Contains(t, v.read(t, "Received: 42 USD").Text, "You have already paid. Pay again?")
+	v.read(t, "You paid $42")
 	require.Equal(t, done, v.controls(t, "first"), "after a reload")
 	v.openIn(t, "third", options{"url": s.url + "/v1/pay"}) // of which the row of the card is open
-	v.readIn(t, "third", "Received: 42 USD", options{"idle": true})
+	v.readIn(t, "third", "You paid $42", options{"idle": true})
 	require.Equal(t, done, v.controls(t, "third"), "in a new tab")
 
 	v.press(t, once)
+	require.Contains(t, v.read(t, "You paid $42").Text, "You have already paid. Pay a second time?")
+	require.Equal(t, append(done, "button "+onceYes), v.controls(t, "first"), "the question")
+	v.press(t, onceYes)
 	v.read(t, payWithPurse)
 	require.Subset(t, v.controls(t, "first"), idle, "the question is answered")
 	s.requirePaid(t, 1)
@@ -83,7 +104,7 @@ func paidOnce(t *testing.T, m *market) {
 func openOnce(t *testing.T, m *market) {
 	s := m.openEverything(t)
 	unknown := weather{Of: "payment", Does: "answer", Status: 503, Body: `{"detail":"The outcome is not known."}`}
-	open := []string{"button " + again, "button " + other}
+	open := []string{"button " + again, "question " + other}
 
 	v := s.visit(t)
 	v.open(t)
@@ -102,14 +123,16 @@ func openOnce(t *testing.T, m *market) {
 	require.Equal(t, open, v.controls(t, "third"), "in a new tab")
 
 	v.press(t, other)
+	require.Contains(t, v.read(t, "The outcome is not known.").Text, "This payment may still be charged. Pay another way?")
+	v.press(t, otherYes)
 	answered := v.controls(t, "first")
 	require.Subset(t, answered, idle[:len(idle)-1], "the question is answered")
 	require.NotContains(t, answered, idle[len(idle)-1], "the wallet signs nothing beside an open payment")
 	require.Equal(t, open, v.controls(t, "second"), "the question was not answered there")
 	require.Len(t, v.stored(t), 1)
 	v.press(t, again)
-	v.read(t, "Received: 42 USD, seen on the chain.")
-	require.Equal(t, []string{"/v1/receipt", "button " + once}, v.controls(t, "first"), "another question after the end")
+	v.read(t, seen)
+	require.Equal(t, []string{"/v1/receipt", "question " + once}, v.controls(t, "first"), "another question after the end")
 	sent := len(v.did(t).Sent)
 	require.GreaterOrEqual(t, sent, 4, "the page asks once more while the facilitator settles")
 	v.same(t, sent)

@@ -23,8 +23,21 @@ type purse struct {
 	// Chain is the network that it is on, and Known are those that it knows.
 	Chain string   `json:"chain"`
 	Known []string `json:"known"`
-	// Legacy says that it is window.ethereum and announces nothing.
-	Legacy bool `json:"legacy"`
+	// Icon is what it announces as its icon.
+	Icon string `json:"icon"`
+	// Legacy says that it is window.ethereum and announces nothing, or "initialized" that only.
+	Legacy string `json:"legacy,omitempty"`
+	// Late says that it appears when the test lets it.
+	Late bool `json:"late"`
+	// Contract is the address of a wallet that is a contract.
+	Contract string `json:"contract,omitempty"`
+	// Locked and Forgetful say that it names no account when it is asked for access, or after that.
+	Locked    bool `json:"locked"`
+	Forgetful bool `json:"forgetful"`
+	// Unknown is its error for a network that it does not know.
+	Unknown int `json:"unknown,omitempty"`
+	// Slow is how often it names its old network after it changed.
+	Slow int `json:"slow,omitempty"`
 	// Stuck says that it stays on its network, whatever it answers.
 	Stuck bool `json:"stuck"`
 	// Faults are the errors with which it answers a method.
@@ -51,18 +64,15 @@ type weather struct {
 
 // shown is what a person reads in the place for wallets.
 type shown struct {
-	Text, Status, Focus, HTML string
-	Buttons                   []struct {
-		Name           string
-		Disabled, Busy bool
-	}
-	Links, Violations []string
+	Text, Status, Step, Focus, HTML  string
+	Buttons, Tabs, Links, Violations []string
+	Icons                            []int // widths
 }
 
-// names are those of the buttons, without the marks that isolate a wallet's name.
+// names are those of the buttons and questions, without the marks that isolate a wallet's name.
 func (s shown) names() (names []string) {
 	for _, button := range s.Buttons {
-		names = append(names, strings.NewReplacer("\u2068", "", "\u2069", "").Replace(button.Name))
+		names = append(names, strings.NewReplacer("\u2068", "", "\u2069", "").Replace(button))
 	}
 	return names
 }

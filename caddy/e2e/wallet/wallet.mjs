@@ -22,16 +22,19 @@ async function answer(wallet, method, params) {
     });
   }
   const account = privateKeyToAccount(wallet.key);
+  const address = wallet.contract ?? account.address;
   switch (method) {
     case "eth_requestAccounts":
-      return { result: [account.address] };
+      return { result: wallet.locked ? [] : [address] };
     case "eth_accounts":
-      return { result: [wallet.account ?? account.address] };
+      return { result: wallet.forgetful ? [] : [wallet.account ?? address] };
     case "eth_chainId":
+      if (wallet.next && !wallet.slow--) wallet.chain = wallet.next;
       return { result: wallet.chain };
     case "wallet_switchEthereumChain":
-      if (!wallet.known.includes(params[0].chainId)) return error(4902);
-      if (!wallet.stuck) wallet.chain = params[0].chainId;
+      if (!wallet.known.includes(params[0].chainId)) return error(wallet.unknown ?? 4902);
+      if (wallet.slow) wallet.next = params[0].chainId;
+      else if (!wallet.stuck) wallet.chain = params[0].chainId;
       return { result: null };
     case "wallet_addEthereumChain":
       wallet.added.push(params[0]);
@@ -46,7 +49,7 @@ async function answer(wallet, method, params) {
       return { result: (await response.json()).result };
     }
     case "eth_signTypedData_v4":
-      if (params[0] !== account.address) return error(4100);
+      if (params[0] !== address) return error(4100);
       wallet.signed.push(JSON.parse(params[1]));
       // A wallet that is a contract has signatures of any length (EIP-1271).
       return { result: (await account.signTypedData(JSON.parse(params[1]))) + "00".repeat(wallet.longer) };
@@ -70,17 +73,22 @@ function announce(wallets) {
       return result;
     },
   });
-  const announced = wallets.filter((wallet) => !wallet.legacy);
-  const tell = () => {
-    for (const { id, name } of announced) {
-      const detail = Object.freeze({ info: { uuid: `uuid-${id}`, name, icon: "data:,", rdns: "org.example" }, provider: provider(id) });
-      window.dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
-    }
+  const tell = ({ id, name, icon }) => {
+    const detail = Object.freeze({ info: { uuid: `uuid-${id}`, name, icon, rdns: "org.example" }, provider: provider(id) });
+    window.dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
   };
-  window.addEventListener("eip6963:requestProvider", tell);
-  const legacy = wallets.find((wallet) => wallet.legacy);
-  if (legacy) window.ethereum = provider(legacy.id);
+  window.appear = (wallet) => {
+    if (!wallet.legacy) return tell(wallet);
+    window.ethereum = provider(wallet.id);
+    if (wallet.legacy === "initialized") window.dispatchEvent(new Event("ethereum#initialized"));
+  };
+  const there = wallets.filter((wallet) => !wallet.late);
+  window.addEventListener("eip6963:requestProvider", () => there.filter((wallet) => !wallet.legacy).forEach(tell));
+  there.filter((wallet) => wallet.legacy).forEach(window.appear);
 }
+
+// announcement is what a page is told of a wallet.
+const announcement = ({ name, icon, legacy, late }, id) => ({ id, name, icon, legacy, late });
 
 // intervene does with a request for a payment, or for its terms, what the weather wants. The first that fits is used up.
 async function intervene(person, route) {
@@ -116,8 +124,9 @@ const tab = ({ who, tab }) => people[who].tabs[tab];
 
 const commands = {
   // meet makes a person with wallets.
-  async meet({ who, wallets = [], width = 390, dark = false, language = "en", noLocks = false, noStorage = false }) {
-    const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: dark ? "dark" : "light", locale: language, ignoreHTTPSErrors: true });
+  async meet({ who, wallets = [], phone = false, width = 390, dark = false, language = "en", noLocks = false, noStorage = false }) {
+    const viewport = { width, height: 800 }, colorScheme = dark ? "dark" : "light";
+    const context = await browser.newContext({ viewport, colorScheme, isMobile: phone, hasTouch: phone, locale: language, ignoreHTTPSErrors: true });
     context.setDefaultTimeout(25_000);
     const p = { context, wallets: wallets.map(scripted), tabs: {}, weather: [], sent: [], messages: [], foreign: [] };
     p.holding = new Promise((held) => (p.held = held));
@@ -126,7 +135,7 @@ const commands = {
       if (holds) wallet.answered = answered;
       return answered;
     });
-    await context.addInitScript(announce, p.wallets.map(({ name, legacy }, id) => ({ id, name, legacy })));
+    await context.addInitScript(announce, p.wallets.map(announcement));
     if (noLocks) await context.addInitScript(() => Object.defineProperty(navigator, "locks", { value: undefined }));
     if (noStorage) await context.addInitScript(() => (Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }));
     await context.route("**/v1/sponsor", (route) => intervene(p, route));
@@ -162,9 +171,19 @@ const commands = {
   reload: (given) => tab(given).reload(),
   close: (given) => tab(given).close(),
 
-  // press presses a button as people without a pointer do.
+  // appear lets a wallet come to a page after its scripts ran.
+  appear: (given) => tab(given).evaluate((wallet) => window.appear(wallet), announcement(person(given).wallets[0], 0)),
+
+  // press presses a button as people without a pointer do, or what unfolds a question.
   async press(given) {
-    await tab(given).locator(".wallet button:enabled").filter({ hasText: words(given.name) }).press("Enter");
+    const found = tab(given).locator(".wallet :is(button:enabled, summary)").filter({ hasText: words(given.name) });
+    await found.locator("visible=true").press("Enter");
+  },
+
+  // key presses a key where the focus is, and returns what has it then.
+  async key(given) {
+    await tab(given).keyboard.press(given.key);
+    return tab(given).evaluate(() => document.activeElement.textContent);
   },
 
   // pass lets time pass in a tab.
@@ -174,15 +193,18 @@ const commands = {
   async read(given) {
     const page = tab(given);
     await page.locator(".wallet").filter({ hasText: words(given.text) }).first().waitFor({ state: "attached" });
-    if (given.idle) await page.locator(".wallet:not(:has(button[disabled]))").first().waitFor({ state: "attached" });
+    if (given.idle) await page.locator(".wallet:not(:has(button[disabled], > .actions[hidden]))").first().waitFor({ state: "attached" });
     if (given.screenshot) await page.locator(".wallet").first().screenshot({ path: given.screenshot });
     const violations = given.audit ? await audit(page, ".wallet", { preload: false }) : [];
     return page.evaluate((violations) => {
-      const place = document.querySelector(".wallet");
+      const place = document.querySelector(".wallet"), seen = (element) => element.checkVisibility();
       return {
         text: place.innerText,
-        status: place.querySelector("[role=status]").innerText,
-        buttons: [...place.querySelectorAll("button")].map((b) => ({ name: b.textContent, disabled: b.disabled, busy: b.getAttribute("aria-busy") === "true" })),
+        status: place.querySelector("[role=status]").innerText.replace(/\s+/g, " "),
+        step: place.querySelector(".steps > [aria-current=step]")?.innerText ?? "",
+        buttons: [...place.querySelectorAll("button, summary")].filter(seen).map((b) => b.textContent),
+        icons: [...place.querySelectorAll("button img")].map((img) => img.naturalWidth),
+        tabs: [...document.querySelectorAll("[role=tab]")].filter(seen).map((t) => t.textContent),
         links: [...place.querySelectorAll("a")].map((a) => a.href),
         focus: document.activeElement.textContent,
         html: place.innerHTML,
@@ -191,24 +213,50 @@ const commands = {
     }, violations);
   },
 
-  // controls are the links, enabled buttons and codes that a person can see, in each row as it is open.
+  // controls are the links, enabled buttons, questions and codes that a person can see, in each row and tab as it is
+  // open. most is how many buttons of one view are filled.
   controls: (given) => tab(given).evaluate(() => {
     const seen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-    const found = new Set(), rows = [...document.querySelectorAll(".way")], opened = rows.find((row) => row.open);
-    for (const row of rows.filter(seen)) {
-      row.open = true;
+    const all = (selector, within = document) => [...within.querySelectorAll(selector)].filter(seen);
+    const probe = document.body.appendChild(Object.assign(document.createElement("a"), { className: "button" }));
+    const filled = getComputedStyle(probe).backgroundColor, found = new Set(), rows = all(".way"), opened = rows.find((row) => row.open);
+    probe.remove();
+    const focus = document.activeElement;
+    let most = 0;
+    const look = (row) => {
       for (const code of row.querySelectorAll("details.qr")) code.open = true;
-      for (const control of [...document.querySelectorAll("main :is(a, button:enabled, .qr img)")].filter(seen)) {
+      for (const control of all("main :is(a, button:enabled, .ask > summary, .qr img)")) {
         const { protocol, origin, pathname } = new URL(control.href ?? location.href);
+        const name = control.textContent.replace(/[\u2068\u2069]/g, "");
         if (control.localName === "img") found.add(`code of ${row.querySelector(".rail").id}`);
-        else if (control.localName === "button") found.add(`button ${control.textContent.replace(/[\u2068\u2069]/g, "")}`);
+        else if (control.localName === "summary") found.add(`question ${name}`);
+        else if (control.localName === "button") found.add(`button ${name}`);
         else if (!protocol.startsWith("http")) found.add(protocol);
         else found.add((origin === location.origin ? "" : origin) + pathname.replace(/^\/v1\/receipt\/.*/, "/v1/receipt"));
       }
+      most = Math.max(most, all("a, button").filter((control) => getComputedStyle(control).backgroundColor === filled).length);
+    };
+    for (const row of rows) {
+      row.open = true;
+      look(row);
+      const tabs = all("[role=tab]", row), selected = tabs.find((tab) => tab.ariaSelected === "true");
+      for (const tab of tabs) {
+        tab.click();
+        look(row);
+      }
+      selected?.click();
     }
     if (opened) opened.open = true;
-    return [...found];
+    focus.focus({ preventScroll: true });
+    return { all: [...found].filter((name) => !/^button (This browser|Another wallet)$/.test(name)), most };
   }),
+
+  // launch follows the link to a wallet as people do, which opens nothing in this browser.
+  async launch(given) {
+    const page = tab(given);
+    if (await page.locator("[role=tablist]").first().isVisible()) await page.locator("[role=tab]").nth(1).click();
+    await page.locator('.by-hand a[href^="ethereum:"]').click();
+  },
 
   // picture takes a picture of the whole page.
   async picture(given) {

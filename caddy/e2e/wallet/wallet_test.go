@@ -18,9 +18,13 @@ const (
 	again        = "Send it again"
 	forget       = "Forget this payment"
 	once         = "Pay again"
+	onceYes      = "Yes, pay again"
 	other        = "Pay another way"
+	otherYes     = "Yes, pay another way"
 	cancel       = "Cancel"
-	nothing      = "Nothing is charged."
+	nothing      = "You were not charged."
+	// seen is the result of a payment that the server read on the chain.
+	seen = "You paid $42 The payment was seen on the blockchain."
 )
 
 // scenarios are all that may happen to one who pays.
@@ -54,6 +58,11 @@ var scenarios = map[string]func(*testing.T, *market){
 	"what was damaged can be forgotten":                damaged,
 	"after a payment nothing pays without a question":  paidOnce,
 	"an open payment is the only one":                  openOnce,
+	"wallets have habits":                              habits,
+	"a contract pays":                                  contract,
+	"a wallet has an icon":                             icons,
+	"tabs are used with the keys":                      tabKeys,
+	"a link that opens nothing says so":                launches,
 }
 
 func TestPayingWithAWalletInTheBrowser(t *testing.T) {
@@ -70,13 +79,13 @@ func onePays(t *testing.T, m *market) {
 	require.Equal(t, []string{payWithPurse}, v.read(t, "").names())
 	require.Empty(t, v.did(t).Wallets[0].Calls, "no account is read before the click")
 	v.press(t, payWithPurse)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 }
 
 // resent requires that a payment without an answer is sent again, byte by byte, when the payer asks for it, and when the page
 // is loaded or opened.
 func resent(t *testing.T, m *market) {
-	const open = "No answer came that decides the payment"
+	const open = "No answer arrived."
 	press := func(v *visitor) { v.press(t, again) }
 	reload := func(v *visitor) { v.done(t, "reload", nil) }
 	reopen := func(v *visitor) { v.done(t, "close", nil); v.open(t) }
@@ -111,7 +120,7 @@ func resent(t *testing.T, m *market) {
 				require.Len(t, v.stored(t), 1)
 				send(v)
 			}
-			v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+			v.requirePaid(t, seen)
 			v.same(t, 1+len(c.does))
 		})
 	}
@@ -125,6 +134,7 @@ func (v *visitor) requirePaid(t *testing.T, said string) {
 	require.Equal(t, []string{once}, page.names(), "nothing pays before one says so")
 	require.Len(t, page.Links, 1)
 	require.Len(t, v.stored(t), 1)
+	v.requireAsks(t, "first")
 	for _, kept := range v.stored(t) {
 		require.JSONEq(t, `{"said":"received","paid":42,"receipt":"`+page.Links[0]+`"}`, kept, "what was signed is kept no more")
 	}
@@ -140,12 +150,13 @@ func announced(t *testing.T, m *market) {
 	buyer := s.buyer()
 	p := purse{Key: privateKey(buyer), RPC: s.chain.URL, Chain: baseSepolia, Known: []string{baseSepolia}}
 	first, second, old := p, p, p
-	first.Name, second.Name, old.Name, old.Legacy = "Purse", "Pouch", "the old way", true
+	first.Name, second.Name, old.Name, old.Legacy = "Purse", "Pouch", "the old way", "silent"
 	v := s.visitAs(t, options{"wallets": []purse{first, second, old}}, buyer)
 	v.open(t)
 	require.Equal(t, []string{payWithPurse, "Pay with Pouch"}, v.read(t, "").names())
+	v.requireAsks(t, "first")
 	v.press(t, "Pay with Pouch")
-	require.Equal(t, "View receipt", v.read(t, "Received").Focus)
+	require.Equal(t, "View receipt", v.read(t, "You paid $42").Focus)
 	did := v.did(t)
 	require.Empty(t, did.Wallets[0].Calls)
 	require.Len(t, did.Wallets[1].Signed, 1)
@@ -155,10 +166,10 @@ func announced(t *testing.T, m *market) {
 
 func legacy(t *testing.T, m *market) {
 	s := m.open(t)
-	v := s.visit(t, func(p *purse) { p.Legacy = true })
+	v := s.visit(t, func(p *purse) { p.Legacy = "silent" })
 	v.open(t)
 	v.press(t, "Pay with your wallet")
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 }
 
 func hostile(t *testing.T, m *market) {
@@ -188,21 +199,26 @@ func stops(t *testing.T, m *market) {
 		weather weather
 		said    string
 	}{
-		"declined to connect":     {change: faulty("eth_requestAccounts", 4001), said: "You declined in the wallet."},
-		"declined to sign":        {change: faulty("eth_signTypedData_v4", 4001), said: "You declined in the wallet."},
-		"declined to change":      {change: also(on(wrong), faulty("wallet_switchEthereumChain", 4001)), said: "You declined in the wallet."},
-		"declined to add":         {change: also(on(wrong), only(wrong), faulty("wallet_addEthereumChain", 4001)), said: "You declined in the wallet."},
-		"cannot add":              {change: also(on(wrong), only(wrong), faulty("wallet_addEthereumChain", -32602)), said: "The wallet is not on Base Sepolia (test network)."},
-		"cannot change":           {change: also(on(wrong), faulty("wallet_switchEthereumChain", 4200)), said: "The wallet is not on Base Sepolia (test network)."},
-		"stays on its network":    {change: also(on(wrong), func(p *purse) { p.Stuck = true }), said: "The wallet is not on Base Sepolia (test network)."},
-		"busy or locked":          {change: faulty("eth_requestAccounts", -32002), said: "The wallet is locked or waits for an answer."},
-		"busy while it signs":     {change: faulty("eth_signTypedData_v4", -32002), said: "The wallet is locked or waits for an answer."},
-		"not allowed":             {change: faulty("eth_requestAccounts", 4100), said: "The wallet is locked or waits for an answer."},
-		"broken":                  {change: faulty("eth_signTypedData_v4", -32000), said: "Your wallet reported an error."},
-		"the quote does not come": {weather: weather{Of: "quote", Does: "abort"}, said: "The server does not say now what is to be paid."},
+		"declined to connect":              {change: faulty("eth_requestAccounts", 4001), said: "You declined in your wallet."},
+		"declined to sign":                 {change: faulty("eth_signTypedData_v4", 4001), said: "You declined in your wallet."},
+		"declined to change":               {change: also(on(wrong), faulty("wallet_switchEthereumChain", 4001)), said: "You declined in your wallet."},
+		"declined to add":                  {change: also(on(wrong), only(wrong), faulty("wallet_addEthereumChain", 4001)), said: "You declined in your wallet."},
+		"declined by WalletConnect":        {change: faulty("eth_requestAccounts", 5000), said: "You declined in your wallet."},
+		"change declined by WalletConnect": {change: also(on(wrong), faulty("wallet_switchEthereumChain", 5001)), said: "You declined in your wallet."},
+		"locked, without an error":         {change: func(p *purse) { p.Locked = true }, said: "Your wallet is locked or waits for an answer."},
+		"busy when asked to change":        {change: also(on(wrong), faulty("wallet_switchEthereumChain", -32002)), said: "Your wallet is locked or waits for an answer."},
+		"lost its connection":              {change: faulty("eth_signTypedData_v4", 4900), said: "Your wallet reported an error."},
+		"cannot add":                       {change: also(on(wrong), only(wrong), faulty("wallet_addEthereumChain", -32602)), said: "Your wallet is not on Base Sepolia (test network)."},
+		"cannot change":                    {change: also(on(wrong), faulty("wallet_switchEthereumChain", 4200)), said: "Your wallet is not on Base Sepolia (test network)."},
+		"stays on its network":             {change: also(on(wrong), func(p *purse) { p.Stuck = true }), said: "Your wallet is not on Base Sepolia (test network)."},
+		"busy or locked":                   {change: faulty("eth_requestAccounts", -32002), said: "Your wallet is locked or waits for an answer."},
+		"busy while it signs":              {change: faulty("eth_signTypedData_v4", -32002), said: "Your wallet is locked or waits for an answer."},
+		"not allowed":                      {change: faulty("eth_requestAccounts", 4100), said: "Your wallet is locked or waits for an answer."},
+		"broken":                           {change: faulty("eth_signTypedData_v4", -32000), said: "Your wallet reported an error."},
+		"the quote does not come":          {weather: weather{Of: "quote", Does: "abort"}, said: "The price cannot be checked now."},
 		"the server has a problem": {
 			weather: weather{Of: "quote", Does: "answer", Status: 503, Body: `{"detail":"It starts."}`},
-			said:    "The server does not say now what is to be paid. Try again in a minute. Nothing is charged. It starts.", // its quotation marks are the style's
+			said:    "The price cannot be checked now. Try again in a minute. You were not charged. It starts.", // its quotation marks are the style's
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +245,7 @@ func stops(t *testing.T, m *market) {
 	t.Run("another account meanwhile", func(t *testing.T) {
 		v := s.visit(t)
 		v.become(t, options{"account": chain.Wallet.Hex()})
-		v.requireStopped(t, "The account or the network was changed in the wallet meanwhile.")
+		v.requireStopped(t, "The account or network changed in your wallet.")
 	})
 	t.Run("a network changed while it was asked", func(t *testing.T) {
 		v := s.visit(t, func(p *purse) { p.Hold = "eth_accounts" })
@@ -238,7 +254,7 @@ func stops(t *testing.T, m *market) {
 		v.done(t, "holds", nil)
 		v.become(t, options{"chain": wrong})
 		v.done(t, "answers", nil)
-		v.requireNothing(t, v.read(t, "was changed in the wallet meanwhile"))
+		v.requireNothing(t, v.read(t, "changed in your wallet"))
 	})
 	t.Run("signed too late", func(t *testing.T) {
 		v := s.visit(t, func(p *purse) { p.Hold = "eth_signTypedData_v4" })
@@ -247,7 +263,7 @@ func stops(t *testing.T, m *market) {
 		v.done(t, "holds", nil)
 		v.done(t, "pass", options{"milliseconds": 300_000})
 		v.done(t, "answers", nil)
-		v.requireNothing(t, v.read(t, "It was signed too late."))
+		v.requireNothing(t, v.read(t, "You signed too late."))
 	})
 }
 
@@ -279,9 +295,11 @@ func (v *visitor) requireNothing(t *testing.T, page shown) {
 	t.Helper()
 	require.Contains(t, page.Status, nothing)
 	require.Equal(t, []string{payWithPurse}, page.names(), "one may try again")
-	require.Equal(t, page.Buttons[0].Name, page.Focus)
+	require.Equal(t, page.Buttons[0], page.Focus)
+	require.Empty(t, page.Step)
 	require.Empty(t, v.stored(t))
 	require.Empty(t, v.did(t).Sent)
+	v.requireAsks(t, "first")
 	v.shop.requirePaid(t, 0)
 }
 
@@ -290,7 +308,7 @@ func changed(t *testing.T, m *market) {
 	v := s.visit(t, on("0x1"))
 	v.open(t)
 	v.press(t, payWithPurse)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	require.Contains(t, v.did(t).Wallets[0].Calls, "wallet_switchEthereumChain")
 }
 
@@ -299,7 +317,7 @@ func added(t *testing.T, m *market) {
 	v := s.visit(t, on("0x1"), only("0x1"))
 	v.open(t)
 	v.press(t, payWithPurse)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	require.Equal(t, []map[string]any{{
 		"chainId": baseSepolia, "chainName": "Base Sepolia (test network)",
 		"rpcUrls": []any{"https://sepolia.base.org"}, "blockExplorerUrls": []any{"https://sepolia.basescan.org"}, // never the operator's
@@ -319,7 +337,7 @@ func diverted(t *testing.T, m *market) {
 		t.Run(name, func(t *testing.T) {
 			v := s.visit(t)
 			v.weather(t, weather{Of: "quote", Does: "divert", Body: change})
-			v.requireStopped(t, "The server asks for something else than this page shows.")
+			v.requireStopped(t, "The price or address differs from this page.")
 			require.Empty(t, v.did(t).Wallets[0].Calls)
 		})
 	}
@@ -328,7 +346,7 @@ func diverted(t *testing.T, m *market) {
 func noStorage(t *testing.T, m *market) {
 	s := m.open(t)
 	v := s.visitAs(t, options{"noStorage": true}, s.buyer())
-	v.requireStopped(t, "This browser stores nothing for this page")
+	v.requireStopped(t, "This browser blocks storage for this page")
 	require.Empty(t, v.did(t).Wallets[0].Calls)
 }
 
@@ -338,8 +356,10 @@ func reloadBefore(t *testing.T, m *market) {
 	v.open(t)
 	v.press(t, payWithPurse)
 	v.done(t, "holds", nil)
-	waiting := v.readIn(t, "first", "Please sign in your wallet: 42 USDC", options{})
-	require.True(t, waiting.Buttons[0].Disabled && waiting.Buttons[0].Busy)
+	waiting := v.readIn(t, "first", "Sign 42 USDC on", options{})
+	require.Equal(t, []string{cancel}, waiting.names())
+	require.Equal(t, "Sign", waiting.Step)
+	v.requireAsks(t, "first")
 	v.done(t, "reload", nil)
 	v.done(t, "answers", nil) // nobody hears it
 	require.Equal(t, []string{payWithPurse}, v.read(t, "").names())
@@ -348,7 +368,7 @@ func reloadBefore(t *testing.T, m *market) {
 	s.requirePaid(t, 0)
 
 	v.press(t, payWithPurse)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 }
 
 // same requires that so many requests carried one payment, byte by byte, and that one was signed.
@@ -369,14 +389,16 @@ func unavailable(t *testing.T, m *market) {
 	m.line.Store(isDown)
 	v.press(t, payWithPurse)
 	page := v.readIn(t, "first", "The same payment is sent again in", options{})
-	require.Contains(t, page.Status, "The payment is not decided yet.")
+	require.Contains(t, page.Status, "Your payment is not complete yet.")
 	require.Contains(t, page.Status, "did not send it. Send the same payment again")
-	require.True(t, page.Buttons[0].Disabled)
+	require.Equal(t, []string{other}, page.names())
+	require.Equal(t, "Payment arrives", page.Step)
+	v.requireAsks(t, "first")
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 0)
 	m.line.Store(works)
 	v.done(t, "pass", options{"milliseconds": 60_000})
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	v.same(t, 2)
 }
 
@@ -387,10 +409,10 @@ func unknown(t *testing.T, m *market) {
 	m.line.Store(losesPaid)
 	v.press(t, payWithPurse)
 	// The server may read the chain before it answers.
-	for !strings.Contains(v.readIn(t, "first", "Received|sent again in", options{}).Text, "Received") {
+	for !strings.Contains(v.readIn(t, "first", "You paid|sent again in", options{}).Text, "You paid $42") {
 		v.done(t, "pass", options{"milliseconds": 12_000})
 	}
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	did := v.did(t)
 	v.same(t, len(did.Sent))
 }
@@ -398,7 +420,7 @@ func unknown(t *testing.T, m *market) {
 // A server takes no headers of any length, and says so before it reads a payment.
 func long(t *testing.T, m *market) {
 	s := m.open(t)
-	s.visit(t, func(p *purse) { p.Longer = 5000 }).requireStopped(t, "The wallet's signature is too long to be sent from here.")
+	s.visit(t, func(p *purse) { p.Longer = 5000 }).requireStopped(t, "Your wallet’s signature is too long for this page.")
 }
 
 func down(t *testing.T, m *market) {
@@ -409,14 +431,14 @@ func down(t *testing.T, m *market) {
 	v.done(t, "holds", nil)
 	s.Kill()
 	v.done(t, "answers", nil)
-	v.read(t, "No answer came that decides the payment")
+	v.read(t, "No answer arrived.")
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 0)
 	v.press(t, again)
-	v.read(t, "No answer came that decides the payment")
+	v.read(t, "No answer arrived.")
 	s.start(t)
 	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	v.same(t, 3)
 }
 
@@ -428,15 +450,15 @@ func tabs(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	v.done(t, "holds", nil)
 	v.done(t, "press", options{"tab": "second", "name": payWithPurse})
-	require.Contains(t, v.readIn(t, "second", "under way in another tab", options{"idle": true}).Status, "Go on there.")
+	require.Contains(t, v.readIn(t, "second", "under way in another tab", options{"idle": true}).Status, "Continue there.")
 	v.weather(t, weather{Of: "payment", Does: "lose"})
 	v.done(t, "answers", nil)
-	v.read(t, "No answer came that decides the payment")
+	v.read(t, "No answer arrived.")
 	second := v.readIn(t, "second", again, options{"idle": true}) // it learned of it
 	require.Equal(t, []string{again, other}, second.names())
 	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
-	second = v.readIn(t, "second", "Received: 42 USD", options{"idle": true})
+	v.requirePaid(t, seen)
+	second = v.readIn(t, "second", "You paid $42", options{"idle": true})
 	require.Equal(t, []string{once}, second.names(), "it was paid")
 	require.Len(t, second.Links, 1)
 	v.same(t, 2)
@@ -453,11 +475,11 @@ func tabsWithoutLocks(t *testing.T, m *market) {
 	v.openIn(t, "second", options{})
 	v.weather(t, weather{Of: "payment", Does: "lose"})
 	v.done(t, "press", options{"tab": "second", "name": payWithPurse})
-	v.readIn(t, "second", "No answer came that decides the payment", options{"idle": true})
+	v.readIn(t, "second", "No answer arrived.", options{"idle": true})
 	v.done(t, "answers", nil)
-	require.Equal(t, []string{again, other}, v.read(t, "is not decided yet. Wait for it first. Nothing else was sent.").names())
+	require.Equal(t, []string{again, other}, v.read(t, "You already have a payment on Base Sepolia (test network). Nothing else was sent.").names())
 	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	did := v.did(t)
 	require.Len(t, did.Wallets[0].Signed, 2)
 	require.Len(t, did.Sent, 2)
@@ -482,7 +504,7 @@ func garbled(t *testing.T, m *market) {
 			w.Of, w.Does = "payment", "answer"
 			v.weather(t, w)
 			v.press(t, payWithPurse)
-			require.Equal(t, []string{again, other}, v.read(t, "No answer came that decides the payment").names())
+			require.Equal(t, []string{again, other}, v.read(t, "No answer arrived.").names())
 			require.Len(t, v.stored(t), 1)
 			v.same(t, 1)
 		})
@@ -530,16 +552,16 @@ func forgotten(t *testing.T, m *market) {
 		s := m.open(t, "rpc {RPC}", "rpc off", "\t\t\tconfirm latest\n", "")
 		v := s.visit(t)
 		v.comeBackLate(t)
-		page := v.read(t, "The payment is not decided yet.")
+		page := v.read(t, "Your payment is not complete yet.")
 		require.Equal(t, []string{again, forget, other}, page.names())
-		require.Contains(t, page.Text, "If your wallet shows that these 42 USDC left it, write to the seller.")
+		require.Contains(t, page.Text, "If 42 USDC left your wallet, write to the seller.")
 		require.Len(t, v.stored(t), 1)
 		v.press(t, forget)
 		require.Equal(t, []string{payWithPurse}, v.read(t, payWithPurse).names())
 		require.Empty(t, v.stored(t))
 		s.requirePaid(t, 0)
 		v.press(t, payWithPurse)
-		require.Equal(t, "Paid: 42 USD, as the payment service says; not read from the chain here.", v.read(t, "Paid").Status)
+		require.Equal(t, "You paid $42 Reported by the payment service, not checked on the blockchain.", v.read(t, "You paid").Status)
 		s.requirePaid(t, 1)
 	})
 }
@@ -551,7 +573,7 @@ func forgottenAlone(t *testing.T, m *market) {
 			s := m.open(t, "rpc {RPC}", "rpc off", "\t\t\tconfirm latest\n", "")
 			v := s.visit(t)
 			v.comeBackLate(t)
-			require.Equal(t, []string{again, forget, other}, v.read(t, "The payment is not decided yet.").names())
+			require.Equal(t, []string{again, forget, other}, v.read(t, "Your payment is not complete yet.").names())
 			if tab != "first" {
 				v.openIn(t, tab, options{})
 				v.readIn(t, tab, forget, options{"idle": true})
@@ -562,7 +584,7 @@ func forgottenAlone(t *testing.T, m *market) {
 
 			v.weather(t, weather{Of: "payment", Does: "lose"})
 			v.press(t, payWithPurse)
-			page := v.read(t, "No answer came that decides the payment")
+			page := v.read(t, "No answer arrived.")
 			require.Equal(t, []string{again, other}, page.names(), "it can still be charged")
 			require.NotContains(t, page.Text, "has expired")
 			require.Len(t, v.stored(t), 1)
@@ -571,7 +593,7 @@ func forgottenAlone(t *testing.T, m *market) {
 				require.Equal(t, []string{again, other}, v.readIn(t, tab, again, options{"idle": true}).names())
 			}
 			v.press(t, again)
-			v.read(t, "Paid: 42 USD")
+			v.read(t, "You paid $42")
 			s.requirePaid(t, 1)
 		})
 	}
@@ -593,12 +615,12 @@ func conflict(t *testing.T, m *market) {
 	v.weather(t, weather{Of: "payment", Does: "answer", Status: 409, Body: `{"detail":"` + detail + `"}`})
 	v.press(t, payWithPurse)
 	page := v.read(t, detail)
-	require.Contains(t, page.Status, "The payment is not decided yet.")
+	require.Contains(t, page.Status, "Your payment is not complete yet.")
 	require.Equal(t, []string{again, other}, page.names())
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 0)
 	v.press(t, again)
-	v.requirePaid(t, "Received: 42 USD, seen on the chain.")
+	v.requirePaid(t, seen)
 	v.same(t, 2)
 }
 
@@ -612,11 +634,11 @@ func foreignReceipt(t *testing.T, m *market) {
 			require.NoError(t, err)
 			v.weather(t, weather{Of: "payment", Does: "answer", Status: 200, Body: string(body)})
 			v.press(t, payWithPurse)
-			page := v.read(t, "An earlier payment of yours was taken: 42 USD.")
+			page := v.read(t, "You paid $42 That was an earlier payment of yours.")
 			require.Empty(t, page.Links)
 			require.Equal(t, []string{once}, page.names())
 			v.done(t, "reload", nil)
-			page = v.read(t, "An earlier payment of yours was taken: 42 USD.")
+			page = v.read(t, "You paid $42 That was an earlier payment of yours.")
 			require.Empty(t, page.Links)
 		})
 	}
