@@ -124,6 +124,7 @@ func openOnce(t *testing.T, m *market) {
 
 	v.press(t, other)
 	require.Contains(t, v.read(t, "The outcome is not known.").Text, "This payment may still be charged. Pay another way?")
+	v.picture(t, "unknown")
 	v.press(t, otherYes)
 	answered := v.controls(t, "first")
 	require.Subset(t, answered, idle[:len(idle)-1], "the question is answered")

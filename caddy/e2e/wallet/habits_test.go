@@ -46,18 +46,22 @@ func contract(t *testing.T, m *market) {
 	v.requirePaid(t, seen)
 }
 
+// square is an icon, 5 pixels wide.
+func square(color string) string {
+	return `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" width="5" height="5"><path d="M0 0h5v5H0z" fill="` + color + `"/></svg>`
+}
+
 // icons are shown if they are images in the announcement itself.
 func icons(t *testing.T, m *market) {
 	s := m.open(t)
-	const square = `data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" width="5" height="5"></svg>`
 	for name, c := range map[string]struct {
 		icon   string
 		widths []int
 	}{
-		"an image":           {square, []int{5}},
+		"an image":           {square("teal"), []int{5}},
 		"an address":         {"https://evil.example/icon.png", []int{}},
 		"something else":     {"data:text/html,<script></script>", []int{}},
-		"an image of 200 KB": {square + strings.Repeat(" ", 200_000), []int{}},
+		"an image of 200 KB": {square("teal") + strings.Repeat(" ", 200_000), []int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := s.visit(t, func(p *purse) { p.Icon = c.icon })
@@ -105,6 +109,7 @@ func launches(t *testing.T, m *market) {
 			v.do(t, "text", nil, &page)
 			require.NotContains(t, page.Text, "No wallet opened.")
 			v.done(t, "pass", options{"milliseconds": 2000})
+			v.picture(t, "by hand "+name)
 			v.do(t, "text", nil, &page)
 			require.Contains(t, page.Text, "No wallet opened. Copy the address.")
 		})

@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"crypto/ecdsa"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -144,10 +145,21 @@ func (v *visitor) read(t testing.TB, text string) shown {
 func (v *visitor) readIn(t testing.TB, tab, text string, given options) (s shown) {
 	t.Helper()
 	given["tab"], given["text"], given["audit"] = tab, text, given["idle"] != nil
-	given["screenshot"] = browser.Screenshot("wallet-" + strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(v.name+"-"+tab))
 	v.do(t, "read", given, &s)
 	require.Empty(t, s.Violations)
 	return s
+}
+
+// picture takes pictures of the page for phones and desks, light and dark, where they are wanted.
+func (v *visitor) picture(t testing.TB, name string) {
+	t.Helper()
+	for _, width := range []int{390, 1280} {
+		for look, dark := range map[string]bool{"light": false, "dark": true} {
+			if path := browser.Screenshot(fmt.Sprintf("wallet-%s-%d-%s", name, width, look)); path != "" {
+				v.done(t, "picture", options{"path": path, "width": width, "dark": dark})
+			}
+		}
+	}
 }
 
 func (v *visitor) did(t testing.TB) (d deeds) {

@@ -194,10 +194,10 @@ const commands = {
     const page = tab(given);
     await page.locator(".wallet").filter({ hasText: words(given.text) }).first().waitFor({ state: "attached" });
     if (given.idle) await page.locator(".wallet:not(:has(button[disabled], > .actions[hidden]))").first().waitFor({ state: "attached" });
-    if (given.screenshot) await page.locator(".wallet").first().screenshot({ path: given.screenshot });
     const violations = given.audit ? await audit(page, ".wallet", { preload: false }) : [];
-    return page.evaluate((violations) => {
+    return page.evaluate(async (violations) => {
       const place = document.querySelector(".wallet"), seen = (element) => element.checkVisibility();
+      for (const icon of place.querySelectorAll("img")) await icon.decode();
       return {
         text: place.innerText,
         status: place.querySelector("[role=status]").innerText.replace(/\s+/g, " "),
@@ -264,6 +264,7 @@ const commands = {
     await page.setViewportSize({ width: given.width, height: 800 });
     await page.emulateMedia({ colorScheme: given.dark ? "dark" : "light" });
     await page.screenshot({ path: given.path, fullPage: true });
+    await page.setViewportSize({ width: 390, height: 800 });
   },
 
   // follow follows a link: the one to the receipt, or the one that a selector finds.

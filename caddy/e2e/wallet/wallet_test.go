@@ -78,7 +78,10 @@ func onePays(t *testing.T, m *market) {
 	v.open(t)
 	require.Equal(t, []string{payWithPurse}, v.read(t, "").names())
 	require.Empty(t, v.did(t).Wallets[0].Calls, "no account is read before the click")
+	v.picture(t, "one")
 	v.press(t, payWithPurse)
+	v.read(t, seen)
+	v.picture(t, "paid")
 	v.requirePaid(t, seen)
 }
 
@@ -151,10 +154,12 @@ func announced(t *testing.T, m *market) {
 	p := purse{Key: privateKey(buyer), RPC: s.chain.URL, Chain: baseSepolia, Known: []string{baseSepolia}}
 	first, second, old := p, p, p
 	first.Name, second.Name, old.Name, old.Legacy = "Purse", "Pouch", "the old way", "silent"
+	first.Icon, second.Icon = square("teal"), square("orange")
 	v := s.visitAs(t, options{"wallets": []purse{first, second, old}}, buyer)
 	v.open(t)
 	require.Equal(t, []string{payWithPurse, "Pay with Pouch"}, v.read(t, "").names())
 	v.requireAsks(t, "first")
+	v.picture(t, "several")
 	v.press(t, "Pay with Pouch")
 	require.Equal(t, "View receipt", v.read(t, "You paid $42").Focus)
 	did := v.did(t)
@@ -231,6 +236,9 @@ func stops(t *testing.T, m *market) {
 				v.weather(t, c.weather)
 			}
 			v.requireStopped(t, c.said)
+			if name == "declined to sign" {
+				v.picture(t, "declined")
+			}
 		})
 	}
 
@@ -359,6 +367,7 @@ func reloadBefore(t *testing.T, m *market) {
 	waiting := v.readIn(t, "first", "Sign 42 USDC on", options{})
 	require.Equal(t, []string{cancel}, waiting.names())
 	require.Equal(t, "Sign", waiting.Step)
+	v.picture(t, "sign")
 	v.requireAsks(t, "first")
 	v.done(t, "reload", nil)
 	v.done(t, "answers", nil) // nobody hears it
@@ -393,6 +402,7 @@ func unavailable(t *testing.T, m *market) {
 	require.Contains(t, page.Status, "did not send it. Send the same payment again")
 	require.Equal(t, []string{other}, page.names())
 	require.Equal(t, "Payment arrives", page.Step)
+	v.picture(t, "arrives")
 	v.requireAsks(t, "first")
 	require.Len(t, v.stored(t), 1)
 	s.requirePaid(t, 0)
@@ -554,6 +564,7 @@ func forgotten(t *testing.T, m *market) {
 		v.comeBackLate(t)
 		page := v.read(t, "Your payment is not complete yet.")
 		require.Equal(t, []string{again, forget, other}, page.names())
+		v.picture(t, "expired")
 		require.Contains(t, page.Text, "If 42 USDC left your wallet, write to the seller.")
 		require.Len(t, v.stored(t), 1)
 		v.press(t, forget)
