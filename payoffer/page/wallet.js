@@ -34,10 +34,8 @@
 	let ahead; // by how many milliseconds the server's clock was ahead in its latest response
 	const now = () => Math.floor((Date.now() + ahead) / 1000);
 
-	// expired reports that a payment can no longer be charged.
 	const expired = (header) => Number(decode(header).payload.authorization?.validBefore) + 600 < now();
 
-	// attempt returns the result of a function, or otherwise if it throws.
 	const attempt = (read, otherwise) => { try { return read(); } catch { return otherwise; } };
 
 	// post has a longer time limit than the server has for a payment.
@@ -90,7 +88,6 @@
 			[...this.tabs.children].forEach((tab, i) => Object.assign(tab, look(i)));
 		}
 
-		// stored is the payment or its outcome in this browser's storage.
 		get stored() { return attempt(() => localStorage.getItem(this.key), null); }
 
 		// end is the outcome of a payment: its text, the amount paid, and the URLs of the receipt and of what it opens.
@@ -113,7 +110,7 @@
 			throw new Stopped("storage");
 		}
 
-		// say shows a text and its step, or nothing. A text without a step is a note.
+		// say shows a text and its step. A text without a step is a note.
 		say(key, values, words, and = "") {
 			const said = key ? `${text(key, { network: this.network, amount: this.amount, ...values })} ${and}`.trim() : "";
 			if (words || this.status.textContent !== said) this.status.replaceChildren(said);
@@ -124,7 +121,7 @@
 			[...this.steps.children].forEach((item, i) => Object.assign(item, look(i)));
 		}
 
-		// show renders the buttons, or the result. After a payment nothing pays again until the payer asks for it.
+		// After a payment nothing pays again until the payer asks for it.
 		show() {
 			const { stored, open, end } = this, damaged = stored && !open && !end, forgettable = damaged || (open && expired(open));
 			const buttons = open ? [this.button(text("again"), "button", () => this.send())] : [];
@@ -153,7 +150,6 @@
 			else this.after.textContent = stored ? "" : text("free", { amount: this.amount, network: this.network });
 		}
 
-		// links are the links to what the payment opens and to the receipt, in the language of the page's URL.
 		links(end) {
 			return [[end.open, "enter"], [end.receipt, "receipt"]].flatMap(([address, key]) => {
 				const url = attempt(() => new URL(address), null);
@@ -272,7 +268,7 @@
 			if (other) throw new Stopped("open", { network: other.network });
 		}
 
-		// quote is what a payment repeats of the server's quote, which must have the terms on the page.
+		// quote returns the server's quote, which must have the terms on the page.
 		async quote() {
 			const { status, headers, body } = await post({}).catch(() => { throw new Stopped("noServer"); });
 			if (status !== 402) throw new Stopped("noServer", {}, body.detail);
@@ -307,7 +303,7 @@
 			}
 		}
 
-		// checkBalance throws if the account has too little. It ignores wallets that cannot read the balance.
+		// checkBalance ignores wallets that cannot read the balance.
 		async checkBalance(wallet, from) {
 			const data = "0x70a08231" + from.slice(2).toLowerCase().padStart(64, "0"); // balanceOf(from)
 			const held = await wallet.request({ method: "eth_call", params: [{ to: this.terms.asset, data }, "latest"] }).then(BigInt).catch(() => null);
@@ -342,7 +338,6 @@
 			this.say("elsewhere"); // until show() replaces it by the outcome
 		}
 
-		// paid stores the outcome of a payment: in the browser, or else as long as the page is open.
 		paid(body, header) {
 			const ours = same(body.authorization, decode(header).payload.authorization?.nonce);
 			const said = !ours ? "earlier" : body.status === "seen" ? "received" : "claimed";
@@ -351,7 +346,6 @@
 			this.drop(header);
 		}
 
-		// forget deletes a payment for a payer who checked the wallet or pays again.
 		forget(kept) {
 			this.ended = undefined;
 			this.drop(kept);

@@ -6,7 +6,10 @@
 (() => {
 	const total = 20;
 	const calm = ["(prefers-reduced-motion: reduce)", "(prefers-contrast: more)", "(forced-colors: active)"];
-	const events = ["pointermove", "pointerdown", "touchstart", "wheel", "scroll", "keydown", "focusin", "selectionchange", "resize", "blur", "visibilitychange", "pagehide"];
+	const events = [
+		"pointermove", "pointerdown", "touchstart", "wheel", "scroll", "keydown", "focusin",
+		"selectionchange", "resize", "blur", "visibilitychange", "pagehide",
+	];
 	const find = (id) => document.getElementById(id);
 	const say = JSON.parse(find("texts").textContent);
 	const status = find("status");
