@@ -110,7 +110,7 @@ func TestTheReturnAddressWaitsForTheWebhookOfItsCheckout(t *testing.T) {
 	tabs["delayed"].Await(t, live, "Your payment of $42 is on its way")
 	for _, name := range []string{"none", "a template"} {
 		shown := tabs[name].Read(t, live)
-		require.Contains(t, shown.Text, "cannot tell which payment is yours")
+		require.Contains(t, shown.Text, "Please do not pay again")
 		require.NotContains(t, shown.Text, "42")
 		require.NotContains(t, shown.Text, "receipt")
 		require.Empty(t, shown.Answers, "it asks for nothing")

@@ -12,10 +12,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
-func lastSeq(r report) string {
-	return strconv.FormatInt(r.Transitions[len(r.Transitions)-1].Seq, 10)
-}
-
 // On a full disk nothing is acknowledged, so that the provider repeats it, and what was received before is still told.
 func TestAFullDiskAcknowledgesNothing(t *testing.T) {
 	s := openShop(t, "sqlite")

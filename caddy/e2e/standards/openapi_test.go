@@ -131,7 +131,7 @@ func TestADirectoryListsTheOffer(t *testing.T) {
 		rails           string
 		remarks, asksBy []string
 	}{
-		{"", nil, []string{"x402", "mpp"}},
+		{"", []string{"L2_ROUTE_COUNT_HIGH"}, []string{"x402", "mpp"}},
 		{moreRails, []string{"L2_ROUTE_COUNT_HIGH"}, []string{"x402", "x402", "mpp", "mpp"}}, // two chains
 	} {
 		s := openShop(t, c.rails)
