@@ -38,7 +38,6 @@
 
 	const attempt = (read, otherwise) => { try { return read(); } catch { return otherwise; } };
 
-	// post has a longer time limit than the server has for a payment.
 	async function post(headers) {
 		ahead = NaN; // unknown until the response: nothing expires by a clock that may be wrong
 		const signal = AbortSignal.timeout(90_000);
@@ -96,7 +95,7 @@
 			return ["received", "claimed", "earlier"].includes(end?.said) ? end : this.stored ? null : this.ended;
 		}
 
-		// open is a signed payment without a known outcome. It may be charged as long as it has a signature.
+		// open is a signed payment without a known outcome.
 		get open() { return attempt(() => decode(this.stored).payload.signature && this.stored, null); }
 
 		// drop deletes this payment, but not one that another tab stored in the meantime.
@@ -404,7 +403,6 @@
 		alternative();
 		addEventListener("ethereum#initialized", alternative);
 		for (const wait of [250, 1_000, 2_500, 5_000]) setTimeout(alternative, wait); // some appear late and say nothing
-		// Another tab signed a payment, or learned its outcome.
 		addEventListener("storage", ({ key, newValue }) => {
 			const place = places.find((p) => p.key === key);
 			if (!place || busy) return;
