@@ -35,9 +35,6 @@ func (e *Endpoint) newServer() *mcp.Server {
 	capabilities := &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{},
 	}
-	if len(e.Payments.Accepts()) > 0 {
-		capabilities.AddExtension(paymentExtension, nil)
-	}
 	if e.Challenges != nil {
 		capabilities.Experimental = map[string]any{"payment": mpp.Capability}
 	}
@@ -48,7 +45,7 @@ func (e *Endpoint) newServer() *mcp.Server {
 		Capabilities: capabilities,
 	})
 	server.AddTool(e.tool(), e.callTool)
-	server.AddReceivingMiddleware(e.recoverPanics, bindPayment)
+	server.AddReceivingMiddleware(e.recoverPanics)
 	return server
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -87,35 +86,4 @@ func result(data json.RawMessage, failed bool) *mcp.CallToolResult {
 		StructuredContent: data,
 		IsError:           failed,
 	}
-}
-
-// paymentExtension is the MCP extension by which a client says with each call that it reads demands for payment as a
-// result type (x402 version 2, MCP transport, extension binding). It needs the MCP revision statelessMCP.
-const paymentExtension = "org.x402/payment"
-
-// bindPayment encodes demands for payment as their own result type for clients that support the extension.
-func bindPayment(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
-		result, err := next(ctx, method, request)
-		called, ok := result.(*mcp.CallToolResult)
-		if err != nil || !ok || called.Meta[metaRequired] == nil || !supportsExtension(request.GetParams().GetMeta()) {
-			return result, err
-		}
-		return &paymentRequired{called}, nil
-	}
-}
-
-func supportsExtension(meta map[string]any) bool {
-	version, _ := meta[mcp.MetaKeyProtocolVersion].(string)
-	capabilities, _ := meta[mcp.MetaKeyClientCapabilities].(map[string]any)
-	extensions, _ := capabilities["extensions"].(map[string]any)
-	return extensions[paymentExtension] != nil && version >= statelessMCP
-}
-
-type paymentRequired struct{ *mcp.CallToolResult }
-
-func (p *paymentRequired) MarshalJSON() ([]byte, error) {
-	meta := maps.Clone(p.Meta)
-	delete(meta, metaRequired)
-	return json.Marshal(map[string]any{"resultType": "payment_required", "paymentRequired": p.StructuredContent, "_meta": meta})
 }
