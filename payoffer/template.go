@@ -89,7 +89,10 @@ func (f *TemplateFunctions) Provision(ctx caddy.Context) error {
 }
 
 // UnmarshalCaddyfile reads 'pay_offer'.
-func (*TemplateFunctions) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return unmarshalName(d) }
+func (*TemplateFunctions) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return arguments(d, d.Val())
+}
 
 // CustomTemplateFunctions returns the functions by name.
 func (f *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
@@ -105,12 +108,6 @@ func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
 		}
 	}
 	return site.Data{}, fmt.Errorf("no offer has a site_url with the host %q; set site_url to the address of this site", request.Host)
-}
-
-// unmarshalName reads the name of a module without options.
-func unmarshalName(d *caddyfile.Dispenser) error {
-	d.Next()
-	return arguments(d, d.Val())
 }
 
 // Interface guards

@@ -269,11 +269,7 @@ func local(moment string) string {
 	if err != nil {
 		return "-"
 	}
-	zone := time.Local.String()
-	if zone == "Local" { // the machine knows only the rules of its zone
-		zone = at.Local().Format("MST")
-	}
-	return at.Local().Format("2006-01-02 15:04") + " " + zone + " = " + at.UTC().Format(time.RFC3339)
+	return at.Local().Format("2006-01-02 15:04") + " " + zoneOf(at.Local()) + " = " + at.UTC().Format(time.RFC3339)
 }
 
 // lastReason is the operator's reason of the last change that has one.

@@ -27,9 +27,6 @@ type dialect interface {
 	peek() (read *sql.DB, err error)
 	// connect returns a pool whose transactions write, and one that only reads.
 	connect() (write, read *sql.DB)
-	// prepares reports whether the ledger should prepare statements, because the driver
-	// does not.
-	prepares() bool
 	// check returns an error if commits would not be durable.
 	check(ctx context.Context, write, read *sql.DB) error
 	// session begins a transaction that may write.

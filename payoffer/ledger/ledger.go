@@ -166,7 +166,7 @@ func (db *database) open(ctx context.Context, d dialect, schema func(ctx context
 	}
 	db.write, db.read = d.connect()
 	db.parts = []io.Closer{lock, db.write, db.read}
-	if d.prepares() {
+	if d.oneWriter() { // the driver of SQLite prepares none itself
 		db.writes, db.reads = &prepared{db: db.write}, &prepared{db: db.read}
 	}
 	if err = d.check(soon, db.write, db.read); err != nil {

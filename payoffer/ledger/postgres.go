@@ -98,8 +98,6 @@ func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error 
 	return read.PingContext(ctx)
 }
 
-func (d *postgresDialect) prepares() bool { return false }
-
 // voidLeases does nothing, because other instances may be running.
 func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }
 

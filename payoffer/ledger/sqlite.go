@@ -40,8 +40,6 @@ func (d *sqliteDialect) name() string { return d.path }
 
 func (d *sqliteDialect) where() string { return d.path }
 
-func (d *sqliteDialect) prepares() bool { return true }
-
 func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
 
 var sqliteParams = []string{

@@ -61,9 +61,6 @@ func (s Classification) Arrived() bool {
 	return s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed
 }
 
-// Seen reports whether the money is pending.
-func (s Classification) Seen() bool { return s.Status == StatusSeen }
-
 // Counts reports whether the money counts as received. Test money of a checkout never
 // does, and that of a chain only if testCounts (see TestCounts).
 func (s Classification) Counts(testCounts bool) bool {

@@ -12,6 +12,8 @@ const (
 	idleEvery, burst = 500 * time.Millisecond, 20
 	// tipFor is how long a response about blocks is shared.
 	tipFor = 15 * time.Second
+	// maxShared bounds the shared responses. The list starts again empty.
+	maxShared = 256
 )
 
 // Indexes are Esplora APIs that several observers share. Data of blocks is requested once for all, and idle accounts
@@ -97,21 +99,16 @@ func (x *Indexes) unshared() bool {
 	return x.users < 2
 }
 
-// of finds a question and deletes old ones.
+// of finds a question, or adds it.
 func (x *Indexes) of(question string) *response {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	t := x.response[question]
 	if t == nil {
-		for other, old := range x.response {
-			if old.mu.TryLock() {
-				if x.now().Sub(old.at).Abs() >= tipFor {
-					delete(x.response, other)
-				}
-				old.mu.Unlock()
-			}
+		if len(x.response) >= maxShared {
+			clear(x.response)
 		}
-		t = &response{at: x.now()}
+		t = new(response)
 		x.response[question] = t
 	}
 	return t
