@@ -101,7 +101,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 	b.server, err = web.New(web.Config{
 		Offer: offerViewed(t), Payments: sellsNothing{}, Receipts: b.ledger, Agent: http.NotFoundHandler(),
 		Live: func() (now offer.Live) { return now }, Health: func() []observe.Health { return nil },
-		ClockOffset: func() time.Duration { return 0 }, QRKey: func() []byte { return make([]byte, 32) },
+		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 }, QRKey: func() []byte { return make([]byte, 32) },
 		ClientIP: func(*http.Request) string { return "" }, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)

@@ -217,6 +217,7 @@ func (w *world) config() Config {
 			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0"}`)
 		}),
 		Live: func() offer.Live { return w.live }, Health: func() []observe.Health { return w.health },
+		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
 		QRKey: func() []byte { return w.key }, ClientIP: func(r *http.Request) string { return r.RemoteAddr },
 		Now: func() time.Time { return at }, Logger: slog.New(slog.DiscardHandler),
 	}

@@ -40,8 +40,8 @@ type Payments interface {
 	SignReceipt(network, payer, transaction string, at int64) *x402.Artifact
 }
 
-// Config configures a Server. BodyTimeout, Challenges, ClockOffset, Hooks, HooksOff, Keys,
-// OnDelivery and Started are optional.
+// Config configures a Server. BodyTimeout, Challenges, Hooks, HooksOff, Keys and OnDelivery are
+// optional.
 type Config struct {
 	Offer    *offer.Offer
 	Payments Payments
@@ -54,11 +54,11 @@ type Config struct {
 	Live func() offer.Live
 	// Receipts reads the ledger.
 	Receipts Receipts
-	// Started waits, for a limited time, until the ledger is open. Default: it is open.
+	// Started waits, for a limited time, until the ledger is open.
 	Started func(ctx context.Context)
 	// Health is the state of each rail's observer. It never blocks.
 	Health func() []observe.Health
-	// ClockOffset is how far our clock is known to be ahead. It never blocks. Default: 0.
+	// ClockOffset is how far our clock is known to be ahead. It never blocks.
 	ClockOffset func() time.Duration
 	// Hooks receive the webhooks of providers, by rail. HooksOff are rails whose webhook secret
 	// has no value: their providers are told to retry.
@@ -102,16 +102,11 @@ type Server struct {
 // New makes a Server.
 func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
-		c.Health == nil || c.QRKey == nil || c.ClientIP == nil || c.Now == nil || c.Logger == nil {
+		c.Health == nil || c.Started == nil || c.ClockOffset == nil || c.QRKey == nil || c.ClientIP == nil ||
+		c.Now == nil || c.Logger == nil {
 		return nil, errors.New("web: a field of Config is not set; report this as a bug")
 	}
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, bodyTimeout)
-	if c.ClockOffset == nil {
-		c.ClockOffset = func() time.Duration { return 0 }
-	}
-	if c.Started == nil {
-		c.Started = func(context.Context) {}
-	}
 	common := commonHeaders(c.Offer.Card.URL)
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{

@@ -153,6 +153,7 @@ func newShop(t testing.TB, c setup) *shop {
 	s := &shop{t: t, book: c.ledger, rails: rails, facilitators: c.made, logs: new(bytes.Buffer)}
 	config := Config{
 		Offer: o, Ledger: c.ledger, Limiter: c.limiter, Owner: c.owner, Own: func(string) bool { return false },
+		Hold:        func() (func() error, bool) { return func() error { return nil }, true },
 		RemovedRail: c.former, Signer: c.signer, ClockWrong: c.clockWrong, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, f := range c.facilitators {

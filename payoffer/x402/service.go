@@ -83,10 +83,10 @@ type Config struct {
 	// Own reports whether an address (lower case) is the operator's.
 	Own    func(address string) bool
 	Signer Signer
-	// Hold keeps the ledger open until release; held is false if it is closed. nil: it is never closed.
+	// Hold keeps the ledger open until release; held is false if it is closed.
 	Hold func() (release func() error, held bool)
 	// ClockWrong reports whether this machine's clock is proven to be wrong by more than a minute, so that
-	// it cannot show that a payment has expired. It must not block. nil: it is right.
+	// it cannot show that a payment has expired. It must not block.
 	ClockWrong func() bool
 	// ResolveEvery is the pause between cycles of Run; default 2 s.
 	ResolveEvery time.Duration
@@ -113,12 +113,6 @@ type Service struct {
 // New makes a Service without any call. Two facilitators of a rail with one host are an error, because
 // an open payment is sent again only to the facilitator that got it, which the ledger names by its host.
 func New(c Config) (*Service, error) {
-	if c.ClockWrong == nil {
-		c.ClockWrong = func() bool { return false }
-	}
-	if c.Hold == nil {
-		c.Hold = func() (func() error, bool) { return func() error { return nil }, true }
-	}
 	c.Rails = slices.Clone(c.Rails)
 	c.ResolveEvery = cmp.Or(c.ResolveEvery, resolveEvery)
 	s := &Service{Config: c}

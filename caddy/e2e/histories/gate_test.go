@@ -46,6 +46,7 @@ func (w *world) openGate(o *offer.Offer, p *process) *web.Gate {
 	s, err := web.New(web.Config{
 		Offer: o, Payments: watched{p.service}, Receipts: p.book, Agent: http.NotFoundHandler(), Now: w.now,
 		Live: func() offer.Live { return offer.Live{} }, Health: func() []observe.Health { return nil },
+		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
 		QRKey: func() []byte { return []byte(strings.Repeat("k", 32)) }, ClientIP: func(r *http.Request) string { return r.RemoteAddr },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})

@@ -176,6 +176,7 @@ func (w *world) open(l *life) {
 	p.service, err = x402.New(x402.Config{
 		Offer: o, Rails: []x402.Rail{{USDC: usdc, Facilitators: facilitators, Chain: observer}}, Ledger: l.book, Limiter: w.limiter,
 		Owner: rand.Text(), RemovedRail: func(string) (x402.Rail, bool) { return x402.Rail{}, false },
+		Hold: func() (func() error, bool) { return func() error { return nil }, true }, ClockWrong: func() bool { return false },
 		Own: func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(w.t, err)

@@ -136,6 +136,7 @@ func newService(t *testing.T, clock *clock, book *book, log *bytes.Buffer, price
 	require.NoError(t, err)
 	service, err := x402.New(x402.Config{
 		Offer: o, Rails: rails, Ledger: book, Limiter: x402.NewLimiter(x402.Limit{Attempts: 1000, Period: time.Minute}), Owner: rand.Text(), RemovedRail: former,
+		Hold: func() (func() error, bool) { return func() error { return nil }, true }, ClockWrong: func() bool { return false },
 		Own: func(string) bool { return false }, Signer: keyless{}, Now: clock.Now, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	require.NoError(t, err)

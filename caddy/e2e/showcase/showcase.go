@@ -44,7 +44,7 @@ func NewAt(t testing.TB, o *offer.Offer, live func() offer.Live) *web.Server {
 	t.Helper()
 	server, err := web.New(web.Config{
 		Offer: o, Payments: payments{}, Receipts: receipts{}, Agent: http.NotFoundHandler(),
-		Live: live, Health: health,
+		Live: live, Health: health, Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
 		QRKey: func() []byte { return make([]byte, 32) }, ClientIP: func(r *http.Request) string { return r.Header.Get(HeaderOutcome) },
 		Now: func() time.Time { return Live.RateAt }, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -66,14 +66,10 @@ func (e *Observer) proveIn(ctx context.Context, v *view, key ledger.IntentKey, t
 // Find searches the Transfer of an authorization in every block since a time, newest first.
 func (e *Observer) Find(ctx context.Context, key ledger.IntentKey, since int64) (s ledger.Observation, found bool, err error) {
 	v, err := e.decisionView(ctx)
-	if err == nil {
-		s, found, err = e.findIn(ctx, v, key, since)
+	defer func() { e.failed(err) }()
+	if err != nil {
+		return s, false, err
 	}
-	e.failed(err)
-	return s, found, err
-}
-
-func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, since int64) (ledger.Observation, bool, error) {
 	hashes, errs := each(v.readers, func(r *reader) (hash common.Hash, err error) {
 		logs, err := e.search(ctx, r, key, topicUsed, since)
 		if len(logs) > 0 {
@@ -91,15 +87,14 @@ func (e *Observer) findIn(ctx context.Context, v *view, key ledger.IntentKey, si
 			continue
 		}
 		tried[hash] = true
-		s, found, err := e.proveIn(ctx, v, key, hash)
-		if found || err != nil {
+		if s, found, err = e.proveIn(ctx, v, key, hash); found || err != nil {
 			return s, found, err
 		}
 	}
 	if searched < v.need {
-		return ledger.Observation{}, false, cmp.Or(errs...)
+		err = cmp.Or(errs...)
 	}
-	return ledger.Observation{}, false, nil
+	return s, false, err
 }
 
 // search queries one event of an authorization, back to a time.
