@@ -35,7 +35,7 @@ var sizes = map[string]int{
 	"observe":                   380,
 	"observe/bitcoin":           3028,
 	"observe/card":              1090,
-	"observe/evm":               3246,
+	"observe/evm":               3249,
 	"observe/manual":            321,
 	"observe/source":            410,
 	"observe/storefront":        511,

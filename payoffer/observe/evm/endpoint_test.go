@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -134,4 +136,39 @@ func TestAFailingEndpointIsNotCalledForAWhile(t *testing.T) {
 		require.Error(t, e.ready(context.Background(), 1, common.Address{}))
 		require.Equal(t, before+1, calls)
 	}
+}
+
+// transport answers requests by a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+func TestACallerGetsTheBlockThoughTheFirstCallerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		e, err := newEndpoint("https://rpc.example", transport(func(r *http.Request) (*http.Response, error) {
+			if calls++; calls == 1 {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			body := `{"jsonrpc":"2.0","id":1,"result":{"number":"0x10","hash":"0x` + strings.Repeat("1", 64) + `"}}`
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		}), time.Now)
+		require.NoError(t, err)
+		r := &reader{endpoint: e}
+		leaving, leave := context.WithCancel(t.Context())
+		go func() { _, _ = r.blockOnce(leaving, 16) }()
+		synctest.Wait()
+		got := make(chan error, 1)
+		go func() {
+			b, err := r.blockOnce(t.Context(), 16)
+			if err == nil && b.Number != 16 {
+				err = fmt.Errorf("block %d", b.Number)
+			}
+			got <- err
+		}()
+		synctest.Wait()
+		leave()
+		require.NoError(t, <-got)
+	})
 }

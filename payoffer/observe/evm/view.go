@@ -90,12 +90,15 @@ func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
 }
 
 func (r *reader) blockOnce(ctx context.Context, number uint64) (*block, error) {
-	b, err, _ := r.reading.Do(strconv.FormatUint(number, 10), func() (any, error) {
+	b, err, shared := r.reading.Do(strconv.FormatUint(number, 10), func() (any, error) {
 		if known, read := r.blocks.Load(number); read {
 			return known, nil
 		}
 		return r.rereadBlock(ctx, number)
 	})
+	if err != nil && shared {
+		return r.rereadBlock(ctx, number) // the context of the caller that read may have ended
+	}
 	return b.(*block), err
 }
 
