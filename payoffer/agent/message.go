@@ -97,5 +97,3 @@ func write(w http.ResponseWriter, status int, r response) {
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
-
-// encode returns JSON in which &, < and > are not escaped, because people and language models read it, and never inside HTML.

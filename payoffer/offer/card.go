@@ -103,7 +103,7 @@ func (c *Card) Face() Face {
 	}
 	return Face{
 		Name: name, Way: Phrase{Key: "rail.card.way"}, Time: Phrase{Key: "rail.card.time"},
-		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL), Lock: isEncrypted(c.URL),
+		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL),
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// JSON is v as JSON on one line, without elements of HTML. The type of v must always marshal.
+// JSON is v as JSON on one line, in which characters special to HTML are escaped. It panics
+// if v cannot be encoded.
 func JSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

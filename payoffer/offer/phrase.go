@@ -25,7 +25,6 @@ type Face struct {
 	Time Phrase // how long it takes until the money has arrived
 	Act  Phrase // the label of the button
 	Note Phrase // what to know before paying
-	Lock bool   // Note names who alone sees what the payer enters
 	Page string // the path of a page of the rail's own, or empty
 	Asks bool   // the page asks visitors if a new payment is theirs, because they get no receipt
 }

@@ -45,7 +45,7 @@ func (s *Storefront) Face() Face {
 	}
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: at,
-		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url), Lock: isEncrypted(s.url),
+		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url),
 	}
 }
 

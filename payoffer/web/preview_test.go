@@ -25,7 +25,7 @@ func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
 			`<link rel="canonical" href="` + baseURL + address + `">`, `<meta property="og:url" content="` + baseURL + address + `">`,
 			`<meta property="og:type" content="website">`, `<meta property="og:site_name" content="Example Offer">`, `<meta name="twitter:card" content="summary_large_image">`,
 			`<meta property="og:image" content="` + baseURL + offer.PathPreview + `">`, `<meta property="og:image:width" content="1200">`,
-			`<meta property="og:image:height" content="630">`, `<meta property="og:image:alt" content="Example Offer: 42 USD">`, `<meta property="og:description" content="A &#34;quoted&#34; &lt;sentence&gt;">`,
+			`<meta property="og:image:height" content="630">`, `<meta property="og:image:alt" content="Example Offer: $42">`, `<meta property="og:description" content="A &#34;quoted&#34; &lt;sentence&gt;">`,
 			`<link rel="alternate" hreflang="fr" href="` + baseURL + strings.TrimSuffix(address, "?lang=de") + `?lang=fr">`,
 			`<link rel="icon" href="/logo.svg">`,
 		} {
