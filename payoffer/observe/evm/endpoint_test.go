@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,9 +146,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 
 func TestACallerGetsTheBlockThoughTheFirstCallerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32
 		e, err := newEndpoint("https://rpc.example", transport(func(r *http.Request) (*http.Response, error) {
-			if calls++; calls == 1 {
+			if calls.Add(1) == 1 {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
