@@ -132,6 +132,16 @@ export function moving() {
     .map((element) => element.outerHTML.slice(0, 80));
 }
 
+// hiddenInForcedColors are the elements that only a background shows, which forced colors take away: bars of progress, and buttons
+// and chosen tabs without a border.
+export function hiddenInForcedColors() {
+  const bordered = (element) => ["Top", "Bottom"].some((side) => parseFloat(getComputedStyle(element)[`border${side}Width`]) > 0);
+  return [...document.querySelectorAll("progress, .button, [aria-selected=true], .stamp")]
+    .filter((element) => element.checkVisibility())
+    .filter((element) => (element.matches("progress") ? getComputedStyle(element).forcedColorAdjust !== "none" : !bordered(element)))
+    .map((element) => element.outerHTML.slice(0, 80));
+}
+
 // describeRow tells what a row of the chooser shows, and the page around it.
 export function describeRow(row) {
   const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });

@@ -43,9 +43,12 @@ export async function make(browser, { noScript = false }) {
 }
 
 // dress has a page look as a person wants it.
-export async function dress({ page }, { width = 1280, dark = false, print = false, reducedMotion = false }) {
+export async function dress({ page }, { width = 1280, dark = false, forced = false, print = false, reducedMotion = false }) {
   await page.setViewportSize({ width, height: 800 });
-  await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: reducedMotion ? "reduce" : "no-preference", media: print ? "print" : "screen" });
+  await page.emulateMedia({
+    colorScheme: dark ? "dark" : "light", forcedColors: forced ? "active" : "none", media: print ? "print" : "screen",
+    reducedMotion: reducedMotion ? "reduce" : "no-preference",
+  });
 }
 
 // stopClock lets nothing on the page happen by time alone, but keeps the real timer aside. An installed clock goes on until it

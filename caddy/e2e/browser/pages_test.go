@@ -96,6 +96,7 @@ func (v visit) everyPage(t *testing.T) {
 			require.Empty(t, page.Keyboard.Unreached, "by the keyboard")
 			require.Empty(t, page.Keyboard.Unseen, "by the keyboard")
 			require.Empty(t, page.Moving, "with reduced motion")
+			require.Empty(t, page.Hidden, "in forced colors")
 		})
 	}
 }

@@ -27,6 +27,8 @@ type Visited struct {
 	}
 	// Moving are the elements that move for who asks for less motion.
 	Moving []string
+	// Hidden are the elements that cannot be seen in forced colors.
+	Hidden []string
 	// Loads is how often the page was loaded, and Messages and Foreign are as in Page, of all loads.
 	Loads             int
 	Messages, Foreign []string

@@ -19,9 +19,10 @@ export async function visit(lane, given) {
   const look = async (used, view) => {
     await dress(used, view);
     await used.page.evaluate(inPage.loadImages);
-    const { width, dark = false, noScript } = view;
+    const { width, dark = false, forced = false, noScript } = view;
     if (given.pictures && !noScript && (width === wide ? pictured.test(given.name) : width === narrow && !dark)) {
-      await used.page.screenshot({ path: `${given.pictures}/${given.name}-${width}-${dark ? "dark" : "light"}.png`, fullPage: true });
+      const colors = forced ? "forced" : dark ? "dark" : "light";
+      await used.page.screenshot({ path: `${given.pictures}/${given.name}-${width}-${colors}.png`, fullPage: true });
     }
     return { width, dark, violations: [], ...(await used.page.evaluate(inPage.describe)) };
   };
@@ -44,6 +45,8 @@ export async function visit(lane, given) {
       for (const zoomed of [wide / 2, wide / 4]) found.zoomed.push(await look(used, { width: zoomed }));
       await dress(used, { width, reducedMotion: true });
       found.moving = await used.page.evaluate(inPage.moving);
+      await look(used, { width, forced: true });
+      found.hidden = await used.page.evaluate(inPage.hiddenInForcedColors);
     }
     leave(used);
   }
