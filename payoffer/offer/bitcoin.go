@@ -172,7 +172,7 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 func (b *Bitcoin) Face() Face {
 	name := Phrase{Key: "rail.btc.name"}
 	return Face{
-		Name: name, Way: name, Fee: Phrase{Key: "rail.btc.fee"}, Time: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.btc.fee"}, Hint: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
 		Note: Phrase{Key: "rail.wallet"}, Asks: true,
 	}
 }

@@ -102,7 +102,7 @@ func (c *Card) Face() Face {
 		name = Phrase{Key: "rail.card.more", With: With{"names": name}}
 	}
 	return Face{
-		Name: name, Way: Phrase{Key: "rail.card.way"}, Time: Phrase{Key: "rail.card.time"},
+		Name: name, Way: Phrase{Key: "rail.card.way"}, Hint: Phrase{Key: "rail.card.time"},
 		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL),
 	}
 }

@@ -106,7 +106,7 @@ func (u *USDC) Face() Face {
 	name := Phrase{Key: "rail.usdc.name", With: With{"network": strings.TrimSuffix(u.Network.Title, testTitle)}}
 	return Face{
 		Name: name, Way: name, Fee: Phrase{Key: "rail.usdc.fee"},
-		Time: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"}, Note: Phrase{Key: "rail.wallet"},
+		Hint: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"}, Note: Phrase{Key: "rail.wallet"},
 	}
 }
 

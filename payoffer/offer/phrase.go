@@ -22,7 +22,7 @@ type Face struct {
 	Name Phrase // the payment method
 	Way  Phrase // the method of a past payment
 	Fee  Phrase // the payer's cost in addition to the price
-	Time Phrase // how long it takes until the money has arrived
+	Hint Phrase // how long the money takes, or a shop's host
 	Act  Phrase // the label of the button
 	Note Phrase // what to know before paying
 	Page string // the path of a page of the rail's own, or empty

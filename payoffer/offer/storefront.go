@@ -1,7 +1,6 @@
 package offer
 
 import (
-	"cmp"
 	"strings"
 )
 
@@ -39,12 +38,12 @@ func (s *Storefront) Account() string {
 // Face names the shop.
 func (s *Storefront) Face() Face {
 	host := Host(s.url)
-	name, at := Literal(cmp.Or(s.Label, host)), Phrase{Key: "rail.storefront.time"}
+	name, hint := Literal(host), Literal("")
 	if s.Label != "" {
-		at = Literal(host)
+		name, hint = Literal(s.Label), name
 	}
 	return Face{
-		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Time: at,
+		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Hint: hint,
 		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url),
 	}
 }

@@ -61,7 +61,7 @@ func (t *Transfer) Face() Face {
 		note = Phrase{Key: "rail.transfer.direct"}
 	}
 	return Face{
-		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Time: Phrase{Key: "rail.transfer.time"},
+		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Hint: Phrase{Key: "rail.transfer.time"},
 		Act: Phrase{Key: "rail.transfer.act"}, Note: note, Page: PagePath(t.name), Asks: true,
 	}
 }

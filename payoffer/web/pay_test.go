@@ -39,7 +39,7 @@ func TestThePayPageShowsTheTermsBesideEveryCode(t *testing.T) {
 				}
 			}
 			summary, _, _ := strings.Cut(row, "</summary>")
-			for _, said := range []string{l.Say(face.Name), l.Say(face.Time)} {
+			for _, said := range []string{l.Say(face.Name), l.Say(face.Hint)} {
 				require.Contains(t, summary, said)
 			}
 			require.Contains(t, row, l.Say(face.Fee))
