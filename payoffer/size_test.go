@@ -39,7 +39,7 @@ var sizes = map[string]int{
 	"observe/manual":            321,
 	"observe/source":            410,
 	"observe/storefront":        511,
-	"offer":                     2120,
+	"offer":                     2119,
 	"operator":                  1367,
 	"page":                      221,
 	"picture":                   234,
@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3657,
+	"web":                       3658,
 	"x402":                      3846,
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -23,7 +24,7 @@ type receiptView struct {
 	Code                    string // the QR code of the page as an SVG path in a square of Side units
 	Side                    int
 	Basis, Proof            string // keys of the texts for the basis of Worth and for the evidence, or empty
-	Moment                  string
+	Moment, Ago             string // when it was sent, and while Open also as the time since
 	Explorer                string // the host of TransactionURL
 }
 
@@ -65,7 +66,7 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	}
 	sheet := page.Receipt
 	if view.Open {
-		sheet = page.Pending
+		sheet, view.Ago = page.Pending, say.since(p.OccurredAt, p.Day, s.Now().UTC().Format(time.RFC3339))
 	}
 	return s.personal.page(http.StatusOK, cacheNever, sheet.Render(f, f.Language.Text("receipt.state."+state)+": "+s.Offer.Name, view), noIndex)
 }

@@ -240,6 +240,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				open := slices.Contains([]string{"settling", "claimed", "seen"}, c.state)
 				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)
+				has(l.Moment(at)+" (", open) // and how long ago that was
 				if c.worth != "" {
 					require.Contains(t, page, shown(c.worth))
 				}

@@ -50,7 +50,7 @@ func (s *Server) receivedPage(f page.Frame, rep receivedReport, at position) pag
 	}
 	for _, r := range rep.Receipts {
 		row := say.receipt(r)
-		row.Ago = say.since(r, rep.ObservedAt)
+		row.Ago = say.since(r.OccurredAt, r.Day, rep.ObservedAt)
 		content.Rows = append(content.Rows, row)
 	}
 	return page.Received.Render(f, f.Language.Text("received.title")+": "+s.Offer.Name, content)
@@ -225,11 +225,11 @@ func (w formatter) amount(asset string, atomic int64) string {
 
 // since is how long before a time the money moved. Later than a month, or if the seller
 // entered a day, it is the day.
-func (w formatter) since(r report.Receipt, now string) string {
-	if r.Day != "" {
-		return w.when(r.OccurredAt, r.Day)
+func (w formatter) since(timestamp, day, now string) string {
+	if day != "" {
+		return w.when(timestamp, day)
 	}
-	moved, _ := time.Parse(time.RFC3339, r.OccurredAt) // the report wrote both
+	moved, _ := time.Parse(time.RFC3339, timestamp) // the report wrote both
 	at, _ := time.Parse(time.RFC3339, now)
 	if ago := at.Sub(moved); ago >= 0 && ago < 30*24*time.Hour {
 		return w.ago(int64(ago.Seconds()))
