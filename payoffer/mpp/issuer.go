@@ -78,13 +78,14 @@ func (i *Issuer) key() []byte {
 
 // issue returns one challenge for each chain, in the order of the rails. Each issue is
 // unique, because the nonce of the payment follows from the ID: with equal challenges
-// the second payment of a client would be a replay of the first.
-func (i *Issuer) issue(key []byte) []challenge {
+// the second payment of a client would be a replay of the first. header is the request
+// field for the credential, which only HTTP has.
+func (i *Issuer) issue(key []byte, header string) []challenge {
 	expires := i.now().Add(validity).UTC().Format(time.RFC3339)
 	opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:13] + `"}`)) // 65 bits; proxies limit headers
 	issued := make([]challenge, len(i.encoded))
 	for n, request := range i.encoded {
-		issued[n] = challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: request, Expires: expires, Opaque: opaque}
+		issued[n] = challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: request, Expires: expires, Header: header, Opaque: opaque}
 		issued[n].ID = issued[n].mac(key)
 	}
 	return issued
@@ -96,11 +97,11 @@ func (i *Issuer) AppendHeader(values []string) []string {
 	if key == nil {
 		return values
 	}
-	for _, c := range i.issue(key) {
-		if i.field != fieldAuthorization {
-			c.Header = i.field
-			c.ID = c.mac(key)
-		}
+	header := i.field
+	if header == fieldAuthorization {
+		header = "" // the default is not named
+	}
+	for _, c := range i.issue(key, header) {
 		values = append(values, c.String())
 	}
 	return values
@@ -128,7 +129,7 @@ func (i *Issuer) Required(problem *Problem) *Required {
 		return nil
 	}
 	required := &Required{HTTPStatus: 402, Problem: problem}
-	for n, c := range i.issue(i.key()) {
+	for n, c := range i.issue(i.key(), "") {
 		required.Challenges = append(required.Challenges, nativeChallenge{c, i.charges[n]})
 	}
 	return required
