@@ -76,10 +76,9 @@ func (i *Issuer) key() []byte {
 	return mac.Sum(nil)
 }
 
-// issue returns one challenge for each chain, in the order of the rails. Each issue is
-// unique, because the nonce of the payment follows from the ID: with equal challenges
-// the second payment of a client would be a replay of the first. header is the request
-// field for the credential, which only HTTP has.
+// issue returns one challenge for each chain, in the order of the rails. Each is unique,
+// because the nonce of the payment follows from the ID: an equal one would be a replay.
+// header is the request field for the credential, which only HTTP has.
 func (i *Issuer) issue(key []byte, header string) []challenge {
 	expires := i.now().Add(validity).UTC().Format(time.RFC3339)
 	opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:13] + `"}`)) // 65 bits; proxies limit headers
