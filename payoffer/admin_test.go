@@ -232,7 +232,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		"unknown rail":         {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "valid names: card, usdc, transfer"},
 		"a chain":              {post(strings.Replace(entry, "transfer", "usdc", 1)), 409, "are read from the chain"},
 		"no reason":            {post(`{"action":"reverse","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
-		"no action":            {post(`{"rail":"transfer","reference":"INV-8","amount":42}`), 400, "enter, reverse, restore, refund, value, redact"},
+		"no action":            {post(`{"rail":"transfer","reference":"INV-8","amount":42}`), 400, "enter, reverse, restore, refund, value, own, redact"},
 		"a reversal's amount":  {post(`{"action":"reverse","rail":"transfer","reference":"INV-7","amount":1,"reason":"x"}`), 400, "takes no amount; leave it out"},
 		"a crooked amount":     {post(strings.Replace(entry, "42", "4.2e1", 1)), 400, "42.50"},
 		"a crooked date":       {post(strings.Replace(entry, `"amount"`, `"date":"20.11.","amount"`, 1)), 400, "2026-11-20"},

@@ -36,6 +36,8 @@ func TestCommandRecordSendsOneEntry(t *testing.T) {
 		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
 		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
 		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--own --reason x":                              `{"action":"own","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--amount 420 --sure":                           `{"action":"enter","rail":"transfer","reference":"INV-7","amount":420,"sure":true}`,
 		"--redact=false --amount 42":                    `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
 		"--reverse=0 --amount 42":                       `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
 		"--restore=false --amount 42":                   `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,

@@ -31,7 +31,9 @@ currency); --transaction is its transfer on a chain. Refund card payments at the
 provider instead. --restore undoes the refunds that you entered, or with
 --transaction one of them.
 --value states the US dollars of a payment whose value no source knows.
+--own marks a payment as yours, for good; wallets are named by ignore_payer.
 --redact replaces a published reference, such as a name, by a random one.
+An entry that looks like a slip is refused; --sure enters it.
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
@@ -50,6 +52,8 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 	cmd.Flags().String("refund", "", "The refunded amount, in the receipt's own unit")
 	cmd.Flags().String("transaction", "", "With --refund and --restore: the hash of the refund's transfer")
 	cmd.Flags().String("value", "", "Its value in US dollars, if no source knows it")
+	cmd.Flags().Bool("own", false, "Mark a payment as your own, for good")
+	cmd.Flags().Bool("sure", false, "The entry is right although its amount, date or reference looks like a slip")
 	cmd.Flags().Bool("redact", false, "Replace the published reference, for good")
 	cmd.MarkFlagsMutuallyExclusive(entryFlags...)
 	for _, name := range []string{"refund", "value"} {
@@ -62,12 +66,12 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 }
 
 // entryFlags are the flags of the actions other than enter.
-var entryFlags = []string{"reverse", "restore", "refund", "value", "redact"}
+var entryFlags = []string{"reverse", "restore", "refund", "value", "own", "redact"}
 
 func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 	body := manual.Entry{
 		Action: "enter", Offer: fl.String("offer"), Rail: fl.String("rail"), Reference: fl.String("reference"), Amount: json.Number(fl.String("amount")),
-		Transaction: fl.String("transaction"), Reason: fl.String("reason"),
+		Transaction: fl.String("transaction"), Reason: fl.String("reason"), Sure: fl.Bool("sure"),
 	}
 	for _, action := range entryFlags {
 		if fl.Changed(action) && fl.String(action) != "false" {

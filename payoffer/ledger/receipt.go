@@ -68,6 +68,11 @@ func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string)
 		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
 }
 
+// EnteredReferences are the external IDs of the payments to an account that the operator entered.
+func (l *Ledger) EnteredReferences(ctx context.Context, account string) ([]string, error) {
+	return collect(ctx, l, scanValue[string], `SELECT external_id FROM receipts WHERE account = $1 AND evidence_level = 'manual'`, account)
+}
+
 // AuthorizationReceipt reads the receipt of the Transfer of an EIP-3009 authorization to an
 // account, unless it was dropped. After a reorganization it is the newest one.
 func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {

@@ -26,6 +26,7 @@ var actions = []action{
 	{"restore", []string{"transaction"}, (*Service).restore},
 	{"refund", []string{"amount", "date", "transaction"}, (*Service).refund},
 	{"value", []string{"amount"}, (*Service).value},
+	{"own", nil, (*Service).own},
 	{"redact", nil, (*Service).redact},
 }
 
@@ -33,7 +34,7 @@ var actions = []action{
 func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 	i := slices.IndexFunc(actions, func(a action) bool { return a.name == e.Action })
 	if i < 0 {
-		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, reverse, restore, refund, value, redact", e.Action)
+		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, reverse, restore, refund, value, own, redact", e.Action)
 	}
 	for name, value := range map[string]string{"amount": e.Amount.String(), "date": e.Date, "transaction": e.Transaction} {
 		if value != "" && !slices.Contains(actions[i].members, name) {
@@ -90,6 +91,13 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	if !found {
 		if err := manual.CheckPublishable(e.Reference); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)
+		}
+		entered, err := s.Ledger.EnteredReferences(ctx, account.ID)
+		if err != nil {
+			return ledger.Receipt{}, nil, err
+		}
+		if slip := e.Slip(s.Offer.Amount, entered, s.Now()); slip != "" {
+			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if the entry is right, repeat it with --sure (\"sure\": true)", slip)
 		}
 		stored = ledger.Receipt{Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference}
 	} else if reenter, err := canReenter(stored, e); !reenter || err != nil {
@@ -220,6 +228,15 @@ func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	}
 	receipt, err := s.add(ctx, e.Valued(stored, s.Now()))
 	return receipt, nil, err
+}
+
+// own marks a payment as the operator's own: it is received, and not external.
+func (s *Service) own(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
+	if err == nil && !stored.Own {
+		stored, err = s.add(ctx, e.Owned(stored))
+	}
+	return stored, nil, err
 }
 
 // redact replaces the published reference by a random one, for good.

@@ -105,7 +105,7 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		kind  Kind
 		want  string
 	}{
-		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, reverse, restore, refund, value, redact"},
+		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, reverse, restore, refund, value, own, redact"},
 		"a reversal's amount": {manual.Entry{Action: "reverse", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "takes no amount; leave it out"},
 		"a wrong amount":      {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "4.2e1"}, Invalid, "42.50"},
 		"no amount":           {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8"}, Invalid, "amount is missing"},
@@ -121,7 +121,7 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 			requireRefusal(t, err, c.kind, c.want)
 		})
 	}
-	for _, action := range []string{"reverse", "restore", "redact", "value", "refund"} {
+	for _, action := range []string{"reverse", "restore", "redact", "own", "value", "refund"} {
 		e := manual.Entry{Rail: "transfer", Reference: "INV-8"}
 		if action == "value" || action == "refund" {
 			e.Amount = "1"

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
@@ -29,7 +31,7 @@ const (
 
 // Entry is what an operator enters: the body of POST /pay_offer/receipts.
 type Entry struct {
-	Action      string      `json:"action"`          // enter, reverse, restore, refund, value or redact
+	Action      string      `json:"action"`          // enter, reverse, restore, refund, value, own or redact
 	Offer       string      `json:"offer,omitempty"` // its id; optional if there is only one
 	Rail        string      `json:"rail"`
 	Reference   string      `json:"reference"`             // identifies the payment for good; published with the receipt
@@ -37,6 +39,7 @@ type Entry struct {
 	Transaction string      `json:"transaction,omitempty"` // of the refund on the chain; to restore, only its refund
 	Date        string      `json:"date,omitempty"`        // a day (UTC) or a moment, such as 2026-11-20T15:04:05+01:00
 	Reason      string      `json:"reason,omitempty"`      // kept in the history, published nowhere
+	Sure        bool        `json:"sure,omitempty"`        // a new entry is right although it looks like a slip
 
 	// USD is Amount in US cents, and OccurredAt is Date; both are zero without one. Parse sets them.
 	USD        offer.USD `json:"-"`
@@ -52,6 +55,7 @@ func (e *Entry) Parse(now time.Time) (err error) {
 	if err := checkText("reference", e.Reference, maxReference); err != nil {
 		return err
 	}
+	e.Reference = norm.NFC.String(e.Reference) // one form, whichever keyboard wrote it
 	if e.Reason != "" || e.Action != "enter" {
 		if err := CheckReason(e.Reason); err != nil {
 			return err
