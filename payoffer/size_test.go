@@ -28,7 +28,7 @@ var sizes = map[string]int{
 	"failpoint":                 119,
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
-	"gate":                      558,
+	"gate":                      559,
 	"ledger":                    5369,
 	"ledger/accounting":         1212,
 	"mpp":                       505,
@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3657,
+	"web":                       3663,
 	"x402":                      3846,
 }
 

@@ -125,7 +125,7 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			require.NotContains(t, page, `rel="canonical"`, name)
 			require.Equal(t, l.Tag, res.Header.Get("Content-Language"), name)
 			require.Contains(t, res.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'", name)
-			require.Equal(t, []string{"Accept", "Accept-Language"}, res.Header.Values("Vary"), name)
+			require.Equal(t, []string{"Accept, Accept-Language"}, res.Header.Values("Vary"), name)
 			require.Equal(t, []string{"Accept"}, told.Header.Values("Vary"), name)
 			for _, kept := range []string{"Cache-Control", "Retry-After", "Allow", "Access-Control-Allow-Origin", "Link", "X-Content-Type-Options"} {
 				require.Equal(t, told.Header.Values(kept), res.Header.Values(kept), "%s: %s", name, kept)
