@@ -32,7 +32,7 @@ var sizes = map[string]int{
 	"ledger":                    5369,
 	"ledger/accounting":         1212,
 	"mpp":                       505,
-	"observe":                   380,
+	"observe":                   382,
 	"observe/bitcoin":           3028,
 	"observe/card":              1090,
 	"observe/evm":               3249,
@@ -50,8 +50,8 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3663,
-	"x402":                      3846,
+	"web":                       3668,
+	"x402":                      3850,
 }
 
 func TestPackagesStayWithinTheirSize(t *testing.T) {
