@@ -46,7 +46,7 @@ var sizes = map[string]int{
 	"pool":                      281,
 	"rate":                      373,
 	"report":                    507,
-	"service":                   1413,
+	"service":                   1419,
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
