@@ -17,12 +17,12 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3739,
+	".":                         3743,
 	"agent":                     962,
 	"announce":                  1093,
 	"buyer":                     832,
 	"clock":                     108,
-	"command":                   2666,
+	"command":                   2670,
 	"diagnose":                  561,
 	"document":                  1417,
 	"failpoint":                 119,
@@ -46,7 +46,7 @@ var sizes = map[string]int{
 	"pool":                      281,
 	"rate":                      373,
 	"report":                    507,
-	"service":                   1419,
+	"service":                   1421,
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
