@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3668,
+	"web":                       3677,
 	"x402":                      3850,
 }
 
