@@ -68,7 +68,7 @@ var instruments = service.Instruments{
 
 // verdicts are the label values of deliveries.
 var verdicts = []observe.Verdict{
-	observe.Recorded, observe.Ignored, observe.Unverified, observe.Malformed, observe.Unavailable,
+	observe.Recorded, observe.Ignored, observe.Unverified, observe.Malformed, observe.Unavailable, observe.Limited,
 }
 
 // countFromZero exports the counters of an offer's webhooks before the first delivery,

@@ -32,7 +32,7 @@ func TestWebhooksAreCountedFromZero(t *testing.T) {
 }
 `))
 
-	stored := make(map[string]float64) // by rail
+	stored := make(map[string]float64) // by rail and verdict
 	for _, family := range gathered(t) {
 		for _, m := range family.GetMetric() {
 			labels := make(map[string]string)
@@ -40,12 +40,12 @@ func TestWebhooksAreCountedFromZero(t *testing.T) {
 				labels[label.GetName()] = label.GetValue()
 			}
 			if family.GetName() == "caddy_pay_offer_webhook_deliveries_total" &&
-				labels["offer"] == offer.Host(i.service) && labels["verdict"] == "unavailable" {
-				stored[labels["rail"]] = m.GetCounter().GetValue()
+				labels["offer"] == offer.Host(i.service) && (labels["verdict"] == "unavailable" || labels["verdict"] == "limited") {
+				stored[labels["rail"]+" "+labels["verdict"]] = m.GetCounter().GetValue()
 			}
 		}
 	}
-	require.Equal(t, map[string]float64{"card": 0, "pack": 0}, stored)
+	require.Equal(t, map[string]float64{"card unavailable": 0, "pack unavailable": 0, "card limited": 0, "pack limited": 0}, stored)
 }
 
 func TestMetricsShowAWrongClock(t *testing.T) {

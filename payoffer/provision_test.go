@@ -225,8 +225,27 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 
 // An unset variable must not drop a rail silently.
 func TestRailsWithoutAnAddressAreNamed(t *testing.T) {
-	warnings, _ := warned(t, strings.Replace(smallest, "\t\tusdc", "\t\tbitcoin {env.OFFER_TEST_UNSET}\n\t\tstorefront pack {env.OFFER_TEST_UNSET}\n\t\tusdc", 1))
-	require.Len(t, warnings, 1)
-	require.Contains(t, warnings[0], "rails without an address are left out")
-	require.Contains(t, warnings[0], `"options":["bitcoin","storefront pack"]`)
+	warnings, log := warned(t, strings.Replace(smallest, "\t\tusdc", "\t\tbitcoin {env.OFFER_TEST_UNSET}\n\t\tstorefront pack {env.OFFER_TEST_UNSET}\n\t\tusdc", 1))
+	require.Empty(t, warnings)
+	require.Equal(t, 2, strings.Count(log, "a rail without an address is left out"))
+	for _, option := range []string{"bitcoin", "storefront pack"} {
+		require.Contains(t, log, `"option":"`+option+`"`)
+	}
+}
+
+// A misspelled placeholder would be a word of the page.
+func TestAnUnknownPlaceholderInATextIsRefused(t *testing.T) {
+	t.Setenv("OFFER_TEST_NAME", "Braces {inside}")
+	for text, want := range map[string]string{
+		"{emv.NAME}": "{emv.NAME}", "Sold by {http.request.host}": "{http.request.host}", "{NAME}": "{NAME}",
+		"{env.OFFER_TEST_NAME}": "", `A \{brace}`: "", "{env.OFFER_TEST_UNSET}": "", "A brace } {": "",
+	} {
+		h := &Handler{BaseURL: "http://localhost:8402", Thanks: text, Card: &CardConfig{URL: "https://checkout.example/pay"}}
+		_, err := h.settings(newResolver(), today)
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, "thanks: unrecognized placeholder "+want+"; write {env.NAME}")
+	}
 }

@@ -1,7 +1,10 @@
 package payoffer
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,17 +15,27 @@ import (
 // What is warned of is what Caddy takes for the client's address, and the warning
 // names the option that changes it.
 func TestAProxyIsWarnedOfUntilItIsTrusted(t *testing.T) {
+	const strict = "\n\t\ttrusted_proxies_strict\n\t}\n\t"
 	for _, c := range []struct {
 		name, base, option string
-		warned             bool
+		socket, warned     bool
 	}{
-		{"not trusted", "https://pay.example.org", "", true},
-		{"trusted", "https://pay.example.org", "servers {\n\t\ttrusted_proxies static private_ranges\n\t\ttrusted_proxies_strict\n\t}\n\t", false},
-		{"a demo", "SERVICE", "", false},
+		{name: "not trusted", base: "https://pay.example.org", warned: true},
+		{name: "trusted", base: "https://pay.example.org", option: "servers {\n\t\ttrusted_proxies static private_ranges" + strict},
+		{name: "a socket", base: "https://pay.example.org", socket: true, warned: true},
+		{name: "a trusted socket", base: "https://pay.example.org", socket: true, option: "servers {\n\t\ttrusted_proxies_unix" + strict},
+		{name: "a demo", base: "SERVICE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := newInstance(t)
 			site := strings.NewReplacer("base_url SERVICE", "base_url "+c.base+"\n\t\ttestnet").Replace(smallest)
+			if c.socket {
+				socket := filepath.Join(i.folder, "socket")
+				site = strings.Replace(site, "pay_offer {", "bind unix/"+socket+"\n\tpay_offer {", 1)
+				i.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "unix", socket)
+				}
+			}
 			config, err := adapt(t, strings.Replace(i.caddyfile(site), "admin off", c.option+"admin off", 1))
 			require.NoError(t, err)
 			require.NoError(t, caddy.Load([]byte(config), true))

@@ -139,8 +139,8 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 	if len(r.secretsOff) > 0 {
 		warn("the variables of secrets are not set", "these options are off until you set their variables and restart the server", zap.Strings("options", r.secretsOff))
 	}
-	if len(r.withoutAddress) > 0 {
-		warn("rails without an address are left out", "set the variables of these options, or remove the options", zap.Strings("options", r.withoutAddress))
+	for _, option := range s.LeftOut {
+		logger.Info("a rail without an address is left out", zap.String("option", option), zap.String("hint", "set its variable, or remove the option"))
 	}
 	if len(r.literalSecrets) > 0 {
 		warn("secrets are in the configuration itself", literalSecretsHint, zap.Strings("options", r.literalSecrets))

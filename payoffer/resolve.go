@@ -114,8 +114,12 @@ func redact(err error) error {
 	}))
 }
 
-// text resolves a text for people: one line of at most limit characters.
+// text resolves a text for people: one line of at most limit characters. An unknown
+// placeholder is refused, because people would read it.
 func (r *resolver) text(option, value string, limit int) string {
+	if _, err := r.repl.ReplaceOrErr(value, false, true); err != nil {
+		r.fail(option, fmt.Errorf("%w; write {env.NAME}, {file.PATH} or the text itself, with \\{ for a brace", err))
+	}
 	return resolve(r, option, value, func(s string) (string, error) {
 		if n := utf8.RuneCountInString(s); n > limit {
 			return "", fmt.Errorf("this text has %d characters and may have %d; shorten it", n, limit)

@@ -160,7 +160,7 @@ func TestSiteHostServesThePage(t *testing.T) {
 	require.Contains(t, page.header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
 	require.Equal(t, "nosniff", page.header.Get("X-Content-Type-Options"))
 	require.Equal(t, "no-referrer", page.header.Get("Referrer-Policy"))
-	require.Contains(t, page.header.Values("Vary"), "Accept-Language")
+	require.Equal(t, []string{"Accept-Language, Accept-Encoding"}, page.header.Values("Vary"))
 	german := i.get(i.other + "/offer/?lang=de")
 	require.Equal(t, "de", german.header.Get("Content-Language"))
 	require.Contains(t, german.body, i.service+"/v1/pay?lang=de#usdc\"><strong>USDC auf Base")

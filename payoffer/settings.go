@@ -65,7 +65,7 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 	if s.Offer == nil {
 		return nil, errors.Join(r.errs...)
 	}
-	s.HooksOff = r.hooksOff
+	s.HooksOff, s.LeftOut = r.hooksOff, r.withoutAddress
 	s.Key = pool.KeyOf("service", h, r.values, s.HooksOff)
 	return s, errors.Join(append(r.errs, s.Check())...)
 }

@@ -17,22 +17,22 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3739,
+	".":                         3743,
 	"agent":                     962,
 	"announce":                  1093,
 	"buyer":                     832,
 	"clock":                     108,
-	"command":                   2670,
-	"diagnose":                  532,
+	"command":                   2674,
+	"diagnose":                  561,
 	"document":                  1417,
 	"failpoint":                 119,
 	"failpoint/testdata/victim": 15,
 	"filelock":                  74,
-	"gate":                      558,
+	"gate":                      559,
 	"ledger":                    5374,
 	"ledger/accounting":         1212,
 	"mpp":                       505,
-	"observe":                   380,
+	"observe":                   382,
 	"observe/bitcoin":           3028,
 	"observe/card":              1090,
 	"observe/evm":               3249,
@@ -46,12 +46,12 @@ var sizes = map[string]int{
 	"pool":                      281,
 	"rate":                      373,
 	"report":                    507,
-	"service":                   1413,
+	"service":                   1421,
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3658,
-	"x402":                      3846,
+	"web":                       3678,
+	"x402":                      3850,
 }
 
 func TestPackagesStayWithinTheirSize(t *testing.T) {

@@ -40,8 +40,12 @@ Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		for _, o := range app.Offers() {
+		checked := app.Checked()
+		for i, o := range app.Offers() {
 			printOffer(cmd.OutOrStdout(), o)
+			for _, option := range checked[i].LeftOut {
+				fmt.Fprintf(cmd.OutOrStdout(), "  %s is left out, because its address is empty; set its variable, or remove the option\n", option)
+			}
 		}
 		return caddy.ExitCodeSuccess, nil
 	})

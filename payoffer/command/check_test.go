@@ -74,7 +74,7 @@ func (a *app) Checked() []diagnose.Offer {
 	if err != nil {
 		panic(err)
 	}
-	return []diagnose.Offer{{Settings: &service.Settings{Offer: o}}}
+	return []diagnose.Offer{{Settings: &service.Settings{Offer: o, LeftOut: []string{"usdc base"}}}}
 }
 
 // configuration writes one and returns the name of its file.
@@ -91,6 +91,7 @@ func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 	require.Contains(t, out, "Example Offer: 42 USD for Example Org\n  http://localhost:8402/v1/pay\n")
 	require.Contains(t, out, "https://checkout.example/pay\n")
 	require.Regexp(t, `\n  btc +bip21 +\(`, out, "what follows the rate is not available here")
+	require.Contains(t, out, "\n  usdc base is left out, because its address is empty; set its variable, or remove the option\n")
 	require.NotContains(t, out, "clock")
 	require.NotContains(t, out, "compare")
 }

@@ -17,6 +17,10 @@ var (
 		"Let Caddy get a certificate (ports 80 and 443 must reach it; its log says 'obtain' and 'renew'), or install one for this name with its whole chain at the proxy in front."}
 	OtherServer = Code{"other-server", "A server answers at the public address, and it is not this one or does not serve this offer.",
 		"Check the DNS record and the upstream of the proxy in front. Write the host of base_url as the address of the site block, and move the directive out of handle_path."}
+	OtherHandler = Code{OtherServer.Name, OtherServer.Means,
+		"If this Caddy answers there, another handler of it does: move pay_offer out of 'handle /path/*', 'handle_path' and matchers that leave out paths of the offer, and let basic_auth leave them out. If another Caddy answers, check the DNS record and the upstream of the proxy in front."}
+	SharedPort = Code{OtherServer.Name, OtherServer.Means,
+		"Two servers share the public address, and each has a ledger of its own. Stop one ('ss -ltnp' lists processes that listen at one port), or give both the same ledger and storage (docs/guides/high-availability)."}
 	HeadersCut = Code{"headers-cut", "A proxy in front refuses POST, or drops headers of the HTTP 402 quote: software cannot pay.",
 		"Let the proxy in front pass POST to /v1/ and /mcp without a challenge for browsers, and every header, such as WWW-Authenticate and PAYMENT-REQUIRED. Give it a larger buffer ('proxy_buffer_size 8k;' in nginx)."}
 	LinkBroken = Code{"link-broken", "An address that the offer publishes, or that receives its webhooks, does not answer as it should.",

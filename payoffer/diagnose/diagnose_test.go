@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,6 +195,90 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 			c.breaks(s)
 			require.Equal(t, []string{c.want}, s.found())
 		})
+	}
+}
+
+// An offer below 'handle /shop/*', a narrow matcher or basic_auth is not reached by its own
+// addresses, and the DNS record is right.
+func TestAnotherHandlerOfCaddyIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		header http.Header
+		fix    string
+	}{
+		"of this Caddy":       {http.Header{"Server": {"Caddy"}}, OtherHandler.Fix},
+		"behind its proxy":    {http.Header{"Server": {"gunicorn"}, "Via": {"1.1 Caddy"}}, OtherHandler.Fix},
+		"another server":      {http.Header{"Server": {"nginx"}}, OtherServer.Fix},
+		"another offer's one": {http.Header{"Server": {"Caddy"}, "Link": {`<https://checkout.example.com>; rel="payment"`}}, OtherServer.Fix},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := around(t)
+			for _, path := range []string{offer.PathDID, offer.PathSponsor} {
+				s.hosts["pay.example.org"] = func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == path {
+						maps.Copy(w.Header(), c.header)
+						w.WriteHeader(http.StatusUnauthorized)
+						return
+					}
+					s.own(w, r)
+				}
+				want := c.fix
+				if path == offer.PathSponsor && want == OtherServer.Fix {
+					want = HeadersCut.Fix
+				}
+				issues := Run(t.Context(), s.World, []Offer{s.offer}).Issues
+				require.Len(t, issues, 1)
+				require.Equal(t, want, issues[0].Fix)
+			}
+		})
+	}
+}
+
+// reached is a transport that reaches a test server as pay.example.org.
+type reached struct {
+	*surroundings
+	transport *http.Transport
+}
+
+func (r reached) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Host == "pay.example.org" {
+		return r.transport.RoundTrip(request)
+	}
+	return r.surroundings.RoundTrip(request)
+}
+
+// Two processes that listen at one port share its connections, not its requests.
+func TestAnotherProcessAtThePortOfTheServerIsFound(t *testing.T) {
+	type connection struct{}
+	for _, http2 := range []bool{false, true} {
+		for others, want := range map[int64][]string{0: nil, 1: {SharedPort.Name}} {
+			s, opened := around(t), atomic.Int64{}
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == offer.PathDID && r.Context().Value(connection{}).(int64)%2 == others%2 && others > 0 {
+					fmt.Fprint(w, `{"id":"did:web:pay.example.org","verificationMethod":[{"id":"did:web:pay.example.org#other"}]}`)
+					return
+				}
+				s.own(w, r)
+			}))
+			server.EnableHTTP2 = http2
+			server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+				return context.WithValue(ctx, connection{}, opened.Add(1))
+			}
+			server.StartTLS()
+			transport := server.Client().Transport.(*http.Transport)
+			transport.TLSClientConfig.InsecureSkipVerify = true // the certificate is for other names
+			transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+			}
+			s.Transport = reached{s, transport}
+			var codes []string
+			for _, issue := range Run(t.Context(), s.World, []Offer{s.offer}).Issues {
+				codes = append(codes, issue.Code)
+				require.Equal(t, "4 of 8 connections to pay.example.org reach another server than the running one", issue.What)
+				require.Equal(t, SharedPort.Fix, issue.Fix)
+			}
+			require.Equal(t, want, codes)
+			server.Close()
+		}
 	}
 }
 

@@ -22,15 +22,17 @@ import (
 )
 
 // maxBody bounds how much of a response is read, in bytes. maxLinks bounds concurrent requests to links.
-const maxBody, maxLinks = 4 << 20, 6
+// connections are how many requests look for a second process at the port of the server.
+const maxBody, maxLinks, connections = 4 << 20, 6, 8
 
-// send sends a request without a body and tells caches not to answer it.
+// send sends a request without a body, on a connection of its own, and tells caches not to answer it.
 func (d *diagnosis) send(ctx context.Context, method, address string) (response *http.Response, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	request.Header = http.Header{"Cache-Control": {"no-cache"}, "User-Agent": {"caddy-pay-offer-check"}}
+	request.Close = true
 	if response, err = d.client.Do(request); err != nil {
 		return nil, nil, err
 	}
@@ -44,18 +46,37 @@ func (d *diagnosis) send(ctx context.Context, method, address string) (response 
 func (c *check) service(ctx context.Context) {
 	base := c.Offer.Offer.BaseURL
 	host, document := offer.Host(base), c.Offer.Offer.URL(offer.PathDID)
-	did, body, err := c.send(ctx, http.MethodGet, document)
+	var did *http.Response
+	var err error
+	strange := 0 // answers of other servers; did and err are the last one
+	for i := 0; i < connections && err == nil; i++ {
+		r, body, failed := c.send(ctx, http.MethodGet, document)
+		if failed != nil || r.StatusCode != http.StatusOK || !c.isOurs(body) {
+			did, err, strange = r, failed, strange+1
+		}
+	}
 	switch {
+	case strange == 0:
+		if c.quote(ctx) {
+			c.links(ctx, c.addresses())
+		}
 	case err != nil:
 		c.unreachable(base, err)
 	case !c.answered && did.StatusCode != http.StatusOK: // NotRunning explains it
 	case did.StatusCode >= http.StatusBadGateway && did.StatusCode <= http.StatusGatewayTimeout:
 		c.found(Unreachable, host, fmt.Sprintf("a proxy at %s answers %d and does not reach the server", host, did.StatusCode))
-	case did.StatusCode != http.StatusOK || !c.isOurs(body):
+	case strange < connections:
+		c.found(SharedPort, host, fmt.Sprintf("%d of %d connections to %s reach another server than the running one", strange, connections, host))
+	case isCaddy(did.Header):
+		c.found(OtherHandler, host, fmt.Sprintf("%s answers %d from Caddy, and not from pay_offer", document, did.StatusCode))
+	default:
 		c.found(OtherServer, host, fmt.Sprintf("%s answers %d without the keys of the running server", document, did.StatusCode))
-	case c.quote(ctx):
-		c.links(ctx, c.addresses())
 	}
+}
+
+// isCaddy reports whether another handler of Caddy answered than pay_offer, which links to a checkout.
+func isCaddy(h http.Header) bool {
+	return strings.Contains(h.Get("Server")+h.Get("Via"), "Caddy") && !strings.Contains(h.Get("Link"), `rel="payment"`)
 }
 
 // isOurs reports whether body is the DID document of the offer, with the signing keys of the
@@ -93,7 +114,11 @@ func (c *check) quote(ctx context.Context) bool {
 	default:
 		return true
 	}
-	c.found(HeadersCut, at, what)
+	code := HeadersCut
+	if err == nil && isCaddy(r.Header) {
+		code = OtherHandler
+	}
+	c.found(code, at, what)
 	return false
 }
 

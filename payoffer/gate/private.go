@@ -15,22 +15,23 @@ var (
 
 // Private keeps paid content out of shared caches: it edits the headers of a response.
 func Private(h http.Header) {
-	h["Cache-Control"] = []string{merge("private", h["Cache-Control"], func(directive string) bool {
+	h["Cache-Control"] = []string{Merge("private", h["Cache-Control"], func(directive string) bool {
 		name, _, _ := strings.Cut(directive, "=")
 		return !slices.Contains(shared, strings.ToLower(strings.TrimSpace(name)))
 	})}
-	h["Vary"] = []string{merge("Cookie, Authorization, Payment-Signature", h["Vary"], func(string) bool { return true })}
+	h["Vary"] = []string{Merge("Cookie, Authorization, Payment-Signature", h["Vary"], nil)}
 	for _, name := range cdn {
 		delete(h, name)
 	}
 }
 
-// merge is one line with the items of a list header after first ones, without repeated ones.
-func merge(merged string, lines []string, keep func(item string) bool) string {
+// Merge is one line with the items of a list header after first ones, without repeated ones.
+// keep, if not nil, chooses them.
+func Merge(merged string, lines []string, keep func(item string) bool) string {
 	for _, line := range lines {
 		for item := range strings.SplitSeq(line, ",") {
 			item = strings.TrimSpace(item)
-			if item != "" && keep(item) && !strings.Contains(strings.ToLower(", "+merged+","), strings.ToLower(", "+item+",")) {
+			if item != "" && (keep == nil || keep(item)) && !strings.Contains(strings.ToLower(", "+merged+","), strings.ToLower(", "+item+",")) {
 				merged += ", " + item
 			}
 		}

@@ -50,7 +50,7 @@ type Delivery struct {
 // Verdict is the outcome of a delivery.
 type Verdict string
 
-// The verdicts. A provider repeats only Unavailable deliveries.
+// The verdicts. A provider repeats only Unavailable and Limited deliveries.
 const (
 	// Recorded deliveries are committed to the ledger.
 	Recorded Verdict = "recorded"
@@ -62,6 +62,8 @@ const (
 	Malformed Verdict = "malformed"
 	// Unavailable deliveries could not be stored.
 	Unavailable Verdict = "unavailable"
+	// Limited deliveries were not read, because too many arrive at once. Strangers can cause it.
+	Limited Verdict = "limited"
 )
 
 // Hook receives the webhooks of one rail. A detail is a sentence for the provider's log. It

@@ -324,9 +324,10 @@
 					this.drop(header);
 					return this.say("refused", {}, String(body.error).replace(/^\w+:\s/, ""), text("says"));
 				}
-				this.say(body.detail ? "undecided" : "lost", {}, body.detail, text("kept") + (body.detail ? " " + text("says") : ""));
-				const again = headers.get("Retry-After");
-				if (!again || ![429, 503].includes(status)) return;
+				const again = [429, 503].includes(status) && headers.get("Retry-After");
+				const words = again ? "" : body.detail; // of what is sent again, the server's words are for software
+				this.say(body.detail ? "undecided" : "lost", {}, words, text("kept") + (words ? " " + text("says") : ""));
+				if (!again) return;
 				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // seconds or a date, RFC 9110 section 10.2.3
 				for (let left = Math.min(Math.max(seconds, 1), 3600); left > 0; left--) {
 					this.timer.textContent = text("countdown", { seconds: left });

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -9,7 +10,8 @@ import (
 )
 
 // clientIP returns the address by which the rate limit counts a request. It warns once if
-// that is an untrusted proxy in the local network, because all payers then share one limit.
+// that is an untrusted proxy, because all payers then share one limit: a Unix socket, a proxy
+// in the local network, or one that names itself as a CDN does.
 func (svc *Service) clientIP(configured func(*http.Request) string) func(*http.Request) string {
 	if offer.IsLoopback(offer.Hostname(svc.Offer.BaseURL)) {
 		return configured
@@ -17,12 +19,16 @@ func (svc *Service) clientIP(configured func(*http.Request) string) func(*http.R
 	var once sync.Once
 	return func(r *http.Request) string {
 		address := configured(r)
-		peer, err := netip.ParseAddrPort(r.RemoteAddr)
-		local := err == nil && (peer.Addr().Unmap().IsPrivate() || peer.Addr().Unmap().IsLoopback())
-		if local && r.Header.Get("X-Forwarded-For") != "" && address == peer.Addr().Unmap().WithZone("").String() {
+		remote, _ := netip.ParseAddrPort(r.RemoteAddr)
+		peer := remote.Addr().Unmap().WithZone("")
+		proxy := peer.IsPrivate() || peer.IsLoopback() || r.Header.Get("Via") != "" || r.Header.Get("CDN-Loop") != ""
+		socket := r.RemoteAddr == "@" && (address == "" || address == "@") // Caddy's words for a socket
+		if socket || proxy && r.Header.Get("X-Forwarded-For") != "" && address == peer.String() {
 			once.Do(func() {
-				svc.logger.Warn("all payers share one rate limit", "proxy", address, "hint", "the proxy in front is not trusted; "+
-					"if it is yours, add 'servers { trusted_proxies static private_ranges }' to the global options, and trusted_proxies_strict on a line below it")
+				svc.logger.Warn("all payers share one rate limit", "proxy", cmp.Or(address, r.RemoteAddr),
+					"hint", "the proxy in front is not trusted; if it is yours, add 'servers { trusted_proxies static private_ranges }' "+
+						"to the global options (for a CDN its addresses; for a Unix socket trusted_proxies_unix, and the proxy must "+
+						"send X-Forwarded-For), and trusted_proxies_strict on a line below it")
 			})
 		}
 		return address

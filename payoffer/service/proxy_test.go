@@ -14,8 +14,8 @@ import (
 
 func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
 	for name, c := range map[string]struct {
-		peer, counted  string
-		direct, warned bool
+		peer, counted, header string
+		direct, warned        bool
 	}{
 		"a proxy on this machine":           {peer: "127.0.0.1:1234", counted: "127.0.0.1", warned: true},
 		"one by IPv6":                       {peer: "[::1]:1234", counted: "::1", warned: true},
@@ -24,7 +24,12 @@ func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
 		"one whose buyer is in the network": {peer: "127.0.0.1:1234", counted: "10.1.2.3"},
 		"a buyer who forwards himself":      {peer: "198.51.100.7:1234", counted: "198.51.100.7"},
 		"nobody forwards":                   {peer: "127.0.0.1:1234", counted: "127.0.0.1", direct: true},
-		"a socket":                          {peer: "@", counted: ""},
+		"a socket":                          {peer: "@", counted: "", warned: true},
+		"a socket that does not forward":    {peer: "@", counted: "@", direct: true, warned: true},
+		"a socket that is trusted":          {peer: "@", counted: "198.51.100.7"},
+		"a CDN":                             {peer: "203.0.113.9:1234", counted: "203.0.113.9", header: "CDN-Loop", warned: true},
+		"a CDN with another name":           {peer: "203.0.113.9:1234", counted: "203.0.113.9", header: "Via", warned: true},
+		"a CDN that is trusted":             {peer: "203.0.113.9:1234", counted: "198.51.100.7", header: "CDN-Loop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log lockedBuffer
@@ -35,6 +40,9 @@ func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
 				r.RemoteAddr = c.peer
 				if !c.direct {
 					r.Header.Set("X-Forwarded-For", "198.51.100.7")
+				}
+				if c.header != "" {
+					r.Header.Set(c.header, "cdn.example")
 				}
 				require.Equal(t, c.counted, clientIP(r))
 			}

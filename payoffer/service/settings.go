@@ -25,6 +25,8 @@ type Settings struct {
 	Rails []Rail
 	// HooksOff are the rails whose webhook secret is configured and empty.
 	HooksOff []string
+	// LeftOut are the options of the rails whose address is empty.
+	LeftOut  []string
 	Announce []announce.Endpoint
 	Limit    x402.Limit
 	// KeysPath is where the storage keeps the signing keys of the domain.

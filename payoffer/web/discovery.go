@@ -42,8 +42,8 @@ func (s *Server) walletScript() *response {
 // hostMeta is /.well-known/host-meta: XRD, or JSON on request (RFC 6415 section 3).
 func (s *Server) hostMeta() http.Handler {
 	return negotiate(
-		variant{asksXRD, once(func() *response { return s.document(document.HostMetaXRD(s.Offer), varyAccept) })},
-		variant{asksJRD, once(func() *response { return s.document(document.HostMetaJSON(s.Offer), varyAccept) })})
+		variant{asksXRD, once(func() *response { return s.liveDocument(document.HostMetaXRD(s.Offer), varyAccept) })},
+		variant{asksJRD, once(func() *response { return s.liveDocument(document.HostMetaJSON(s.Offer), varyAccept) })})
 }
 
 func (s *Server) x402() *response { return s.document(document.X402(s.Offer, s.Payments.Accepts())) }

@@ -91,6 +91,8 @@ type world struct {
 	hooksOff       []string
 	identity       x402.Identity
 	browsers       []string // that entered
+	// older, if not nil, is what a read of older receipts waits for.
+	older chan struct{}
 	// delivered is what Config.OnDelivery was told.
 	delivered []string
 }
@@ -165,6 +167,9 @@ func (w *world) Totals(context.Context, string) ([]ledger.Total, error) { return
 
 func (w *world) TotalsAndReceipts(_ context.Context, _ string, before int64, limit int) ([]ledger.Total, []ledger.Receipt, error) {
 	w.reads.Add(1)
+	if before > 0 && w.older != nil {
+		w.older <- struct{}{}
+	}
 	var page []ledger.Receipt
 	for _, r := range w.receipts {
 		if (before == 0 || r.ID < before) && len(page) < limit {

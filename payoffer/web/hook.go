@@ -17,7 +17,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
-	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 const (
@@ -26,9 +25,6 @@ const (
 	cardTimeout, storefrontTimeout = 10 * time.Second, 4 * time.Second
 	// hookRetry is the Retry-After for a delivery that could not be recorded.
 	hookRetry = 60 * time.Second
-	// notCounted is the verdict on a delivery beyond the limits. It is not reported, because
-	// strangers can cause it and "unavailable" alerts the operator.
-	notCounted observe.Verdict = "not counted"
 )
 
 // delivered is the body of the response to a recorded delivery.
@@ -108,7 +104,7 @@ func (s *Server) newHook(rail, secret string) http.Handler {
 			return
 		}
 		verdict, reply := s.receive(w, r, rail, secret)
-		if verdict != notCounted && s.OnDelivery != nil {
+		if s.OnDelivery != nil {
 			s.OnDelivery(rail, verdict)
 		}
 		reply.ServeHTTP(w, r)
@@ -129,9 +125,9 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, rail, secret st
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
 	defer cancel()
-	end, ok := s.bodies.begin(rail, x402.ClientNetwork(s.ClientIP(r)))
+	end, ok := s.bodies.begin(rail, s.ClientIP(r))
 	if !ok {
-		return notCounted, s.private.problem(problemNotRecorded,
+		return observe.Limited, s.private.problem(problemNotRecorded,
 			"Too many deliveries arrive at once, so this one was not recorded. Send it again after the time in Retry-After.", retryAfter(hookRetry))
 	}
 	body, err := func() ([]byte, error) {

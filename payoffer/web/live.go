@@ -55,7 +55,7 @@ func (s *Server) did(live *liveState) *response {
 	return s.document(document.DID(s.Offer, live.keys...))
 }
 
-// liveDocument is a document that changes with the price of Bitcoin.
+// liveDocument is a document that a price changes, or that Accept chooses.
 func (s *Server) liveDocument(d document.Document, headers ...header) *response {
 	return s.compressible(d.Type, cacheLive, d.Body, headers...)
 }

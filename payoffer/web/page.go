@@ -11,7 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-var varyPage = []header{varyAccept, {"Vary", "Accept-Language"}}
+var varyPage = header{"Vary", "Accept, Accept-Language"}
 
 // page is a response with a page for browsers.
 func (re responder) page(status int, cache string, p page.Page, headers ...header) *response {
@@ -19,12 +19,12 @@ func (re responder) page(status int, cache string, p page.Page, headers ...heade
 }
 
 // compressiblePage is a page without secrets.
-func (re responder) compressiblePage(cache string, p page.Page, headers ...header) *response {
-	return re.compressible(typeHTML, cache, p.Body, pageHeaders(p, headers)...)
+func (re responder) compressiblePage(p page.Page) *response {
+	return re.compressible(typeHTML, cacheLive, p.Body, pageHeaders(p, nil)...)
 }
 
 func pageHeaders(p page.Page, headers []header) []header {
-	return append(append(headers, varyPage...),
+	return append(headers, varyPage,
 		header{"Content-Language", p.Language}, header{"Content-Security-Policy", p.Policy}, header{"Referrer-Policy", "no-referrer"})
 }
 
@@ -98,7 +98,7 @@ func (s *Server) payPage(r *http.Request) *response {
 		}
 		content.Rails, content.Programs = s.railViews(live), len(s.Payments.Accepts()) > 0
 		title := f.Language.Text("pay.title", "amount", s.Offer.Amount, "name", s.Offer.Name)
-		return s.compressiblePage(cacheLive, page.Pay.Render(f, title, content))
+		return s.compressiblePage(page.Pay.Render(f, title, content))
 	})
 }
 
@@ -110,7 +110,7 @@ func (s *Server) transferPage(t *offer.Transfer) responseFunc {
 			title := f.Language.Text("transfer.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
 			content := newRailView(t, t.Methods(s.Offer, live.now)[0], live.qrKey)
 			content.Facts = t.Facts()
-			return s.compressiblePage(cacheLive, page.Transfer.Render(f, title, content))
+			return s.compressiblePage(page.Transfer.Render(f, title, content))
 		})
 	}
 }

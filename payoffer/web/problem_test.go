@@ -107,6 +107,7 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			require.Contains(t, page, `href="/v1/pay"`, "a way on: %s", name)
 			paid := c.kind == problemSession || c.kind == problemOpen || c.kind == problemConflict
 			require.Equal(t, !paid, regexp.MustCompile(`class="button( plain)?" href="/v1/pay`).MatchString(page), "who may have paid is not asked to: %s", name)
+			require.False(t, c.method == http.MethodGet && strings.Contains(page, "Retry-After"), "payers know no headers: "+name)
 			require.NotContains(t, page, "<b>", name)
 			english := strings.Contains(page, `<p lang="en">`)
 			require.Equal(t, c.own && l.Tag != "en", english, name)
@@ -125,7 +126,7 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			require.NotContains(t, page, `rel="canonical"`, name)
 			require.Equal(t, l.Tag, res.Header.Get("Content-Language"), name)
 			require.Contains(t, res.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'", name)
-			require.Equal(t, []string{"Accept", "Accept-Language"}, res.Header.Values("Vary"), name)
+			require.Equal(t, []string{"Accept, Accept-Language"}, res.Header.Values("Vary"), name)
 			require.Equal(t, []string{"Accept"}, told.Header.Values("Vary"), name)
 			for _, kept := range []string{"Cache-Control", "Retry-After", "Allow", "Access-Control-Allow-Origin", "Link", "X-Content-Type-Options"} {
 				require.Equal(t, told.Header.Values(kept), res.Header.Values(kept), "%s: %s", name, kept)

@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Values of Cache-Control.
 const (
 	cacheDocument = "public, max-age=300"                 // only a new configuration changes the content
-	cacheLive     = "no-cache"                            // a price or an address changes it: revalidate
+	cacheLive     = "no-cache"                            // a price changes it, or Accept chooses it: revalidate
 	cacheNever    = "no-store"                            // quotes, redirects, errors and receipts
 	cacheForever  = "public, max-age=31536000, immutable" // the URL identifies the content
 )
@@ -71,26 +72,31 @@ func (re responder) render(status int, contentType, cache string, body []byte, h
 		headers = append(headers, header{"Etag", `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`})
 	}
 	for _, h := range append(headers, re.common...) {
-		if h.name == "" {
-			continue
+		if h.name == "Vary" && res.header[h.name] != nil {
+			res.header[h.name][0] += ", " + h.value
+		} else if h.name != "" {
+			res.header[h.name] = append(res.header[h.name], h.value)
 		}
-		res.header[h.name] = append(res.header[h.name], h.value)
 	}
 	return res
 }
 
 // setHeaders copies the response's headers, because other handlers of the site may edit
-// values in place. Vary and Link of such handlers stay.
+// values in place. Vary and Link of such handlers stay. Vary is one line, because nginx
+// before 1.23 uses only the last one.
 func (res *response) setHeaders(h http.Header) {
 	for name, values := range res.header {
-		if name != "Vary" && name != "Link" {
-			h[name] = slices.Clone(values)
-			continue
-		}
-		for _, value := range values {
-			if !slices.Contains(h[name], value) {
-				h[name] = append(h[name], value)
+		switch name {
+		case "Vary":
+			h[name] = []string{gate.Merge(values[0], h[name], nil)}
+		case "Link":
+			for _, value := range values {
+				if !slices.Contains(h[name], value) {
+					h[name] = append(h[name], value)
+				}
 			}
+		default:
+			h[name] = slices.Clone(values)
 		}
 	}
 }
@@ -152,9 +158,9 @@ func (re responder) document(d document.Document, headers ...header) *response {
 	return re.compressible(d.Type, cacheDocument, d.Body, headers...)
 }
 
-// terms is a response with v as JSON, which only a new configuration changes.
+// terms is a response with v as JSON, beside a page.
 func (re responder) terms(v any) *response {
-	return re.compressible(typeJSON, cacheDocument, encode(v), varyAccept)
+	return re.compressible(typeJSON, cacheLive, encode(v), varyAccept)
 }
 
 // json is a response with v as JSON.

@@ -2,6 +2,8 @@ package web
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +20,7 @@ func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
 		require.Equal(t, 304, res.StatusCode, held)
 		require.Empty(t, read(t, res))
 		require.Equal(t, etag, res.Header.Get("ETag"))
-		require.Equal(t, "Accept", res.Header.Get("Vary"))
+		require.Equal(t, []string{"Accept, Accept-Encoding"}, res.Header.Values("Vary"))
 		require.Equal(t, "*", res.Header.Get("Access-Control-Allow-Origin"))
 		require.Empty(t, res.Header.Get("Content-Type"))
 	}
@@ -30,7 +32,8 @@ func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
 func TestOnlyWhatLastsIsStored(t *testing.T) {
 	s := newWorld(t).server(t)
 	for target, want := range map[string]string{
-		"/openapi.json": "public, max-age=300", "/v1/sponsor": "public, max-age=300",
+		"/openapi.json": "public, max-age=300", "/.well-known/host-meta.json": "public, max-age=300",
+		"/v1/sponsor": "no-cache", "/.well-known/host-meta": "no-cache", "/v1/pay/transfer": "no-cache",
 		"/v1/invoice": "no-cache", "/v1/pay/btc.uri": "no-cache",
 		"/pay": "no-store", "/v1/offer": "no-store", "/v1/pay/btc.png": "no-store", "/v1/received": "no-store",
 		"/.well-known/webfinger": "no-store",
@@ -45,6 +48,28 @@ func TestOnlyWhatLastsIsStored(t *testing.T) {
 			require.Equal(t, `"`, kind, target)
 		}
 	}
+}
+
+// A cache that reads Vary wrongly must not serve a page to software: what Accept chooses is
+// revalidated or not stored. nginx before 1.23 uses only the last line of Vary.
+func TestVaryIsOneLineAndWhatAcceptChoosesIsRevalidated(t *testing.T) {
+	s, revalidated := newWorld(t).server(t), 0
+	for _, target := range targets(s) {
+		for _, accept := range accepts {
+			h := getPage(s, target, accept, "de").Header()
+			require.LessOrEqual(t, len(h.Values("Vary")), 1, target)
+			if !slices.Contains(strings.Split(h.Get("Vary"), ", "), "Accept") {
+				continue
+			}
+			if h.Get("Cache-Control") == "no-store" {
+				continue
+			}
+			revalidated++
+			require.Equal(t, "no-cache", h.Get("Cache-Control"), target)
+			require.NotEmpty(t, h.Get("Etag"), target)
+		}
+	}
+	require.Greater(t, revalidated, 10)
 }
 
 func TestANewRateReplacesWhatFollowsFromIt(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -96,7 +97,8 @@ type Server struct {
 	bodies    openBodies
 	refresh   sync.Mutex
 	snapshots snapshots
-	unread    atomic.Bool // the receipts cannot be read; logged once
+	older     chan struct{} // one element for each older report that is being made
+	unread    atomic.Bool   // the receipts cannot be read; logged once
 }
 
 // New makes a Server.
@@ -112,6 +114,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		Config: c, private: responder{common: common}, programs: programs, responder: programs,
 		bodies: openBodies{open: make(map[string]int)},
+		older:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), // strangers can ask for them, and payments need the rest
 	}
 	s.Keeper = &gate.Keeper{Offer: c.Offer, Ledger: c.Receipts, Key: c.QRKey, Now: c.Now}
 	s.problemPage = s.renderProblem

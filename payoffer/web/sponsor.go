@@ -68,7 +68,7 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 			content.Takes = s.Offer.USDC()
 		}
 		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
-		return s.compressiblePage(cacheDocument, page.Sponsor.Render(f, title, content))
+		return s.compressiblePage(page.Sponsor.Render(f, title, content))
 	})
 }
 

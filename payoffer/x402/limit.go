@@ -31,7 +31,7 @@ func NewLimiter(limit Limit) *Limiter {
 
 // wait takes one attempt from the client's bucket and returns 0, or returns how long to wait.
 func (l *Limiter) wait(client string, now time.Time) time.Duration {
-	client = ClientNetwork(client)
+	client = ClientNetwork(client, 64)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bucket, known := l.clients[client]
@@ -48,13 +48,17 @@ func (l *Limiter) wait(client string, now time.Time) time.Duration {
 	return delay
 }
 
-// ClientNetwork is the IPv4 address or the IPv6 /64 network of a client, which can use the whole network.
-func ClientNetwork(client string) string {
+// ClientNetwork is the IPv4 address of a client, which IPv6 may contain, or its IPv6 network of
+// so many bits: one of 64 bits belongs to one client, and one of 48 often does.
+func ClientNetwork(client string, bits int) string {
 	address, err := netip.ParseAddr(client)
-	if err != nil || address.Unmap().Is4() {
+	if err != nil {
 		return client
 	}
-	prefix, _ := address.WithZone("").Prefix(64) // IPv6 has as many bits
+	if address = address.Unmap().WithZone(""); address.Is4() {
+		return address.String()
+	}
+	prefix, _ := address.Prefix(bits) // IPv6 has as many bits
 	return prefix.String()
 }
 

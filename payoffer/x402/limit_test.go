@@ -30,6 +30,8 @@ func TestLimiterTellsClientsApart(t *testing.T) {
 		{"two IPv6 networks", "2001:db8:0:1::1", "2001:db8:0:2::1", false},
 		{"one IPv6 network", "2001:db8:0:1::1", "2001:db8:0:1:ffff::2", true},
 		{"two mapped addresses", "::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
+		{"an address and its mapped form", "192.0.2.1", "::ffff:192.0.2.1", true},
+		{"an address with a zone", "fe80::1%eth0", "fe80::2", true},
 		{"no address", "", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
