@@ -82,7 +82,7 @@ func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"date":"2026-11-20"}`)
 	}
 	require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised))
-	require.Eventually(t, func() bool { return onChain().Announcements()[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return onChain().Announcements(nil)[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)
 	for len(raised) > 0 {
 		require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised), "the second waits for the first")
 	}

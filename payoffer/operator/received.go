@@ -59,14 +59,18 @@ type Announcements struct {
 // receiver is an endpoint, or "events" for Caddy's events.
 type receiver struct {
 	Host      string `json:"host"`
-	Behind    int64  `json:"behind"` // changes that were not delivered yet, counted up to 100
+	Behind    int64  `json:"behind"` // changes that were not delivered yet
 	LastError string `json:"last_error,omitempty"`
 }
 
 // Announcements returns the state of each endpoint.
-func (s *Service) Announcements(context.Context) (Announcements, error) {
+func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
 	a := Announcements{Offer: s.Offer.ID, Receivers: []receiver{}}
-	for _, h := range s.Announcer.Health() {
+	behind, err := s.Ledger.Undelivered(ctx)
+	if err != nil {
+		return a, unreadable(err)
+	}
+	for _, h := range s.Announcer.Health(behind) {
 		a.Receivers = append(a.Receivers, receiver(h))
 	}
 	return a, nil
