@@ -186,6 +186,10 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 			s.server.Ledger.Writable, s.server.Ledger.Lost = false, "/x/ledger.db was deleted"
 			s.rail(observe.ErrLedger)
 		}, LedgerLost.Name + " ledger"},
+		"a ledger whose file is damaged": {func(s *surroundings) {
+			s.server.Ledger.Writable, s.server.Ledger.Damaged = false, "row 7 missing from index: the file is damaged"
+			s.rail(observe.ErrLedger)
+		}, LedgerDamaged.Name + " ledger"},
 		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong.Name + " clock"},
 	} {
 		t.Run(name, func(t *testing.T) {

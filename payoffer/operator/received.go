@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -96,7 +97,8 @@ type Diagnostics struct {
 type LedgerState struct {
 	Writable bool   `json:"writable"`
 	Lost     string `json:"lost,omitempty"`    // the file was deleted or replaced; where its data was saved
-	Trouble  string `json:"trouble,omitempty"` // why the offer takes no payments
+	Damaged  string `json:"damaged,omitempty"` // what is wrong with the file
+	Trouble  string `json:"trouble,omitempty"` // why the offer takes no payments, or the ledger no changes
 }
 
 // RailState is how well a rail is observed.
@@ -115,10 +117,15 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	if err != nil {
 		s.Logger.Warn("the ledger is not writable", "error", err.Error(), "hint", "check the disk and the owner of the file, or the database")
 	}
-	trouble := s.Trouble()
-	d.Ledger = LedgerState{Writable: err == nil && trouble == "", Trouble: trouble}
-	if errors.Is(err, ledger.ErrLost) {
+	d.Ledger.Trouble = s.Trouble()
+	d.Ledger.Writable = err == nil && d.Ledger.Trouble == ""
+	switch {
+	case errors.Is(err, ledger.ErrLost):
 		d.Ledger.Lost = err.Error()
+	case errors.Is(err, ledger.ErrDamaged):
+		d.Ledger.Damaged = err.Error()
+	case err != nil:
+		d.Ledger.Trouble = cmp.Or(d.Ledger.Trouble, err.Error())
 	}
 	for _, h := range s.Health() {
 		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError})
