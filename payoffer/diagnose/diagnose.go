@@ -200,6 +200,8 @@ func (c *check) server() {
 		case rail.Error == "":
 		case rail.Error == observe.ErrUnverified:
 			c.found(WebhookUnverified, rail.Rail, "deliveries to the webhook of "+rail.Rail+" are not signed with its secret")
+		case rail.Error == observe.ErrClock:
+			c.found(ClockWrong, rail.Rail, "webhooks of "+rail.Rail+" are genuine and more than 300 s away from this machine's clock")
 		case !c.explained(rail.Rail):
 			c.found(RailUnobserved, rail.Rail, fmt.Sprintf("payments by %s are not read (%.40s)", rail.Rail, rail.Error))
 		}

@@ -175,9 +175,10 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 		"a demo": {func(s *surroundings) {
 			s.server.Demo, s.server.Settings, s.hosts = true, "other", nil
 		}, Demo.Name + " pay.example.org"},
-		"a webhook without its secret": {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff.Name + " card"},
-		"forged deliveries":            {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified.Name + " card"},
-		"a rail that is not read":      {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved.Name + " card"},
+		"a webhook without its secret":  {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff.Name + " card"},
+		"forged deliveries":             {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified.Name + " card"},
+		"a clock that refuses webhooks": {func(s *surroundings) { s.rail(observe.ErrClock) }, ClockWrong.Name + " card"},
+		"a rail that is not read":       {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved.Name + " card"},
 		"a ledger that is read-only": {func(s *surroundings) {
 			s.server.Ledger.Writable = false
 			s.rail(observe.ErrLedger)
