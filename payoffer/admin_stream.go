@@ -14,12 +14,22 @@ import (
 // movementsTimeout is how long a client may pause: the ledger keeps a snapshot until the movements are read.
 const movementsTimeout = 30 * time.Second
 
+// exports bounds the exports at once, because a client that pauses keeps one of the four connections
+// by which the ledger is read for payments too.
+var exports = make(chan struct{}, 2)
+
 // movements returns all movements of an offer, one JSON object a line, and their sums in the last line. The query
 // parameter is offer.
 func (*AdminAPI) movements(w http.ResponseWriter, r *http.Request) error {
 	d, err := findOperator(r.URL.Query().Get("offer"))
 	if err != nil {
 		return err
+	}
+	select {
+	case exports <- struct{}{}:
+		defer func() { <-exports }()
+	case <-r.Context().Done():
+		return nil
 	}
 	buffer := bufio.NewWriterSize(patientWriter{w, http.NewResponseController(w)}, 64<<10)
 	encoder, begun := json.NewEncoder(buffer), false

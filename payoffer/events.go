@@ -3,6 +3,7 @@ package payoffer
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -10,32 +11,61 @@ import (
 
 // newEmitter returns a function that emits an event and returns the errors of its handlers,
 // so that a failed notification is retried. Caddy's events app only logs these errors, so
-// the handlers are wrapped before it subscribes them.
+// the handlers are wrapped before it subscribes them. A retry runs only the handlers that failed.
 func newEmitter(ctx caddy.Context, events *caddyevents.App) func(name string, data map[string]any) error {
 	for _, subscription := range events.Subscriptions {
 		for i, handler := range subscription.Handlers {
 			subscription.Handlers[i] = reportingHandler{handler}
 		}
 	}
+	var failed sync.Map // the attempt that failed, by the id of the notification
 	return func(name string, data map[string]any) error {
-		var failures []error
-		e := events.Emit(ctx.WithValue(failuresKey{}, &failures), name, data)
-		// A canceled context may have kept the event from handlers.
-		return errors.Join(append(failures, e.Aborted, ctx.Err())...)
+		now := new(attempt)
+		if before, again := failed.LoadAndDelete(data["id"]); again {
+			for _, h := range before.(*attempt).handlings {
+				_ = now.handle(h)
+			}
+		} else if e := events.Emit(ctx.WithValue(attemptKey{}, now), name, data); e.Aborted != nil {
+			return e.Aborted // it may have kept the event from handlers
+		}
+		if ctx.Err() == nil && len(now.handlings) > 0 {
+			failed.Store(data["id"], now)
+		}
+		return errors.Join(append(now.errs, ctx.Err())...) // a canceled context may have, too
 	}
 }
 
-// failuresKey is the key of the handlers' errors in the context of an event.
-type failuresKey struct{}
+// attempt has the handlings of one event that failed.
+type attempt struct {
+	handlings []handling
+	errs      []error
+}
 
-// reportingHandler is a handler that adds its error to the context of the event.
+// handling is one call of a handler.
+type handling struct {
+	handler caddyevents.Handler
+	ctx     context.Context
+	event   caddy.Event
+}
+
+func (a *attempt) handle(h handling) error {
+	err := h.handler.Handle(h.ctx, h.event)
+	if err != nil {
+		a.handlings, a.errs = append(a.handlings, h), append(a.errs, err)
+	}
+	return err
+}
+
+// attemptKey is the key of the attempt in the context of an event.
+type attemptKey struct{}
+
+// reportingHandler is a handler that adds its error to the attempt.
 type reportingHandler struct{ caddyevents.Handler }
 
 // Handle implements caddyevents.Handler.
 func (h reportingHandler) Handle(ctx context.Context, e caddy.Event) error {
-	err := h.Handler.Handle(ctx, e)
-	if failures, ok := ctx.Value(failuresKey{}).(*[]error); ok && err != nil {
-		*failures = append(*failures, err)
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		return a.handle(handling{h.Handler, ctx, e})
 	}
-	return err
+	return h.Handler.Handle(ctx, e)
 }

@@ -65,6 +65,47 @@ func TestAnEventWhoseHandlerFailsIsNotTakenForHandled(t *testing.T) {
 	}
 }
 
+// Another handler may send a message or move money: it must not do so again because one failed.
+func TestARetryRunsOnlyTheHandlersThatFailed(t *testing.T) {
+	config := &caddy.Config{AppsRaw: caddy.ModuleMap{"events": []byte(
+		`{"subscriptions": [{"events": ["payment_confirmed"], "handlers": [{"handler": "test"}, {"handler": "test"}]}]}`)}}
+	ctx, err := caddy.ProvisionContext(config)
+	require.NoError(t, err)
+	value, err := ctx.App("events")
+	require.NoError(t, err)
+	events := value.(*caddyevents.App)
+	emit := newEmitter(ctx, events)
+	app := new(countingHandler)
+	require.NoError(t, events.On("payment_confirmed", app))
+	require.NoError(t, events.Start())
+	t.Cleanup(func() { handleEvent = func(caddy.Event) error { return nil } })
+
+	full, calls := errors.New("the disk is full"), 0
+	handleEvent = func(caddy.Event) error {
+		if calls++; calls == 2 || calls == 3 { // the second handler, and at its first retry
+			return full
+		}
+		return nil
+	}
+	data := map[string]any{"id": "card:pi_1:1"}
+	require.ErrorIs(t, emit("payment_confirmed", data), full)
+	require.ErrorIs(t, emit("payment_confirmed", data), full)
+	require.NoError(t, emit("payment_confirmed", data))
+	require.Equal(t, 4, calls)
+	require.EqualValues(t, 1, *app, "that of another app")
+	require.NoError(t, emit("payment_confirmed", map[string]any{"id": "card:pi_2:1"}))
+	require.Equal(t, 6, calls)
+	require.EqualValues(t, 2, *app)
+}
+
+// countingHandler is subscribed by another app.
+type countingHandler int
+
+func (c *countingHandler) Handle(context.Context, caddy.Event) error {
+	*c++
+	return nil
+}
+
 // An announcement that a handler of the configuration fails is not lost, and the
 // receiver "events" says so.
 func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
@@ -82,7 +123,7 @@ func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"date":"2026-11-20"}`)
 	}
 	require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised))
-	require.Eventually(t, func() bool { return onChain().Announcements()[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return onChain().Announcements(nil)[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)
 	for len(raised) > 0 {
 		require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised), "the second waits for the first")
 	}

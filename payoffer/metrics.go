@@ -121,7 +121,7 @@ var (
 	gaugeFacilitator = gauge("facilitator_up",
 		"Whether a facilitator settles x402 payments on a network: 1, or 0 while it fails or does not support it.", "host", "network")
 	gaugeLedger = gauge("ledger_up",
-		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts are absent.", "offer")
+		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts and notifications are absent.", "offer")
 	gaugeReceipts = gauge("receipts",
 		"Number of receipts by status and evidence.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeAmount = gauge("receipts_usd",
@@ -136,7 +136,7 @@ var (
 	gaugeClock = gauge("clock_offset_seconds",
 		"Seconds by which the clock of this machine is ahead, negative if it is behind; 0 unless upstreams prove an offset.")
 	gaugeBehind = gauge("announcements_pending",
-		"Number of notifications that wait for an endpoint, up to 100; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
+		"Number of notifications that wait for an endpoint, also after a restart; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
 )
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -166,24 +166,27 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 	services := app.running()
 	set(gaugeClock, app.share.Clock.Offset().Seconds())
 	setFacilitators(set, services)
+	// Two queries for all offers: there may be hundreds.
+	totals, err := app.share.Ledger.AllTotals(ctx)
+	behind, behindErr := app.share.Ledger.Undelivered(ctx)
+	err = errors.Join(err, behindErr)
 	for _, svc := range services {
-		totals, err := app.share.Ledger.Totals(ctx, svc.Offer.ID)
 		set(gaugeLedger, number01(err == nil), svc.Offer.ID)
 		if err == nil {
-			setSums(set, svc.Offer.ID, totals)
+			setSums(set, svc.Offer.ID, totals[svc.Offer.ID])
+			pending := make(map[string]int64) // endpoints may share a host
+			for _, endpoint := range svc.Announcements(behind) {
+				pending[endpoint.Host] += endpoint.Behind
+			}
+			for host, count := range pending {
+				set(gaugeBehind, float64(count), svc.Offer.ID, host)
+			}
 		}
 		for _, h := range svc.Health() {
 			set(gaugeObserved, number01(!h.Blind), svc.Offer.ID, h.Rail)
 			if h.At > 0 { // else it was never read
 				set(gaugeLag, max(0, time.Since(time.Unix(h.At, 0)).Seconds()), svc.Offer.ID, h.Rail)
 			}
-		}
-		pending := make(map[string]int64) // endpoints may share a host
-		for _, endpoint := range svc.Announcements() {
-			pending[endpoint.Host] += endpoint.Behind
-		}
-		for host, count := range pending {
-			set(gaugeBehind, float64(count), svc.Offer.ID, host)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package payoffer
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
 // The first delivery that could not be stored is an increase, for which the
@@ -59,6 +63,23 @@ func TestMetricsShowAWrongClock(t *testing.T) {
 	require.InDelta(t, -3600, metric(t, gauge), 3)
 	require.NoError(t, i.load(smallest+"# changed\n"))
 	require.InDelta(t, -3600, metric(t, gauge), 3, "a reload does not forget")
+}
+
+// A scrape must end before Prometheus gives up, also with hundreds of offers and a database that is far away.
+func TestAScrapeAsksTheLedgerNotOnceForEachOffer(t *testing.T) {
+	const offers = 40
+	i, server := newInstance(t), postgres.Shared(t)
+	far := server.Far(t, 0)
+	var sites strings.Builder
+	for n := range offers {
+		fmt.Fprintf(&sites, "http://offer-%d.localhost:%s {\n\tpay_offer {\n\t\tbase_url http://offer-%[1]d.localhost:%[2]s\n\t\tcard https://checkout.example/%[1]d\n\t}\n}\n",
+			n, payoffertest.FreePort(t))
+	}
+	require.NoError(t, <-i.loadOn(far.DSN(t, server.DSN(t)), strings.TrimPrefix(freeOrigin(t), "http://"), sites.String()))
+	require.Eventually(t, func() bool { // other work asks it too
+		before := far.Trips()
+		return metric(t, "caddy_pay_offer_ledger_up") == offers && far.Trips()-before < offers
+	}, 10*time.Second, time.Millisecond)
 }
 
 // Money stands under one status, as in the report: what went back of a payment

@@ -174,20 +174,17 @@ func (a *Announcer) Notify() {
 type EndpointHealth struct {
 	// Host is the host, with the port if the address has one, or "events" or "log". Two endpoints may have the same host.
 	Host string
-	// Behind is the number of transitions to deliver, counted up to 100; 0 while another instance delivers them.
+	// Behind is the number of transitions that no instance has delivered yet.
 	Behind int64
 	// LastError is a code of delivery.go, empty after a success.
 	LastError string
 }
 
-// Health returns the state of each endpoint. It never blocks.
-func (a *Announcer) Health() []EndpointHealth {
+// Health returns the state of each endpoint, by the counts of Ledger.Undelivered. It never blocks.
+func (a *Announcer) Health(behind map[ledger.SubscriberKey]int64) []EndpointHealth {
 	all := make([]EndpointHealth, len(a.subscribers))
 	for i, s := range a.subscribers {
-		all[i] = *s.health.Load()
-		if code, _ := s.loop.Last(); code != "" {
-			all[i].LastError = codeLedger
-		}
+		all[i] = EndpointHealth{s.host, behind[s.key()], s.failing()}
 	}
 	return all
 }

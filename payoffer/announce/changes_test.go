@@ -32,7 +32,7 @@ func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
 	for range 2 { // there are more than one reading brings
 		a.rounds(t.Context())
 	}
-	for _, s := range a.Health() {
+	for _, s := range a.health() {
 		require.Equal(t, EndpointHealth{Host: s.Host}, s)
 	}
 

@@ -84,7 +84,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 			a.rounds(t.Context())
 			require.Len(t, receiver.Requests(), 1)
 			require.Empty(t, taken(t, receiver))
-			require.Equal(t, EndpointHealth{Host: receiver.Host(), Behind: 2, LastError: test.code}, a.Health()[0])
+			require.Equal(t, EndpointHealth{Host: receiver.Host(), Behind: 2, LastError: test.code}, a.health()[0])
 			a.rounds(t.Context())
 			require.Len(t, receiver.Requests(), 1, "not before the pause is over")
 
@@ -97,7 +97,7 @@ func TestAnAnnouncementThatWasNotTakenIsTriedAgain(t *testing.T) {
 			d.clock.pass(pauseFirst)
 			a.rounds(t.Context())
 			require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
-			require.Equal(t, EndpointHealth{Host: receiver.Host()}, a.Health()[0])
+			require.Equal(t, EndpointHealth{Host: receiver.Host()}, a.health()[0])
 			d.requireLogged(1, "level=WARN")
 			d.requireLogged(1, "level=INFO")
 			d.requireLogged(2, receiver.Host())

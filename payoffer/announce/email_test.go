@@ -176,7 +176,7 @@ func TestAPasswordIsToldToNobodyWhoMayNotHaveIt(t *testing.T) {
 			test.email.User, test.email.Password = "pay", "hunter2"
 			_, a := handing(t, s, test.email)
 			asked, _, _ := strings.Cut(test.reason, " ")
-			require.Equal(t, asked, a.Health()[0].LastError)
+			require.Equal(t, asked, a.health()[0].LastError)
 			s.Down() // every talk has ended
 			require.Empty(t, s.Connections()[0].Login)
 			require.Empty(t, s.Connections()[0].From)
@@ -261,10 +261,10 @@ func TestAMailServerThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 				a.Notify()
 				time.Sleep(15*time.Second - time.Nanosecond) // simulated
 				synctest.Wait()
-				require.Empty(t, a.Health()[0].LastError)
+				require.Empty(t, a.health()[0].LastError)
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				require.Equal(t, "timeout", a.Health()[0].LastError)
+				require.Equal(t, "timeout", a.health()[0].LastError)
 				stop()
 				time.Sleep(2 * time.Hour) // until the server has ended
 			})

@@ -164,7 +164,7 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 			a.rounds(t.Context())
 			d.clock.pass(pauseMost)
 		}
-		require.Equal(t, EndpointHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.Health()[0])
+		require.Equal(t, EndpointHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.health()[0])
 		d.clock.pass(10 * threeDays)
 		a.rounds(t.Context())
 		require.Len(t, f.taken(), 1)
@@ -173,7 +173,7 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 		d.clock.pass(pauseMost)
 		a.rounds(t.Context())
 		require.Equal(t, f.history(d), f.taken())
-		require.Equal(t, EndpointHealth{Host: f.host}, a.Health()[0])
+		require.Equal(t, EndpointHealth{Host: f.host}, a.health()[0])
 		d.requireLogged(1, "level=WARN")
 		d.requireLogged(0, "secret-path")
 		d.requireLogged(0, "hunter2")

@@ -96,6 +96,15 @@ func (a *Announcer) leave(ctx context.Context) {
 	}
 }
 
+// health is the state of each endpoint.
+func (a *Announcer) health() []EndpointHealth {
+	behind, err := a.config.Ledger.(*outbox).Undelivered(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return a.Health(behind)
+}
+
 // pay records one transition: a card payment that nobody has seen before.
 func (d *fixture) pay() ledger.Observation {
 	d.Helper()

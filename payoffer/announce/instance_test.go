@@ -71,7 +71,7 @@ func TestAPostgresInstanceTakesOverFromOneThatDied(t *testing.T) {
 	requests := len(receiver.Requests())
 	second.rounds(t.Context())
 	require.Len(t, receiver.Requests(), requests, "one instance at a time")
-	require.Zero(t, second.Health()[0].Behind)
+	require.EqualValues(t, 1, second.health()[0].Behind, "whoever delivers it")
 	fixtures[1].clock.pass(leaseFor * time.Second)
 	second.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
@@ -96,7 +96,7 @@ func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
 	d.pay()
 	slow.rounds(t.Context())
 	require.Equal(t, []string{"slow card:pi_1:1", "fast card:pi_1:1", "fast card:pi_2:1"}, got)
-	require.Empty(t, slow.Health()[0].LastError)
+	require.Empty(t, slow.health()[0].LastError)
 	d.requireLogged(0, "level=WARN")
 }
 

@@ -182,7 +182,7 @@ func TestAMessageDoesNotWaitForTheTotal(t *testing.T) {
 		require.Equal(t, "$42 received", m.Title)
 		require.True(t, strings.HasPrefix(m.Message, "Payment method: Card checkout\nOffer: Tea\n\nChange: "), m.Message)
 		require.Empty(t, m.Click)
-		require.Empty(t, a.Health()[0].LastError)
+		require.Empty(t, a.health()[0].LastError)
 	})
 }
 

@@ -23,7 +23,7 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 		d.clock.pass(pollEvery)
 	}
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver), "the next one waits for the position")
-	require.Equal(t, "ledger_unavailable", a.Health()[0].LastError)
+	require.Equal(t, "ledger_unavailable", a.health()[0].LastError)
 	d.requireLogged(1, "ledger failed")
 
 	d.outbox.unreadable.Store(true)
@@ -32,7 +32,7 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 	d.outbox.unreadable.Store(false)
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
-	require.Empty(t, a.Health()[0].LastError)
+	require.Empty(t, a.health()[0].LastError)
 	d.requireLogged(1, "ledger works again")
 }
 
@@ -90,6 +90,32 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 	second.rounds(t.Context())
 
 	require.Equal(t, []string{"card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
+}
+
+// What waits for an endpoint that is down is counted whole, and from the start of the next process on.
+func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	receiver.Script(reply{Status: 503})
+	before := d.announcer(receiver)
+	for range batch + 20 {
+		d.pay()
+	}
+	before.rounds(t.Context())
+	waiting := EndpointHealth{Host: receiver.Host(), Behind: batch + 20, LastError: "server_error"}
+	require.Equal(t, waiting, before.health()[0])
+
+	config := *before.config
+	config.Owner = "restarted"
+	after, err := New(config)
+	require.NoError(t, err)
+	require.NoError(t, Load(t.Context(), after))
+	waiting.LastError = "" // nothing was tried yet
+	require.Equal(t, waiting, after.health()[0])
+	d.clock.pass((leaseFor + 1) * time.Second)
+	for range 2 {
+		after.rounds(t.Context())
+	}
+	require.Equal(t, EndpointHealth{Host: receiver.Host()}, after.health()[0])
 }
 
 // A server may have a thousand offers.

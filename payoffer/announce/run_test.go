@@ -77,10 +77,10 @@ func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 		a.Notify()
 		time.Sleep(15*time.Second - time.Nanosecond) // simulated
 		synctest.Wait()
-		require.Empty(t, a.Health()[0].LastError)
+		require.Empty(t, a.health()[0].LastError)
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		require.Equal(t, "timeout", a.Health()[0].LastError)
+		require.Equal(t, "timeout", a.health()[0].LastError)
 		time.Sleep(pauseFirst)
 		synctest.Wait()
 		require.Len(t, tries, 2)
@@ -126,7 +126,7 @@ func TestAReceiverThatHangsHoldsUpNoStop(t *testing.T) {
 		begin := time.Now()
 		stop()
 		require.Equal(t, stopTimeout, time.Since(begin))
-		require.Empty(t, a.Health()[0].LastError, "a stop is no failure of the receiver")
+		require.Empty(t, a.health()[0].LastError, "a stop is no failure of the receiver")
 	})
 }
 

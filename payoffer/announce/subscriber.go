@@ -27,15 +27,16 @@ const (
 	skipAfter = 3 * 24 * 60 * 60
 )
 
-// subscriber delivers events to one endpoint. Its loop owns all fields except health.
+// subscriber delivers events to one endpoint. Its loop owns all fields except lastError.
 type subscriber struct {
-	config  *Config
-	name    string // in the ledger
-	wanted  func(ledger.Transition) bool
-	deliver func(context.Context, event) failure
-	loop    source.Loop
-	log     *slog.Logger
-	health  atomic.Pointer[EndpointHealth] // without errors of the ledger
+	config    *Config
+	name      string // in the ledger
+	host      string
+	wanted    func(ledger.Transition) bool
+	deliver   func(context.Context, event) failure
+	loop      source.Loop
+	log       *slog.Logger
+	lastError atomic.Value // a string, without errors of the ledger
 
 	position   int64 // in the ledger, when it was last read
 	known      bool  // whether it was read
@@ -47,8 +48,8 @@ type subscriber struct {
 }
 
 func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) bool, deliver func(context.Context, event) failure) *subscriber {
-	s := &subscriber{config: c, name: name, wanted: wanted, deliver: deliver, log: c.Logger.With("host", host)}
-	s.health.Store(&EndpointHealth{Host: host})
+	s := &subscriber{config: c, name: name, host: host, wanted: wanted, deliver: deliver, log: c.Logger.With("host", host)}
+	s.lastError.Store("")
 	s.loop = source.Loop{
 		Poll:     s.poll,
 		OnChange: source.Log(s.log, "ledger failed; notifications wait", "ledger works again; notifications continue", "check the disk or the database of the ledger"),
@@ -76,14 +77,13 @@ func (s *subscriber) poll(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return pollEvery, err
 	}
-	for i, t := range due {
+	for _, t := range due {
 		if held, err := s.hold(ctx); err != nil || !held {
 			return pollEvery, err
 		}
 		if t.Seq <= s.position {
 			continue // another instance has delivered it
 		}
-		s.setHealth(len(due)-i, s.health.Load().LastError)
 		if wait := s.retryAt.Sub(s.config.Now()); wait > 0 {
 			return min(wait, pollEvery), nil
 		}
@@ -96,7 +96,6 @@ func (s *subscriber) poll(ctx context.Context) (time.Duration, error) {
 	if len(due) == batch {
 		return 0, nil
 	}
-	s.setHealth(0, s.health.Load().LastError)
 	s.release(ctx)
 	return s.config.PollEvery, nil
 }
@@ -113,21 +112,21 @@ func (s *subscriber) send(ctx context.Context, t ledger.Transition, testCounts b
 	attempt, cancel := finish(ctx)
 	f := s.deliver(attempt, newEvent(s.config, t, testCounts))
 	cancel()
-	before := s.health.Load()
+	failed := s.lastError.Load() != ""
 	switch {
 	case f.code == "":
 		s.delivered, s.failures, s.retryAt = t.Seq, 0, time.Time{}
-		if before.LastError != "" {
+		if failed {
 			s.log.Info("endpoint accepts notifications again")
 		}
-		s.setHealth(int(before.Behind), "")
+		s.lastError.Store("")
 		return true, s.advance(ctx, t.Seq)
 	case ctx.Err() != nil:
 		return false, nil
-	case before.LastError == "":
+	case !failed:
 		s.log.Warn("notification failed; it is retried", "reason", f.code, "status", f.status, "hint", hints[f.code])
 	}
-	s.setHealth(int(before.Behind), f.code)
+	s.lastError.Store(f.code)
 	s.failures++
 	s.retryAt = s.config.Now().Add(max(source.Backoff(s.failures, pauseFirst, pauseMost, s.config.Random()), f.wait))
 	return s.skip(ctx, t, f)
@@ -154,12 +153,16 @@ func (s *subscriber) skip(ctx context.Context, t ledger.Transition, f failure) (
 	s.log.Warn("notification skipped after three days of refusals", "id", t.EventID(), "seq", t.Seq, "reason", f.code, "status", f.status,
 		"hint", "correct the endpoint; read the change with 'caddy pay-offer watch'")
 	s.failures, s.retryAt = 0, time.Time{}
-	s.setHealth(int(s.health.Load().Behind), "")
+	s.lastError.Store("")
 	return true, nil
 }
 
-func (s *subscriber) setHealth(behind int, lastError string) {
-	s.health.Store(&EndpointHealth{s.health.Load().Host, int64(behind), lastError})
+// failing returns the code of the last error, or empty. It never blocks.
+func (s *subscriber) failing() string {
+	if code, _ := s.loop.Last(); code != "" {
+		return codeLedger
+	}
+	return s.lastError.Load().(string)
 }
 
 // hold renews the lease if it could end during an attempt. A remaining time above leaseFor
@@ -188,7 +191,7 @@ func (s *subscriber) setLease(position int64, held bool, until int64) {
 		return
 	}
 	s.leaseUntil, s.failures, s.retryAt = 0, 0, time.Time{}
-	s.setHealth(0, "")
+	s.lastError.Store("")
 }
 
 // advance stores the position, also at shutdown.

@@ -45,15 +45,17 @@ var (
 		"Search the server's log for the rail; for ledger_unavailable, search it for 'ledger'. Check the endpoints and keys of its options rpc, esplora, api_key and token, and that the provider sends the events that guides/stripe lists. Missed payments are read later."}
 	LedgerLost = Code{"ledger-lost", "The file of the ledger was deleted, moved or replaced while the server runs. The server takes no payments, and has saved its data in another file.",
 		"Stop the server, move the saved file to another folder and every file at the ledger's path away, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server (docs/guides/backup)."}
+	LedgerDamaged = Code{"ledger-damaged", "The file of the ledger is damaged. The server takes no payments.",
+		"Stop the server, move the file and its -wal away, restore the newest backup and start the server (docs/guides/backup): sources are read again. Replace a disk that fails."}
 	LedgerUnwritable = Code{"ledger-unwritable", "The server cannot write to the ledger, so payments are refused.",
-		"See the server's log: most often the disk is full, the file belongs to another user or is damaged (restore a backup: docs/guides/backup), or the database is down."}
+		"Do what the reason says. If it says nothing to do, read the log of the server, and of the database."}
 	ClockWrong = Code{"clock-wrong", "The clock of this machine is off by more than a minute, so payments cannot be judged by their time.",
 		"Set the clock, and keep it right by NTP."}
 )
 
 // Codes are all codes, in the order of a report: fix the first one first.
 var Codes = []Code{
-	NotRunning, Demo, LedgerLost, LedgerUnwritable, SettingsDiffer, Unreachable,
+	NotRunning, Demo, LedgerLost, LedgerDamaged, LedgerUnwritable, SettingsDiffer, Unreachable,
 	CertificateInvalid, OtherServer, HeadersCut, LinkBroken, ChainID, RPCFailing,
 	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, WebhookOff,
 	WebhookUnverified, RailUnobserved, ClockWrong,

@@ -120,6 +120,8 @@ func (d *diagnosis) ledger(running []operator.Diagnostics) {
 		switch {
 		case r.Ledger.Lost != "":
 			d.add(LedgerLost, "", "ledger", r.Ledger.Lost)
+		case r.Ledger.Damaged != "":
+			d.add(LedgerDamaged, "", "ledger", r.Ledger.Damaged)
 		case !r.Ledger.Writable:
 			d.add(LedgerUnwritable, "", "ledger", strings.TrimSuffix("the running server cannot write to its ledger: "+r.Ledger.Trouble, ": "))
 		}
@@ -198,6 +200,8 @@ func (c *check) server() {
 		case rail.Error == "":
 		case rail.Error == observe.ErrUnverified:
 			c.found(WebhookUnverified, rail.Rail, "deliveries to the webhook of "+rail.Rail+" are not signed with its secret")
+		case rail.Error == observe.ErrClock:
+			c.found(ClockWrong, rail.Rail, "webhooks of "+rail.Rail+" are genuine and more than 300 s away from this machine's clock")
 		case !c.explained(rail.Rail):
 			c.found(RailUnobserved, rail.Rail, fmt.Sprintf("payments by %s are not read (%.40s)", rail.Rail, rail.Error))
 		}
@@ -209,6 +213,7 @@ func (c *check) explained(rail string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.issues, func(i Issue) bool {
-		return i.Offer == c.Offer.Offer.ID && i.Subject == rail || i.Code == LedgerUnwritable.Name || i.Code == LedgerLost.Name
+		return i.Offer == c.Offer.Offer.ID && i.Subject == rail ||
+			slices.Contains([]string{LedgerUnwritable.Name, LedgerLost.Name, LedgerDamaged.Name}, i.Code)
 	})
 }

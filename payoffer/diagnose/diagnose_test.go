@@ -177,9 +177,10 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 		"a demo": {func(s *surroundings) {
 			s.server.Demo, s.server.Settings, s.hosts = true, "other", nil
 		}, Demo.Name + " pay.example.org"},
-		"a webhook without its secret": {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff.Name + " card"},
-		"forged deliveries":            {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified.Name + " card"},
-		"a rail that is not read":      {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved.Name + " card"},
+		"a webhook without its secret":  {func(s *surroundings) { s.server.WebhooksOff = []string{"card"} }, WebhookOff.Name + " card"},
+		"forged deliveries":             {func(s *surroundings) { s.rail(observe.ErrUnverified) }, WebhookUnverified.Name + " card"},
+		"a clock that refuses webhooks": {func(s *surroundings) { s.rail(observe.ErrClock) }, ClockWrong.Name + " card"},
+		"a rail that is not read":       {func(s *surroundings) { s.rail(observe.ErrUnreachable) }, RailUnobserved.Name + " card"},
 		"a ledger that is read-only": {func(s *surroundings) {
 			s.server.Ledger.Writable = false
 			s.rail(observe.ErrLedger)
@@ -188,6 +189,10 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 			s.server.Ledger.Writable, s.server.Ledger.Lost = false, "/x/ledger.db was deleted"
 			s.rail(observe.ErrLedger)
 		}, LedgerLost.Name + " ledger"},
+		"a ledger whose file is damaged": {func(s *surroundings) {
+			s.server.Ledger.Writable, s.server.Ledger.Damaged = false, "row 7 missing from index: the file is damaged"
+			s.rail(observe.ErrLedger)
+		}, LedgerDamaged.Name + " ledger"},
 		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong.Name + " clock"},
 	} {
 		t.Run(name, func(t *testing.T) {

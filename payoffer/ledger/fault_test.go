@@ -189,7 +189,7 @@ func TestSQLiteFullDiskLeavesNoHalfRows(t *testing.T) {
 			require.Equal(t, before, dump(t, l))
 		}
 	}
-	require.ErrorContains(t, full, "full")
+	require.ErrorContains(t, full, "full (13); free space on the disk of /")
 	requireConsistent(t, l)
 
 	_, err = l.db.write.Exec("PRAGMA max_page_count = 1000000")

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -20,7 +21,41 @@ const compareEvery = time.Second
 // may be gone even if the file is put back.
 var ErrLost = errors.New("was deleted or replaced while the ledger was open")
 
-// presence remembers whether the file of an open ledger is still at its path.
+// ErrDamaged is returned for a damaged file. After Examine found the damage, every change returns it until the ledger
+// is opened again.
+var ErrDamaged = errors.New("the file is damaged; use a backup instead (docs/guides/backup)")
+
+// examineEvery is the interval of Examine in a server. The first one is at the start, which may follow a power cut.
+const examineEvery = 24 * time.Hour
+
+// Examine reads the whole file of an open SQLite ledger, by a connection of its own, because it may take minutes.
+func (l *Ledger) Examine(ctx context.Context) error {
+	l.mu.RLock()
+	db := l.db
+	l.mu.RUnlock()
+	if db == nil || !l.dialect.oneWriter() {
+		return nil
+	}
+	file, err := l.dialect.peek()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	verdict, _, err := first(query(ctx, file, scanValue[string], "PRAGMA quick_check(1)"))
+	if err = l.dialect.conceal(err); err == nil && verdict != "ok" {
+		err = fmt.Errorf("%s: %w", verdict, ErrDamaged)
+	}
+	if errors.Is(err, ErrDamaged) {
+		db.present.mu.Lock()
+		defer db.present.mu.Unlock()
+		db.present.lost = cmp.Or(db.present.lost, err)
+		l.logger().Error("ledger file is damaged; no payment is accepted", "error", err.Error(),
+			"hint", "stop the server, keep the file and its -wal, restore the newest backup (docs/guides/backup) and start it again")
+	}
+	return err
+}
+
+// presence remembers whether the file of an open ledger is still at its path, and intact.
 type presence struct {
 	mu       sync.Mutex
 	compared time.Time

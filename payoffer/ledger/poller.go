@@ -24,6 +24,7 @@ type DuePoller struct {
 	whole     bool                           // the next query is for all due work
 
 	asked      time.Time // the time of the last query for all due work
+	examined   time.Time // when the file was examined last; only for Run
 	until, seq int64     // covered by the last query, in Unix seconds and transitions
 }
 
@@ -59,8 +60,14 @@ func (p *DuePoller) Listen(offer string, e Callbacks) (stop func()) {
 func (p *DuePoller) Run(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	var examining sync.WaitGroup
+	defer examining.Wait()
 	for ctx.Err() == nil {
 		p.Poll(ctx)
+		if now := p.ledger.now(); now.Sub(p.examined).Abs() >= examineEvery && p.ledger.IsOpen() {
+			p.examined = now
+			examining.Go(func() { _ = p.ledger.Examine(ctx) }) // it logs damage; other errors are of tomorrow
+		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:

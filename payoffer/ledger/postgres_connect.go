@@ -201,11 +201,20 @@ func (d *postgresDialect) conceal(err error) error {
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.DeadlineExceeded)
 	case errors.As(err, &network):
 		return awayError("the connection to PostgreSQL was lost (" + whyLost(network) + "); check that the database runs")
-	case errors.As(err, &refused) && refused.Code == duplicateTable:
-		return fmt.Errorf("%w; give the ledger a schema of its own: CREATE SCHEMA pay_offer, and search_path=pay_offer in the DSN", err)
+	case errors.As(err, &refused) && remedies[refused.Code] != "":
+		return fmt.Errorf("%w; %s", err, remedies[refused.Code])
 	default:
 		return err
 	}
+}
+
+// remedies are what the operator can do about an error of the server, by SQLSTATE.
+var remedies = map[string]string{
+	duplicateTable: "give the ledger a schema of its own: CREATE SCHEMA pay_offer, and search_path=pay_offer in the DSN",
+	"25006":        "the database is read-only: end default_transaction_read_only, or name the primary in the DSN",
+	"42501":        "GRANT the role of the DSN all privileges on the tables and sequences of the ledger",
+	"53100":        "free space on the disk of the database server",
+	"XX001":        "the database is damaged; restore a backup of it",
 }
 
 func requireNotMoved(ctx context.Context, conn *pgx.Conn) error {

@@ -68,6 +68,18 @@ func (k SubscriberKey) compare(other SubscriberKey) int {
 	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
 }
 
+// Undelivered counts the transitions that each subscriber of any offer has not processed.
+func (l *Ledger) Undelivered(ctx context.Context) (map[SubscriberKey]int64, error) {
+	behind := make(map[SubscriberKey]int64)
+	_, err := collect(ctx, l, func(row scanner) (key SubscriberKey, err error) {
+		var count int64
+		err = row.Scan(&key.Offer, &key.Name, &count)
+		behind[key] = count
+		return key, err
+	}, `SELECT offer, name, (SELECT count(*) FROM transitions t WHERE t.offer = sinks.offer AND t.seq > after_seq) FROM sinks`)
+	return behind, err
+}
+
 // AdvanceSubscriber records that a subscriber has processed the transitions up to the Seq after. Only
 // the last owner may do so, also when its lease has ended. Error: ErrSubscriberTaken.
 func (l *Ledger) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {

@@ -220,10 +220,17 @@ func extendedCode(err error) int {
 	return failure.Code()
 }
 
-// conceal adds the remedy to an error because of a damaged file.
+// conceal adds the remedy to an error of the file.
 func (d *sqliteDialect) conceal(err error) error {
-	if slices.Contains([]int{sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}, resultCode(err)) {
-		return fmt.Errorf("%w: the file is damaged; use a backup instead (docs/guides/backup)", err)
+	switch resultCode(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w", err, ErrDamaged)
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w; free space on the disk of %s", err, d.path)
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		return fmt.Errorf("%w; let the user of the server write to %s and its folder", err, d.path)
+	case sqlite3.SQLITE_IOERR:
+		return fmt.Errorf("%w; free space on the disk of %s, and check the disk", err, d.path)
 	}
 	return err
 }

@@ -16,6 +16,16 @@ func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
 	return collect(ctx, l, scanTotal, selectOfferTotals, offer)
 }
 
+// AllTotals reads the sums of all offers, by offer, in one query.
+func (l *Ledger) AllTotals(ctx context.Context) (map[string][]Total, error) {
+	all, err := collect(ctx, l, scanTotal, selectTotals(`TRUE`)+` HAVING sum(count) > 0`)
+	offers := make(map[string][]Total)
+	for _, t := range all {
+		offers[t.Offer] = append(offers[t.Offer], t)
+	}
+	return offers, err
+}
+
 var selectOfferTotals = `SELECT * FROM (` + selectTotals(`offer = $1`) + `) AS sums
 	WHERE count > 0 ORDER BY account, rail, currency, status, evidence_level, own, testnet`
 

@@ -24,8 +24,10 @@ var troubles = map[string]struct {
 }{
 	ErrUnverified: {1, "webhook deliveries are rejected", "if payments are missing, " +
 		"copy the secret of this webhook address from the provider again"},
-	ErrMalformed: {2, "webhook delivery cannot be read", "select only the documented events in the provider's dashboard"},
-	ErrLedger:    {3, "ledger cannot store webhook deliveries", "check the disk or the database; the provider repeats the deliveries"},
+	ErrClock: {2, "webhook deliveries are rejected because of the clock", "set this machine's clock by NTP; the secret is right, " +
+		"and the provider repeats the deliveries"},
+	ErrMalformed: {3, "webhook delivery cannot be read", "select only the documented events in the provider's dashboard"},
+	ErrLedger:    {4, "ledger cannot store webhook deliveries", "check the disk or the database; the provider repeats the deliveries"},
 }
 
 // Update sets the error code after a delivery. Call it for an unverified delivery only if that
@@ -37,11 +39,11 @@ func (d *Deliveries) Update(v Verdict, detail string) {
 	case Ignored:
 		d.replace("", "", func(trouble string) bool { return trouble != ErrLedger }) // nothing was stored
 	case Unverified:
-		d.worsen(ErrUnverified, detail)
+		d.Worsen(ErrUnverified, detail)
 	case Malformed:
-		d.worsen(ErrMalformed, detail)
+		d.Worsen(ErrMalformed, detail)
 	case Unavailable:
-		d.worsen(ErrLedger, detail)
+		d.Worsen(ErrLedger, detail)
 	}
 }
 
@@ -57,7 +59,8 @@ func (d *Deliveries) Trouble() string {
 	return d.trouble
 }
 
-func (d *Deliveries) worsen(code, detail string) {
+// Worsen sets an error code unless the present one is worse.
+func (d *Deliveries) Worsen(code, detail string) {
 	d.replace(code, detail, func(trouble string) bool { return troubles[code].weight > troubles[trouble].weight })
 }
 

@@ -24,6 +24,8 @@ const (
 	ErrLimited = source.Limited
 	// ErrUnverified: the last deliveries are not signed with the configured secret.
 	ErrUnverified = "unverified"
+	// ErrClock: the last deliveries are genuine, but this machine's clock differs from their time.
+	ErrClock = "clock_wrong"
 	// ErrMalformed: a genuine delivery could not be read.
 	ErrMalformed = "malformed"
 	// ErrHistory: a final block has changed; the rail has stopped.

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -59,14 +60,18 @@ type Announcements struct {
 // receiver is an endpoint, or "events" for Caddy's events.
 type receiver struct {
 	Host      string `json:"host"`
-	Behind    int64  `json:"behind"` // changes that were not delivered yet, counted up to 100
+	Behind    int64  `json:"behind"` // changes that were not delivered yet
 	LastError string `json:"last_error,omitempty"`
 }
 
 // Announcements returns the state of each endpoint.
-func (s *Service) Announcements(context.Context) (Announcements, error) {
+func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
 	a := Announcements{Offer: s.Offer.ID, Receivers: []receiver{}}
-	for _, h := range s.Announcer.Health() {
+	behind, err := s.Ledger.Undelivered(ctx)
+	if err != nil {
+		return a, unreadable(err)
+	}
+	for _, h := range s.Announcer.Health(behind) {
 		a.Receivers = append(a.Receivers, receiver(h))
 	}
 	return a, nil
@@ -92,7 +97,8 @@ type Diagnostics struct {
 type LedgerState struct {
 	Writable bool   `json:"writable"`
 	Lost     string `json:"lost,omitempty"`    // the file was deleted or replaced; where its data was saved
-	Trouble  string `json:"trouble,omitempty"` // why the offer takes no payments
+	Damaged  string `json:"damaged,omitempty"` // what is wrong with the file
+	Trouble  string `json:"trouble,omitempty"` // why the offer takes no payments, or the ledger no changes
 }
 
 // RailState is how well a rail is observed.
@@ -111,10 +117,15 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	if err != nil {
 		s.Logger.Warn("the ledger is not writable", "error", err.Error(), "hint", "check the disk and the owner of the file, or the database")
 	}
-	trouble := s.Trouble()
-	d.Ledger = LedgerState{Writable: err == nil && trouble == "", Trouble: trouble}
-	if errors.Is(err, ledger.ErrLost) {
+	d.Ledger.Trouble = s.Trouble()
+	d.Ledger.Writable = err == nil && d.Ledger.Trouble == ""
+	switch {
+	case errors.Is(err, ledger.ErrLost):
 		d.Ledger.Lost = err.Error()
+	case errors.Is(err, ledger.ErrDamaged):
+		d.Ledger.Damaged = err.Error()
+	case err != nil:
+		d.Ledger.Trouble = cmp.Or(d.Ledger.Trouble, err.Error())
 	}
 	for _, h := range s.Health() {
 		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError})

@@ -148,8 +148,10 @@ func (svc *Service) newServer() (*web.Server, error) {
 // Facilitators is the health of the facilitators. It never blocks.
 func (svc *Service) Facilitators() []x402.FacilitatorHealth { return svc.payments.Facilitators() }
 
-// Announcements is the health of the notification endpoints. It never blocks.
-func (svc *Service) Announcements() []announce.EndpointHealth { return svc.announcer.Health() }
+// Announcements is the health of the notification endpoints, by the counts of Ledger.Undelivered.
+func (svc *Service) Announcements(behind map[ledger.SubscriberKey]int64) []announce.EndpointHealth {
+	return svc.announcer.Health(behind)
+}
 
 // Health is the health of each rail, but for those that are not monitored. It never
 // blocks.

@@ -287,7 +287,7 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"usdc": "chain", "usdc-42220": "facilitator", "btc": "chain", "card": "webhook", "pack": "", "transfer": "operator",
 	}, sources)
-	require.Len(t, svc.Announcements(), 3, "the events of the server, its log, and one address")
+	require.Len(t, svc.Announcements(nil), 3, "the events of the server, its log, and one address")
 	require.Len(t, svc.Facilitators(), 2, "one for each rail")
 }
 

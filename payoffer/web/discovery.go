@@ -114,7 +114,7 @@ func enums(o *offer.Offer) map[string][]any {
 		"RailReport.source": {"chain", report.SourceFacilitator, "webhook", "provider", report.SourceOperator},
 		"RailReport.lastError": {
 			observe.ErrUnreachable, observe.ErrWrongChain, observe.ErrBadAnswer, observe.ErrLagging, observe.ErrLedger, observe.ErrDisagree,
-			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrMalformed, observe.ErrHistory,
+			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrClock, observe.ErrMalformed, observe.ErrHistory,
 		},
 		"Receipt.status": statuses, "Receipt.evidence": evidence, "Receipt.valueBasis": basis,
 		"Payment.status":     append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),

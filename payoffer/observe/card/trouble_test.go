@@ -83,7 +83,7 @@ func TestAWrongClockIsReported(t *testing.T) {
 	r := newRig(t, logged(&log, nil))
 	body := []byte(paidEvent)
 	_, _ = r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now().Add(-day), testSecret)))
-	require.Equal(t, observe.ErrUnverified, r.Health().LastError)
+	require.Equal(t, observe.ErrClock, r.Health().LastError)
 	require.Contains(t, log.String(), "clock")
 }
 

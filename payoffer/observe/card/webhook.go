@@ -33,7 +33,10 @@ func (o *Observer) Receive(ctx context.Context, d observe.Delivery) (observe.Ver
 	if err := Verify(o.config.Secret, header, d.Body, now); err != nil {
 		// A current time is a sign of a real delivery with another secret, not of an old or invented one.
 		timestamp, _, _ := parseSignature(header)
-		if errors.Is(err, errTimestamp) || isCurrent(timestamp, now) {
+		switch {
+		case errors.Is(err, errTimestamp):
+			o.deliveries.Worsen(observe.ErrClock, err.Error())
+		case isCurrent(timestamp, now):
 			o.deliveries.Update(observe.Unverified, err.Error())
 		}
 		return observe.Unverified, err.Error()

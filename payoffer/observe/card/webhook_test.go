@@ -126,11 +126,13 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 		verdict, detail := r.Receive(t.Context(), signed)
 		require.Equal(t, observe.Unverified, verdict)
 		require.Contains(t, detail, "clock")
+		require.Equal(t, observe.ErrClock, r.Health().LastError, "not a wrong secret")
 		require.Empty(t, outcomes(t, r.db))
 	}
 	r.clock.pass(day)
 	verdict, _ := r.Receive(t.Context(), signed)
 	require.Equal(t, observe.Recorded, verdict)
+	require.Empty(t, r.Health().LastError)
 	require.Contains(t, outcomes(t, r.db), intent)
 }
 
