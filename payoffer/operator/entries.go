@@ -97,7 +97,7 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 			return ledger.Receipt{}, nil, err
 		}
 		if slip := e.Slip(s.Offer.Amount, entered, s.Now()); slip != "" {
-			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if the entry is right, repeat it with --sure (\"sure\": true)", slip)
+			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if the entry is right, repeat it with --sure (in JSON \"sure\": true)", slip)
 		}
 		stored = ledger.Receipt{Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference}
 	} else if reenter, err := canReenter(stored, e); !reenter || err != nil {
