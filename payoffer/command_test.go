@@ -107,7 +107,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 	o := newOperated(t, books)
 	_, err := o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50")
 	require.NoError(t, err)
-	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5")
+	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5", "--sure")
 	require.NoError(t, err)
 	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled")
 	require.NoError(t, err)

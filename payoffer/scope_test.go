@@ -99,7 +99,7 @@ func measured(t *testing.T, name, offerID string) (sum float64) {
 func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	enter := func(origin, reference, amount string) {
-		o.enter(`{"action":"enter","offer":"` + offer.Host(origin) + `","rail":"transfer","reference":"` + reference + `","amount":` + amount + `}`)
+		o.enter(`{"action":"enter","offer":"` + offer.Host(origin) + `","rail":"transfer","reference":"` + reference + `","sure":true,"amount":` + amount + `}`)
 	}
 	enter(o.service, "INV-1", "42")
 	enter(o.other, "INV-1", "1")

@@ -23,7 +23,7 @@ var sizes = map[string]int{
 	"buyer":                     832,
 	"clock":                     108,
 	"command":                   2674,
-	"diagnose":                  568,
+	"diagnose":                  583,
 	"document":                  1417,
 	"failpoint":                 119,
 	"failpoint/testdata/victim": 15,
