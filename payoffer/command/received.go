@@ -30,8 +30,9 @@ func receivedCommand() *cobra.Command {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
 		}
-		if fl.String("from")+fl.String("to") != "" {
-			return errors.New("--from and --to need --csv, such as: caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31")
+		if fl.String("from")+fl.String("to")+fl.String("recorded-since") != "" || fl.Changed("decimal") {
+			return errors.New("--from, --to, --recorded-since and --decimal need --csv, " +
+				"such as: caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31")
 		}
 		if fl.Bool("check") {
 			return checkReceived(fl)
