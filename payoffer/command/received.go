@@ -237,6 +237,11 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	for _, r := range page.Receipts {
+		for _, hint := range r.Hints {
+			fmt.Fprintf(out, "%d: %s\n", r.Number, printable(hint))
+		}
+	}
 	if page.Next != nil {
 		fmt.Fprintf(out, "Older receipts: caddy pay-offer received --receipts --before %d\n", *page.Next)
 	}

@@ -272,7 +272,7 @@ func TestARefundInAnotherCurrencyIsListedWithAHint(t *testing.T) {
 		hint     string
 	}{
 		"a refund":         {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "EUR", Gone: true}, "the refund re_1 of 10 EUR is in another currency"},
-		"a dispute":        {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: 1000, Currency: "EUR", Gone: true}, "the dispute dp_1 of 10 EUR is in another currency"},
+		"a dispute":        {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: 1000, Currency: "EUR", Gone: true}, "the dispute dp_1 of 10 EUR is in another currency than its payment: its part of the payment is not known"},
 		"a failed refund":  {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "EUR"}, ""},
 		"the same as paid": {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "USD", Gone: true}, ""},
 	} {
