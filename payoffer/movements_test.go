@@ -17,9 +17,9 @@ import (
 func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 	o := newOperated(t, books)
 	for _, arguments := range []string{
-		"--reference INV-7 --amount 42.50 --date 2026-11-20", "--reference INV-8 --amount 5 --date 2026-11-20",
-		"--reference INV-8 --reverse --reason recalled", "--reference INV-9 --amount 10 --date 2026-11-20",
-		"--reference INV-9 --reverse --reason fee", "--reference INV-9 --amount 9 --reason fee-kept",
+		"--reference INV-7 --amount 42.50 --sure --date 2026-11-20", "--reference INV-8 --amount 5 --sure --date 2026-11-20",
+		"--reference INV-8 --reverse --reason recalled", "--reference INV-9 --amount 10 --sure --date 2026-11-20",
+		"--reference INV-9 --reverse --reason fee", "--reference INV-9 --amount 9 --sure --reason fee-kept",
 	} {
 		_, err := o.payOffer(append([]string{"record", "--rail", "transfer"}, strings.Fields(arguments)...)...)
 		require.NoError(t, err)

@@ -35,6 +35,8 @@ func TestCommandRecordSendsOneEntry(t *testing.T) {
 		"--refund 10 --transaction 0xAb --reason x":     `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"transaction":"0xAb","reason":"x"}`,
 		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
 		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
+		"--own --reason x":                              `{"action":"own","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--amount 4200 --sure":                          `{"action":"enter","rail":"transfer","reference":"INV-7","amount":4200,"sure":true}`,
 		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
 		"--redact=false --amount 42":                    `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
 		"--reverse=0 --amount 42":                       `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,

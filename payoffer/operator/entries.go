@@ -26,6 +26,7 @@ var actions = []action{
 	{"restore", []string{"transaction"}, (*Service).restore},
 	{"refund", []string{"amount", "date", "transaction"}, (*Service).refund},
 	{"value", []string{"amount"}, (*Service).value},
+	{"own", nil, (*Service).own},
 	{"redact", nil, (*Service).redact},
 }
 
@@ -33,7 +34,7 @@ var actions = []action{
 func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 	i := slices.IndexFunc(actions, func(a action) bool { return a.name == e.Action })
 	if i < 0 {
-		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, reverse, restore, refund, value, redact", e.Action)
+		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, reverse, restore, refund, value, own, redact", e.Action)
 	}
 	for name, value := range map[string]string{"amount": e.Amount.String(), "date": e.Date, "transaction": e.Transaction} {
 		if value != "" && !slices.Contains(actions[i].members, name) {
@@ -97,6 +98,15 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	} else if err := s.requireNewReason(ctx, stored, e); err != nil {
 		return stored, hints, err
 	}
+	if !e.Sure {
+		references, err := s.Ledger.References(ctx, stored.Account)
+		if err != nil {
+			return ledger.Receipt{}, nil, err
+		}
+		if slip := e.Slip(s.Offer.Amount, references, s.Now()); slip != "" {
+			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (\"sure\": true)", slip)
+		}
+	}
 	receipt, err := s.add(ctx, e.Entered(stored, s.Now()))
 	return receipt, hints, stillReversed(receipt, err)
 }
@@ -153,7 +163,7 @@ func (s *Service) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 	return receipt, nil, err
 }
 
-// restore undoes a reversal by the operator. If there is none, it undoes the refunds that the operator entered, or
+// restore undoes a reversal by the operator, except that of an entry. If there is none, it undoes the refunds that the operator entered, or
 // only that of a transaction.
 func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
@@ -164,6 +174,8 @@ func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 		if e.Transaction, err = manual.ParseTransaction(stored.Asset, e.Transaction); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)
 		}
+	} else if stored.Status == ledger.StatusReversed && stored.EvidenceLevel == ledger.LevelManual {
+		return stored, nil, refuse(Conflict, "%q is an entry of yours that was voided; enter it again instead, with a new reason", e.Reference)
 	} else if stored.Status == ledger.StatusReversed {
 		receipt, err := s.add(ctx, e.Restored(stored, s.Now()))
 		return receipt, nil, stillReversed(receipt, err)
@@ -219,6 +231,21 @@ func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 		return stored, nil, nil
 	}
 	receipt, err := s.add(ctx, e.Valued(stored, s.Now()))
+	return receipt, nil, err
+}
+
+// own marks a payment as the operator's own, for good: it is no payment of a customer.
+func (s *Service) own(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+	stored, err := s.known(ctx, e)
+	switch {
+	case err != nil:
+		return ledger.Receipt{}, nil, err
+	case stored.EvidenceLevel == ledger.LevelChain:
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q was paid by a wallet; name its address with the option ignore_payer", e.Reference)
+	case stored.Own:
+		return stored, nil, nil
+	}
+	receipt, err := s.add(ctx, e.Owned(stored))
 	return receipt, nil, err
 }
 

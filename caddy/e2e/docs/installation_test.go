@@ -111,7 +111,7 @@ esac`)
 	sh("systemctl start pay-offer")
 	t.Cleanup(func() { sh("[ ! -e " + pid + " ] || systemctl stop pay-offer") })
 	for _, reference := range []string{"INV-7", "INV-8"} {
-		sh("caddy pay-offer record --rail transfer --amount 42 --date 2026-11-20 --reference " + reference)
+		sh("caddy pay-offer record --rail transfer --amount 42 --sure --date 2026-11-20 --reference " + reference)
 	}
 	sh("until caddy pay-offer announcements | grep -q 'events  *0'; do :; done") // the pages show them delivered
 	return &o

@@ -39,7 +39,7 @@ type Observation struct {
 	Stated     *StatedValue // by the operator, or nil
 	State      Status       // StatusSeen, StatusConfirmed, StatusDropped or StatusMoved
 	Returns    []Return     // refunds and disputes
-	// Addendum means that only Returns and Stated count, and that no row is made. Offer,
+	// Addendum means that only Returns, Stated and Own count, and that no row is made. Offer,
 	// Account, Rail, ExternalID, EvidenceLevel, Cause and Note say for which receipt and why.
 	// Returns are stored, and merged as soon as there is a row, within 35 days.
 	Addendum bool
@@ -112,8 +112,8 @@ func (s *Observation) problem() string {
 		return fmt.Sprintf("the external id has %d bytes; at most %d are allowed", len(s.ExternalID), maxExternalID)
 	case s.EvidenceLevel.trust() == trustNone:
 		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
-	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil:
-		return "an addendum needs returns or a stated value"
+	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil && !s.Own:
+		return "an addendum needs returns, a stated value or Own"
 	case s.Stated != nil && (s.Stated.USDCents < 0 || s.EvidenceLevel != LevelManual):
 		return "only the operator may state a value, and it must not be negative"
 	case len(s.Note) > maxNote:

@@ -101,6 +101,7 @@ func Merge(old Receipt, stored ReturnRecords, s Observation) (Receipt, ReturnRec
 	if !s.Addendum {
 		next.add(s)
 	}
+	next.Own = next.Own || s.Own
 	if s.Stated.after(next.Stated) {
 		next.Stated = s.Stated
 	}
@@ -114,7 +115,6 @@ func (r *Receipt) add(s Observation) {
 		r.Offer, r.Account, r.Rail, r.ExternalID = s.Offer, s.Account, s.Rail, s.ExternalID
 	}
 	r.Via = max(r.Via, s.Via)
-	r.Own = r.Own || s.Own
 	r.Testnet = r.Testnet || s.Testnet
 	if s.Nonce != "" && (r.Nonce == "" || !r.Final) {
 		r.Nonce = s.Nonce
