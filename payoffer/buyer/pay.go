@@ -120,6 +120,8 @@ func judge(a *answer, err error, spendable bool) (State, string) {
 		return Paid, ""
 	case a.status >= 500, a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly:
 		return Open, a.reason()
+	case settlement != nil && settlement.Success && a.status != http.StatusPaymentRequired:
+		return Paid, "" // charged, but the seller's application refused the request
 	case spendable && settlement != nil && settlement.Transaction != "":
 		return Open, a.reason() // the transaction may still be mined
 	default:
@@ -176,6 +178,9 @@ func (a *answer) reason() string {
 // markPaid stores the answer to a successful payment, the body first.
 func (p *Purchase) markPaid(a *answer) error {
 	incomplete := a.incomplete
+	if a.status >= 300 {
+		incomplete = errors.Join(errors.New(a.reason()), incomplete)
+	}
 	if len(a.body) > 0 {
 		p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
 		if err := writeDurably(p.Answer, a.body); err != nil {

@@ -3,6 +3,7 @@ package buyer
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"testing"
@@ -98,6 +99,25 @@ func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
 		require.Contains(t, told[1], `status 503: "settlement_unknown"`)
 		require.NoError(t, p.Close())
 	})
+}
+
+// A gate charges before the application behind it answers, such as a file server that refuses POST.
+func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
+	for _, status := range []int{303, 404, 405} {
+		s := openSeller(t)
+		s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{Success: true, Transaction: transaction}))
+			w.WriteHeader(status)
+		}}
+		c := newCustomer(t, s)
+		p := c.open()
+		c.sign(p)
+		require.NoError(t, c.Settle(t.Context(), c.target, p))
+		require.Equal(t, Paid, p.State)
+		require.Equal(t, transaction, p.Transaction)
+		require.Contains(t, p.Reason, fmt.Sprint("status ", status))
+		require.NoError(t, p.Close())
+	}
 }
 
 func TestAnOpenPaymentIsGoneOnWithByTheNextProcess(t *testing.T) {

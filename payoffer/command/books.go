@@ -130,7 +130,7 @@ Makes a new key for signed offers and receipts. It signs ten minutes later, when
 every instance and cache has it. Former keys stay published.
 --revoke is for a stolen key: former keys are withdrawn, the new key signs at
 once, and receipts that former keys signed can no longer be verified.`,
-		Example: "  caddy pay-offer rotate-key --revoke",
+		Example: "  caddy pay-offer rotate-key\n  caddy pay-offer rotate-key --revoke",
 	}, rotateKey)
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("revoke", false, "Withdraw all former keys")

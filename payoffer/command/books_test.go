@@ -74,12 +74,13 @@ func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 	inBerlin(t)
 	paid := row(3, "usdc", "eip155:8453:0x1:0", "USDC", "42000000", "10000000", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "chain")
-	paid.Version, paid.Page, paid.Hints = 2, "https://pay.example/v1/receipt/x", []string{"this refund is a\u001bb"}
+	paid.Own, paid.Version, paid.Page, paid.Hints = true, 2, "https://pay.example/v1/receipt/x", []string{"this refund is a\u001bb"}
 	paid.Returns = []operator.Return{{Kind: "refund", Amount: "10 USDC", Gone: true, At: "2026-11-20T10:00:00Z"}, {Kind: "refund", Amount: "5 USDC"}}
 	api := newAdminAPI(t, paid)
 	out, err := api.run(recordCommand(), "--rail", "usdc", "--reference", "x", "--refund", "10", "--reason", "x")
 	require.NoError(t, err)
 	require.Equal(t, `usdc eip155:8453:0x1:0: 42 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence chain, version 2
+  your own payment, not a customer's
   paid 42 USDC, refunded 10 USDC
   refund of 10 USDC at 2026-11-20 11:00 Europe/Berlin = 2026-11-20T10:00:00Z
   this refund is ab

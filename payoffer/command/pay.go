@@ -33,7 +33,8 @@ func payCommand() *cobra.Command {
 		Short: "Pays an offer or any other URL by x402",
 		Long: `
 Pays a URL with USDC (x402 version 2): an offer of this plugin, or of any other
-seller. It shows the price and asks before it signs.
+seller. It shows the price and asks before it signs. It sends POST; to buy a
+page or a file write --method GET.
 
 The payer's private key (64 hexadecimal digits) is in the variable
 PAY_OFFER_KEY, or in a file that only its owner can read (--key-file). The payer
@@ -55,7 +56,7 @@ Exit status: 0 paid; 1 not paid; 75 not known yet.`,
 	flags.Bool("dry-run", false, "Show the price, and pay nothing")
 	flags.BoolP("yes", "y", false, "Do not ask")
 	flags.String("max", "50", "The most to pay, in US dollars")
-	flags.String("method", "POST", "The method of the payable URL: GET or POST")
+	flags.String("method", "POST", "The method of the payable URL: POST for /v1/sponsor, GET for a page or a file")
 	flags.String("network", "", "The network to pay on (default: the first one of the quote)")
 	flags.String("key-file", "", "The file of the private key, instead of "+keyVariable)
 	flags.Bool("demo", false, "Pay a demo on this machine, with a new key")
@@ -294,7 +295,7 @@ func (p *payer) showReceipt() {
 		if paid.ReceiptURL != "" {
 			content = nil
 		}
-		p.table([][2]string{{"receipt page", paid.ReceiptURL}, {"content", buyer.Plain(string(content))}})
+		p.table([][2]string{{"receipt page", paid.ReceiptURL}, {"content", buyer.Plain(string(content))}, {"note", paid.Reason}})
 		return
 	}
 	var explorer string

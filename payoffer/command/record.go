@@ -31,7 +31,9 @@ currency); --transaction is its transfer on a chain. Refund card payments at the
 provider instead. --restore undoes the refunds that you entered, or with
 --transaction one of them.
 --value states the US dollars of a payment whose value no source knows.
---own marks a card or bank payment of yours, for good: it is no customer's.
+--own marks a card or bank payment as yours, for good: it is not from a customer.
+Name your wallets by ignore_payer. An entry that looks like a slip is refused;
+--sure enters it.
 --redact replaces a published reference, such as a name, by a random one.
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
@@ -104,6 +106,9 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 func printEntry(out io.Writer, r operator.Receipt) error {
 	lines := []string{fmt.Sprintf("%s %s: %s of %s, %s, evidence %s, version %d", r.Rail, r.ID,
 		r.Value(), local(r.OccurredAt), r.Status, r.Evidence, r.Version)}
+	if r.Own {
+		lines = append(lines, "  your own payment, not a customer's")
+	}
 	if r.ValueBasis == "stated" {
 		lines = append(lines, fmt.Sprintf("  worth %s by your statement; paid %s", r.Value(), r.Paid()))
 	}

@@ -104,7 +104,7 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 			return ledger.Receipt{}, nil, err
 		}
 		if slip := e.Slip(s.Offer.Amount, references, s.Now()); slip != "" {
-			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (\"sure\": true)", slip)
+			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (in JSON \"sure\": true)", slip)
 		}
 	}
 	receipt, err := s.add(ctx, e.Entered(stored, s.Now()))
