@@ -18,7 +18,7 @@ func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
 	receiver := payoffertest.NewReceiver(t)
 	o := newOperated(t, strings.Replace(books, "bank_transfer", "announce "+receiver.URL()+"\n\t\tbank_transfer", 1))
 	receiver.Script(payoffertest.AnnouncedReply{Status: http.StatusConflict})
-	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"date":"2026-11-20"}`)
+	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"sure":true,"date":"2026-11-20"}`)
 	receiver.Await(1)
 	waits := regexp.MustCompile(`(?m)^` + offer.Host(o.service) + ` +` + receiver.Host() + ` +1 +refused$`)
 	require.Eventually(t, func() bool {

@@ -81,18 +81,16 @@ func init() { time.Local = time.UTC }
 func TestCommandRecordKeepsTheBooks(t *testing.T) {
 	o := newOperated(t, books)
 	for _, c := range []struct{ args, want string }{
-		{"--amount 42 --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
-		{"--amount 42 --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
+		{"--amount 42 --sure --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
+		{"--amount 42 --sure --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
 		{"--reverse --reason recalled", "transfer INV-7: 42 USD of 2026-11-20, reversed, evidence manual, version 2\n"},
-		{"--restore --reason refused", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 3\n"},
-		{"--reverse --reason fee", "transfer INV-7: 42 USD of 2026-11-20, reversed, evidence manual, version 4\n"},
-		{"--amount 40.50 --date 2026-11-20 --reason fee-kept", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n"},
-		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 6\n" +
+		{"--amount 40.50 --sure --date 2026-11-20 --reason fee-kept", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 3\n"},
+		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 4\n" +
 			"  paid 40.50 USD, refunded 10 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n"},
-		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 6\n" +
+		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 4\n" +
 			"  paid 40.50 USD, refunded 10 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n" +
 			"  this refund is recorded already, nothing was changed; another refund of the same amount needs another reason or date\n"},
-		{"--restore --reason typo", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 7\n"},
+		{"--restore --reason typo", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 5\n"},
 	} {
 		out, err := o.payOffer(append([]string{"record", "--rail", "transfer", "--reference", "INV-7"}, strings.Fields(c.args)...)...)
 		require.NoError(t, err)
@@ -107,7 +105,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 	o := newOperated(t, books)
 	_, err := o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50")
 	require.NoError(t, err)
-	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5")
+	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5", "--sure")
 	require.NoError(t, err)
 	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled")
 	require.NoError(t, err)
@@ -131,7 +129,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 func TestCommandReceivedListsReceipts(t *testing.T) {
 	o := newOperated(t, books)
 	for _, reference := range []string{"INV-7", "INV-8"} {
-		_, err := o.payOffer("record", "--rail", "transfer", "--reference", reference, "--amount", "42", "--date", "2026-11-20", "--reason", "statement")
+		_, err := o.payOffer("record", "--rail", "transfer", "--reference", reference, "--amount", "42", "--sure", "--date", "2026-11-20", "--reason", "statement")
 		require.NoError(t, err)
 	}
 	record(t)

@@ -120,7 +120,7 @@ func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, caddy.Load([]byte(config), true))
 	for _, reference := range []string{"INV-1", "INV-2"} {
-		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"date":"2026-11-20"}`)
+		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"sure":true,"date":"2026-11-20"}`)
 	}
 	require.Equal(t, "payment_confirmed transfer:INV-1:1", payoffertest.Untagged(t, <-raised))
 	require.Eventually(t, func() bool { return onChain().Announcements(nil)[0].LastError == "handler_failed" }, 30*time.Second, time.Millisecond)

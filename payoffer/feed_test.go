@@ -45,7 +45,7 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
 		return c
 	}
-	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"date":"2026-11-20"}`)
+	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"sure":true,"date":"2026-11-20"}`)
 	first := next()
 	require.Equal(t, "INV-1 confirmed 42 USD", first.Receipt+" "+first.Status+" "+first.Paid())
 

@@ -81,6 +81,7 @@ var inProcess = map[string]struct {
 	"caddy/e2e/bitcoin":    {"the observer on a Bitcoin node", []string{"ledger", "observe", "observe/bitcoin", "rate"}},
 	"caddy/e2e/browser":    {"pages of an offer whose price changes while somebody looks, and of payments that end as asked for", []string{"web", "x402"}},
 	"caddy/e2e/card":       {"the observer before the processor's own library", []string{"ledger", "observe", "observe/card"}},
+	"caddy/e2e/docs":       {"a ledger with the movements of a year", []string{"ledger", "observe/manual"}},
 	"caddy/e2e/crash":      {"the ledger that a killed server left is read, and payments are known by their headers", []string{"ledger", "x402"}},
 	"caddy/e2e/histories":  {"settlement, its observer and a gate in random histories, in a time of their own", []string{"gate", "ledger", "observe", "observe/evm", "web", "x402"}},
 	"caddy/e2e/proxy":      {"what time alone decides is written into the ledger", []string{"ledger"}},

@@ -1,19 +1,14 @@
 package payoffer
 
 import (
-	"context"
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
@@ -22,9 +17,9 @@ import (
 func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 	o := newOperated(t, books)
 	for _, arguments := range []string{
-		"--reference INV-7 --amount 42.50 --date 2026-11-20", "--reference INV-8 --amount 5 --date 2026-11-20",
-		"--reference INV-8 --reverse --reason recalled", "--reference INV-9 --amount 10 --date 2026-11-20",
-		"--reference INV-9 --reverse --reason fee", "--reference INV-9 --amount 9 --reason fee-kept",
+		"--reference INV-7 --amount 42.50 --sure --date 2026-11-20", "--reference INV-8 --amount 5 --sure --date 2026-11-20",
+		"--reference INV-8 --reverse --reason recalled", "--reference INV-9 --amount 10 --sure --date 2026-11-20",
+		"--reference INV-9 --reverse --reason fee", "--reference INV-9 --amount 9 --sure --reason fee-kept",
 	} {
 		_, err := o.payOffer(append([]string{"record", "--rail", "transfer"}, strings.Fields(arguments)...)...)
 		require.NoError(t, err)
@@ -61,54 +56,4 @@ func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 	answer := o.ask(http.MethodGet, operator.PathMovements, "")
 	require.Equal(t, "application/x-ndjson", answer.header.Get("Content-Type"))
 	require.Equal(t, http.StatusNotFound, o.ask(http.MethodGet, operator.PathMovements+"?offer=x", "").status)
-}
-
-// pausing is a client that does not read further until it may.
-type pausing struct {
-	*httptest.ResponseRecorder
-	paused chan<- struct{}
-	resume <-chan struct{}
-}
-
-func (p pausing) Write(b []byte) (int, error) {
-	p.paused <- struct{}{}
-	<-p.resume
-	return p.ResponseRecorder.Write(b)
-}
-
-func TestPausedExportsLeavePayersTheLedger(t *testing.T) {
-	newOperated(t, books)
-	account := onChain().Accounts()[1]
-	var many []ledger.Observation // more than one write
-	for n := range 300 {
-		many = append(many, ledger.Observation{
-			Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: fmt.Sprintf("eip155:84532:0x%064d:0", n), Asset: "USDC", Amount: 1,
-			State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Testnet: true, OccurredAt: time.Now().Unix(), Cause: "test",
-		})
-	}
-	_, err := onChain().Operator.Ledger.Record(t.Context(), nil, many...)
-	require.NoError(t, err)
-	const exporting = 6
-	paused, resume := make(chan struct{}, 100), make(chan struct{})
-	ended := make(chan string, exporting)
-	for range exporting {
-		go func() {
-			w := pausing{httptest.NewRecorder(), paused, resume}
-			if err := new(AdminAPI).movements(w, httptest.NewRequest(http.MethodGet, operator.PathMovements, nil)); err != nil {
-				t.Error(err)
-			}
-			ended <- w.Body.String()
-		}()
-	}
-	for range cap(exports) {
-		<-paused
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	_, err = onChain().Operator.Ledger.Totals(ctx, account.Offer)
-	close(resume)
-	require.NoError(t, err, "the ledger can be read")
-	for range exporting {
-		require.Contains(t, <-ended, `"end":{"count":`, "the others had to wait")
-	}
 }

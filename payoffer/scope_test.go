@@ -99,7 +99,7 @@ func measured(t *testing.T, name, offerID string) (sum float64) {
 func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	enter := func(origin, reference, amount string) {
-		o.enter(`{"action":"enter","offer":"` + offer.Host(origin) + `","rail":"transfer","reference":"` + reference + `","amount":` + amount + `}`)
+		o.enter(`{"action":"enter","offer":"` + offer.Host(origin) + `","rail":"transfer","reference":"` + reference + `","sure":true,"amount":` + amount + `}`)
 	}
 	enter(o.service, "INV-1", "42")
 	enter(o.other, "INV-1", "1")
@@ -160,7 +160,7 @@ func TestRemovedRailKeepsItsReceipts(t *testing.T) {
 	require.Zero(t, o.tell(o.service).receivedUSD, "what stands there is corrected all the same")
 
 	o.reload(books)
-	o.enter(`{"action":"restore","rail":"transfer","reference":"INV-1","reason":"the recall was refused"}`)
+	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"reason":"the recall was refused"}`)
 	all = o.tell(o.service)
 	require.InDelta(t, 42, all.receivedUSD, 0)
 	require.Equal(t, "manual", all.states["transfer"])

@@ -35,9 +35,9 @@ func TestCommandRecordSendsOneEntry(t *testing.T) {
 		"--refund 10 --transaction 0xAb --reason x":     `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"transaction":"0xAb","reason":"x"}`,
 		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
 		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
-		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
 		"--own --reason x":                              `{"action":"own","rail":"transfer","reference":"INV-7","reason":"x"}`,
-		"--amount 420 --sure":                           `{"action":"enter","rail":"transfer","reference":"INV-7","amount":420,"sure":true}`,
+		"--amount 4200 --sure":                          `{"action":"enter","rail":"transfer","reference":"INV-7","amount":4200,"sure":true}`,
+		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
 		"--redact=false --amount 42":                    `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
 		"--reverse=0 --amount 42":                       `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
 		"--restore=false --amount 42":                   `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
@@ -126,6 +126,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 		row(2, "transfer", "INV-8", "USD", "4200", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "manual"),
 	}}
 	page.Receipts[1].Page, page.Receipts[1].History = "https://pay.example/v1/receipt/\u001bx", []operator.Change{{Reason: "statement"}, {Reason: "fee"}, {}}
+	page.Receipts[0].Hints = []string{"its part of the payment\u001b is not known"}
 	api := newAdminAPI(t, page)
 	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
 	require.NoError(t, err)
@@ -133,6 +134,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	require.Equal(t, `NUMBER  TIME              METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
 3       2026-11-21 11:00  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
 2       2026-11-20 00:00  transfer  42 USD   -         confirmed  manual    INV-8                fee
+3: its part of the payment is not known
 Older receipts: caddy pay-offer received --receipts --before 2
 
 Receipt pages (send each one only to its payer):

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
@@ -26,15 +28,25 @@ func exportFlags(cmd *cobra.Command) {
 	cmd.Flags().Bool("csv", false, "Print all payments, refunds and disputes as CSV (RFC 4180), the sums on standard error")
 	cmd.Flags().String("from", "", "With --csv: the first day, such as 2026-01-01, in the time zone of this machine (TZ)")
 	cmd.Flags().String("to", "", "With --csv: the last day, such as 2026-12-31")
+	cmd.Flags().String("recorded-since", "", "With --csv: only lines that were recorded or changed since this day or moment")
+	cmd.Flags().String("decimal", "point", "With --csv: comma writes 42,50 and ; for spreadsheets of countries with a decimal comma")
 	cmd.MarkFlagsMutuallyExclusive("csv", "json")
 	cmd.MarkFlagsMutuallyExclusive("csv", "receipts")
 }
 
-// span are the days of an export, both included; an empty one means no limit.
-type span struct{ from, to string }
+// span are the days of an export, both included, and since when its lines were recorded; an empty one means no limit.
+type span struct {
+	from, to string
+	since    time.Time
+}
 
 func spanOf(fl caddycmd.Flags) (s span, err error) {
-	s = span{fl.String("from"), fl.String("to")}
+	s = span{from: fl.String("from"), to: fl.String("to")}
+	if since := fl.String("recorded-since"); since != "" {
+		if s.since, err = manual.ParseDate(since, time.Local); err != nil {
+			return s, fmt.Errorf("--recorded-since: %w", err)
+		}
+	}
 	for name, day := range map[string]string{"from": s.from, "to": s.to} {
 		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
 			return s, fmt.Errorf("--%s %.20q is not a day; write for example --%s 2026-01-31", name, day, name)
@@ -46,8 +58,8 @@ func spanOf(fl caddycmd.Flags) (s span, err error) {
 	return s, nil
 }
 
-func (s span) contains(day string) bool {
-	return (s.from == "" || day >= s.from) && (s.to == "" || day <= s.to)
+func (s span) contains(day string, recorded time.Time) bool {
+	return (s.from == "" || day >= s.from) && (s.to == "" || day <= s.to) && !recorded.Before(s.since)
 }
 
 // exportCSV prints the movements of an offer, and their sums on info. It fails if the sums differ from the ledger's
@@ -60,14 +72,25 @@ func exportCSV(fl caddycmd.Flags, out, info io.Writer) error {
 	if err != nil {
 		return err
 	}
+	table := csv.NewWriter(out)
+	table.UseCRLF = true
+	begin := ""
+	switch decimal := fl.String("decimal"); decimal {
+	case "point":
+	case "comma":
+		table.Comma, begin = ';', "\ufeff" // by the byte order mark, spreadsheets know that it is UTF-8
+	default:
+		return fmt.Errorf("--decimal %.20q is unknown; write point or comma", decimal)
+	}
 	uri := operator.PathMovements + "?" + url.Values{"offer": {fl.String("offer")}}.Encode()
 	response, err := open(context.Background(), fl, http.MethodGet, uri, nil)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	table := csv.NewWriter(out)
-	table.UseCRLF = true
+	if _, err := io.WriteString(out, begin); err != nil {
+		return err
+	}
 	return export(response.Body, days, table, info)
 }
 
@@ -96,7 +119,8 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 		}
 		m := *line.Movement
 		at, err := time.Parse(time.RFC3339, m.Date)
-		if err != nil {
+		recorded, failed := time.Parse(time.RFC3339, m.RecordedAt)
+		if err = cmp.Or(err, failed); err != nil {
 			return fmt.Errorf("the date of a payment cannot be read (%w); use the same version for command and server", err)
 		}
 		counted := int64(0)
@@ -107,13 +131,15 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 			all.ExternalCents += counted
 		}
 		at = at.In(time.Local)
-		if !days.contains(at.Format(time.DateOnly)) {
+		if !days.contains(at.Format(time.DateOnly), recorded) {
 			continue
 		}
 		printed.lines, printed.cents = printed.lines+1, printed.cents+counted
 		row := m.Row(at, zoneOf(at))
-		for i := range row {
-			row[i] = cell(row[i])
+		for i, column := range report.MovementColumns {
+			if row[i] = cell(row[i]); table.Comma == ';' && (column == "amount" || column == "usd_value") {
+				row[i] = strings.Replace(row[i], ".", ",", 1)
+			}
 		}
 		if err := table.Write(row); err != nil {
 			return err

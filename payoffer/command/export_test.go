@@ -32,6 +32,7 @@ func moved(kind accounting.MovementKind, day, reference string, cents int64) rep
 	m := report.Movement{Kind: kind, Date: "2027-" + day + "Z"}
 	m.Rail, m.ID, m.Number, m.Asset, m.AmountAtomic, m.Dollars = "card", reference, 7, "USD", strconv.FormatInt(cents, 10), report.NewDollars(&cents)
 	m.ValueBasis, m.Status, m.Evidence, m.Counted = "face", "confirmed", "signed", true
+	m.RecordedAt, m.Line = m.Date, "7v1p1"
 	return m
 }
 
@@ -40,6 +41,7 @@ func bitcoin(day, reference string) report.Movement {
 	m := report.Movement{Kind: accounting.MovementPayment, Date: "2027-" + day + "Z"}
 	m.Rail, m.ID, m.Number, m.Asset, m.AmountAtomic = "btc", reference, 8, "BTC", "70000"
 	m.Status, m.Evidence, m.Own, m.Counted, m.Transaction = "confirmed", "chain", true, true, "ab01"
+	m.RecordedAt, m.Line = m.Date, "8v1p1"
 	return m
 }
 
@@ -76,17 +78,19 @@ func TestEachMovementIsALineOfCSV(t *testing.T) {
 	inBerlin(t)
 	seen := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_2", 500)
 	seen.Counted, seen.Status = false, "seen"
+	refund := moved(accounting.MovementRefund, "03-05T10:00:00", "pi_1", -1200)
+	refund.Line, refund.RecordedAt, refund.Reason = "7v2p1", "2027-03-06T11:00:00Z", "half, by phone"
 	api := movements(t, operator.MovementsEnd{ReceivedCents: 3000, ExternalCents: 3000, Partial: true},
-		moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200), moved(accounting.MovementRefund, "03-05T10:00:00", "pi_1", -1200),
+		moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200), refund,
 		bitcoin("07-01T10:00:00", "ab01:0"), seen)
 	out, told, err := api.exported("--offer", "one")
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /pay_offer/movements?offer=one"}, api.asked)
-	require.Equal(t, strings.ReplaceAll(`date_utc,date_local,time_zone,kind,rail,reference,number,asset,amount,amount_atomic,usd_value,value_basis,status,evidence,own,testnet,counted,transaction
-2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_1,7,USD,42,4200,42.00,face,confirmed,signed,no,no,yes,
-2027-03-05T10:00:00Z,2027-03-05,Europe/Berlin,refund,card,pi_1,7,USD,-12,-1200,-12.00,face,confirmed,signed,no,no,yes,
-2027-07-01T10:00:00Z,2027-07-01,Europe/Berlin,payment,btc,ab01:0,8,BTC,0.0007,70000,,,confirmed,chain,yes,no,yes,ab01
-2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_2,7,USD,5,500,5.00,face,seen,signed,no,no,no,
+	require.Equal(t, strings.ReplaceAll(`date_utc,date_local,time_zone,kind,rail,reference,number,asset,amount,amount_atomic,usd_value,value_basis,status,evidence,own,testnet,counted,transaction,recorded_at,line,reason
+2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_1,7,USD,42,4200,42.00,face,confirmed,signed,no,no,yes,,2027-01-31T23:30:00Z,7v1p1,
+2027-03-05T10:00:00Z,2027-03-05,Europe/Berlin,refund,card,pi_1,7,USD,-12,-1200,-12.00,face,confirmed,signed,no,no,yes,,2027-03-06T11:00:00Z,7v2p1,"half, by phone"
+2027-07-01T10:00:00Z,2027-07-01,Europe/Berlin,payment,btc,ab01:0,8,BTC,0.0007,70000,,,confirmed,chain,yes,no,yes,ab01,2027-07-01T10:00:00Z,8v1p1,
+2027-01-31T23:30:00Z,2027-02-01,Europe/Berlin,payment,card,pi_2,7,USD,5,500,5.00,face,seen,signed,no,no,no,,2027-01-31T23:30:00Z,7v1p1,
 `, "\n", "\r\n"), out)
 	require.Equal(t, `4 lines, 30.00 USD counted
 all movements add up to the ledger's sums: 30.00 USD received, 30.00 of it from others
@@ -97,10 +101,12 @@ some money of unknown value is not in these dollars: its usd_value is empty
 // The first and the last day are in it, and days are the operator's.
 func TestDaysAreThoseOfTheOperator(t *testing.T) {
 	inBerlin(t)
+	late := moved(accounting.MovementRefund, "02-10T10:00:00", "january", -100)
+	late.RecordedAt = "2027-04-30T22:00:00Z"
 	rows := []report.Movement{
 		moved(accounting.MovementPayment, "01-31T22:59:59", "january", 100), moved(accounting.MovementPayment, "01-31T23:00:00", "first", 100),
 		moved(accounting.MovementPayment, "02-28T22:59:59", "last", 100), moved(accounting.MovementPayment, "02-28T23:00:00", "march", 100),
-		moved(accounting.MovementRefund, "02-10T10:00:00", "january", -100),
+		late,
 	}
 	end := operator.MovementsEnd{ReceivedCents: 300, ExternalCents: 300}
 	for _, c := range []struct {
@@ -112,6 +118,10 @@ func TestDaysAreThoseOfTheOperator(t *testing.T) {
 		{[]string{"--from", "2027-03-01"}, "1 lines, 1.00 USD counted", []string{"march"}},
 		{[]string{"--to", "2027-01-31"}, "1 lines, 1.00 USD counted", []string{"january"}},
 		{[]string{"--from", "2028-01-01"}, "0 lines, 0.00 USD counted", nil},
+		{[]string{"--recorded-since", "2027-03-01"}, "2 lines, 0.00 USD counted", []string{"march", "january"}},
+		{[]string{"--recorded-since", "2027-05-01"}, "1 lines, -1.00 USD counted", []string{"january"}},
+		{[]string{"--recorded-since", "2027-04-30T22:00:01Z"}, "0 lines, 0.00 USD counted", nil},
+		{[]string{"--recorded-since", "2027-03-01", "--to", "2027-02-28"}, "1 lines, -1.00 USD counted", []string{"january"}},
 	} {
 		out, told, err := movements(t, end, rows...).exported(c.args...)
 		require.NoError(t, err)
@@ -158,13 +168,38 @@ func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 func TestDaysThatAreNoneAreRefused(t *testing.T) {
 	for _, c := range [][2]string{
 		{"--from 2027-13-01", "is not a day"}, {"--to yesterday", "is not a day"}, {"--from 2027-02-02 --to 2027-02-01", "is after --to"},
+		{"--recorded-since march", "--recorded-since: "}, {"--decimal dot", "write point or comma"},
 	} {
 		_, _, err := movements(t, operator.MovementsEnd{}).exported(strings.Fields(c[0])...)
 		require.ErrorContains(t, err, c[1])
 	}
-	for _, arguments := range []string{"--from 2027-01-01", "--to 2027-01-01"} {
+	for _, arguments := range []string{"--from 2027-01-01", "--to 2027-01-01", "--recorded-since 2027-01-01", "--decimal comma"} {
 		_, err := newAdminAPI(t, perOffer[operator.Received]{}).run(receivedCommand(), strings.Fields(arguments)...)
 		require.ErrorContains(t, err, "need --csv")
+	}
+}
+
+// A spreadsheet of a country with a decimal comma reads the numbers, and only they have a comma.
+func TestADecimalCommaComesWithSemicolons(t *testing.T) {
+	refund := moved(accounting.MovementRefund, "03-05T10:00:00", "INV.7", -1250)
+	refund.Reason = "7.50 more"
+	api := movements(t, operator.MovementsEnd{ReceivedCents: -1250, ExternalCents: -1250}, refund)
+	out, told, err := api.exported("--decimal", "comma")
+	require.NoError(t, err)
+	require.Contains(t, told, "-12.50 USD counted")
+	header, row, _ := strings.Cut(out, "\r\n")
+	require.Equal(t, "\ufeff"+strings.Join(report.MovementColumns, ";"), header)
+	require.Contains(t, row, ";INV.7;7;USD;-12,50;-1250;-12,50;face;")
+	require.True(t, strings.HasSuffix(row, ";7.50 more\r\n"), row)
+}
+
+// Another version of the server, or something else on its port, must not end in a panic.
+func TestAnAnswerWithoutMovementsIsRefused(t *testing.T) {
+	for _, answer := range []string{"{}", `{"kind":"payment"}`, `{"own":true}`, `{"end":null}`, "[]", "null", "{}\n{}"} {
+		api := newAdminAPI(t)
+		api.answers = []string{answer}
+		_, _, err := api.exported()
+		require.Error(t, err, answer)
 	}
 }
 

@@ -30,8 +30,9 @@ func receivedCommand() *cobra.Command {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
 		}
-		if fl.String("from")+fl.String("to") != "" {
-			return errors.New("--from and --to need --csv, such as: caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31")
+		if fl.String("from")+fl.String("to")+fl.String("recorded-since") != "" || fl.Changed("decimal") {
+			return errors.New("--from, --to, --recorded-since and --decimal need --csv, " +
+				"such as: caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31")
 		}
 		if fl.Bool("check") {
 			return checkReceived(fl)
@@ -235,6 +236,11 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	for _, r := range page.Receipts {
+		for _, hint := range r.Hints {
+			fmt.Fprintf(out, "%d: %s\n", r.Number, printable(hint))
+		}
 	}
 	if page.Next != nil {
 		fmt.Fprintf(out, "Older receipts: caddy pay-offer received --receipts --before %d\n", *page.Next)

@@ -24,17 +24,17 @@ reference identifies the payment for good and is published with its receipt; the
 reason is private. Running the same command twice changes nothing. Nothing is
 deleted. Payments on a chain cannot be entered or reversed.
 
---reverse takes a wrong entry out of the totals. Then enter it again under the
-same reference, or undo the reversal with --restore.
+--reverse voids a wrong entry. Then enter it again under the same reference. A
+reversed payment that its provider reported comes back with --restore.
 --refund enters a refund, in the unit of the receipt (USD, USDC, BTC, or its
 currency); --transaction is its transfer on a chain. Refund card payments at the
 provider instead. --restore undoes the refunds that you entered, or with
 --transaction one of them.
 --value states the US dollars of a payment whose value no source knows.
---own marks a payment as yours, for good: it is not from a customer. Name your
-wallets by ignore_payer.
+--own marks a card or bank payment as yours, for good: it is not from a customer.
+Name your wallets by ignore_payer. An entry that looks like a slip is refused;
+--sure enters it.
 --redact replaces a published reference, such as a name, by a random one.
-An entry that looks like a slip is refused; --sure enters it.
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
@@ -49,12 +49,12 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 	cmd.Flags().String("reason", "", "Why; not published, required except for a new entry")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("reverse", false, "Take a receipt out of the sums")
-	cmd.Flags().Bool("restore", false, "Undo --reverse or --refund")
+	cmd.Flags().Bool("restore", false, "Undo --refund, or --reverse of a payment that you did not enter")
 	cmd.Flags().String("refund", "", "The refunded amount, in the receipt's own unit")
 	cmd.Flags().String("transaction", "", "With --refund and --restore: the hash of the refund's transfer")
 	cmd.Flags().String("value", "", "Its value in US dollars, if no source knows it")
-	cmd.Flags().Bool("own", false, "Mark a payment as your own, for good")
-	cmd.Flags().Bool("sure", false, "The entry is right although its amount, date or reference looks like a slip")
+	cmd.Flags().Bool("own", false, "Mark it as your own payment, for good")
+	cmd.Flags().Bool("sure", false, "Enter it although amount, date or reference look wrong")
 	cmd.Flags().Bool("redact", false, "Replace the published reference, for good")
 	cmd.MarkFlagsMutuallyExclusive(entryFlags...)
 	for _, name := range []string{"refund", "value"} {

@@ -287,6 +287,24 @@ func TestAnotherProcessAtThePortOfTheServerIsFound(t *testing.T) {
 	}
 }
 
+// Instances behind one address share their keys, so only their terms tell them apart.
+func TestInstancesWithDifferentTermsAreFound(t *testing.T) {
+	s := around(t)
+	asked := 0
+	s.hosts["pay.example.org"] = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == offer.PathOpenAPI {
+			asked++
+			fmt.Fprintf(w, `{"amount":"%d"}`, 42+asked%2)
+			return
+		}
+		s.own(w, r)
+	}
+	issues := Run(t.Context(), s.World, []Offer{s.offer}).Issues
+	require.Len(t, issues, 1)
+	require.Equal(t, SettingsDiffer.Name, issues[0].Code)
+	require.Equal(t, "https://pay.example.org/openapi.json has 2 versions on 8 connections: give all instances the same settings", issues[0].What)
+}
+
 func (s *surroundings) rail(code string) {
 	s.server.Rails = []operator.RailState{{Rail: "card", Error: code}}
 }

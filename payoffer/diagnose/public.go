@@ -57,7 +57,7 @@ func (c *check) service(ctx context.Context) {
 	}
 	switch {
 	case strange == 0:
-		if c.quote(ctx) {
+		if c.quote(ctx) && c.sameTerms(ctx) {
 			c.links(ctx, c.addresses())
 		}
 	case err != nil:
@@ -95,6 +95,21 @@ func (c *check) isOurs(body []byte) bool {
 	}
 	slices.Sort(keys)
 	return c.running == nil || slices.Equal(keys, slices.Sorted(slices.Values(c.running.Keys)))
+}
+
+// sameTerms reports whether all connections reach the same terms. Instances of one offer have the same settings.
+func (c *check) sameTerms(ctx context.Context) bool {
+	terms, address := map[string]bool{}, c.Offer.Offer.URL(offer.PathOpenAPI)
+	for range connections {
+		if r, body, err := c.send(ctx, http.MethodGet, address); err == nil && r.StatusCode == http.StatusOK {
+			terms[string(body)] = true
+		}
+	}
+	if len(terms) > 1 {
+		c.found(SettingsDiffer, offer.Host(c.Offer.Offer.BaseURL),
+			fmt.Sprintf("%s has %d versions on %d connections: give all instances the same settings", address, len(terms), connections))
+	}
+	return len(terms) <= 1
 }
 
 // quote reports whether the HTTP 402 quote arrives with its headers.

@@ -68,9 +68,10 @@ func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string)
 		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
 }
 
-// EnteredReferences are the external IDs of the payments to an account that the operator entered.
-func (l *Ledger) EnteredReferences(ctx context.Context, account string) ([]string, error) {
-	return collect(ctx, l, scanValue[string], `SELECT external_id FROM receipts WHERE account = $1 AND evidence_level = 'manual'`, account)
+// References returns the references of an account that the operator entered.
+func (l *Ledger) References(ctx context.Context, account string) ([]string, error) {
+	return collect(ctx, l, scanValue[string], `
+		SELECT external_id FROM receipts WHERE account = $1 AND evidence_level = 'manual' ORDER BY id`, account)
 }
 
 // AuthorizationReceipt reads the receipt of the Transfer of an EIP-3009 authorization to an

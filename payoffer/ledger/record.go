@@ -108,11 +108,7 @@ func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
 		}
 	}
 	if !reflect.DeepEqual(old, next) {
-		before := stored
-		if old.Version == 0 {
-			before = nil
-		}
-		if err := r.change(ctx, old, &next, s, newest(before, latest)); err != nil {
+		if err := r.change(ctx, old, &next, s, stored, latest); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -147,10 +143,10 @@ func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, sto
 }
 
 // change stores the row with its transition and its part of the sums.
-func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Observation, returned Return) error {
+func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Observation, stored, latest accounting.ReturnRecords) error {
 	failpoint.Hit(failpoint.TransactionJoin)
 	next.UpdatedAt = r.now
-	steps := steps(old, *next)
+	steps := next.Steps(old, stored, latest)
 	next.Version += int64(len(steps))
 	if err := r.store(ctx, next); err != nil {
 		return err
@@ -160,21 +156,18 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Obs
 	if err := r.fits(ctx, *next); err != nil {
 		return err
 	}
-	movedAt := returned.At
-	if movedAt < next.OccurredAt || movedAt > r.now {
-		movedAt = 0 // a time that cannot be right
-	}
-	before := step{old.Status, old.Refunded}
+	from := old.Status
 	for i, step := range steps {
-		moved, at := returned, movedAt
-		if step.Refunded == before.Refunded && (step.Status == StatusReversed) == (before.Status == StatusReversed) {
-			moved, at = Return{}, 0 // it moved no money here
+		movedAt := step.Return.At
+		undone := !step.Return.Gone && stored[step.Return.ID].At >= movedAt // dated as what it undoes
+		if undone || movedAt < next.OccurredAt || movedAt > r.now {
+			movedAt = 0 // a time that cannot be right
 		}
 		one := *next
 		one.Version, one.Status, one.Refunded = old.Version+int64(i)+1, step.Status, step.Refunded
-		putTransition(r.tx, one, before.Status, s.Cause, s.Note, moved, at)
+		putTransition(r.tx, one, from, s.Cause, s.Note, step.Return, movedAt)
 		failpoint.Hit(failpoint.TransactionTransition)
-		before = step
+		from = step.Status
 	}
 	return nil
 }
@@ -187,36 +180,6 @@ func putTransition(tx *transaction, r Receipt, from Status, cause, note string, 
 		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		r.ID, r.Offer, r.Version, from, r.Status, r.Amount, r.Refunded, r.USDCents, cause, note, r.UpdatedAt, int64(rand.Uint64()),
 		returned.ID, returned.Kind, movedAt, r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)
-}
-
-// newest returns the latest of the new returns, or the zero Return.
-func newest(stored, latest accounting.ReturnRecords) (last Return) {
-	for id, w := range latest {
-		if w != stored[id] && (w.At > last.At || w.At == last.At && w.ID > last.ID) {
-			last = w
-		}
-	}
-	return last
-}
-
-// step is the result of a transition.
-type step struct {
-	Status   Status
-	Refunded int64
-}
-
-// steps returns the transitions from old to next. A payment that becomes known after its
-// refund gets two, because a refund follows a payment.
-func steps(old, next Receipt) []step {
-	last := step{next.Status, next.Refunded}
-	switch paid := (step{next.State, 0}); {
-	case !next.Moved(old):
-		return nil
-	case old.Version == 0 && last != paid:
-		return []step{paid, last}
-	default:
-		return []step{last}
-	}
 }
 
 // joinIntent links the row to the intent of the observation, and updates the intent.

@@ -181,3 +181,57 @@ func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
 		require.Equal(t, []string{"0   0", "1000 dp_1 reversal 950", "1500 re_1 refund 970"}, told)
 	})
 }
+
+// Refunds and disputes can be known before their payment. Each stays a transition of its own, with its id and date.
+func TestReturnsThatComeFirstStayApart(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		for _, w := range []Return{
+			{ID: "re_2", Kind: ReturnRefund, Amount: 700, Gone: true, At: 970},
+			{ID: "ch_1", Kind: accounting.ReturnTotal, Amount: 1_200, Gone: true, At: 960}, // the sum of the refunds
+			{ID: "dp_1", Kind: ReturnReversal, Amount: 300, Gone: true, At: 980},
+			{ID: "re_1", Kind: ReturnRefund, Amount: 500, Gone: true, At: 960},
+			{ID: "re_0", Kind: ReturnRefund, Amount: 900, At: 950}, // it failed
+		} {
+			_, err := l.Record(t.Context(), nil, returned("pi_1", w))
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 1_500, mustRecord(t, l, cardObservation("pi_1", StatusConfirmed)).Refunded)
+		requireConsistent(t, l)
+		require.Equal(t, []string{"1: 0  0", "2: 500 re_1 960", "3: 1200 re_2 970", "4: 1500 dp_1 980"}, stepsOf(t, l))
+
+		// Two refunds in one report stay apart, too.
+		both := returned("pi_1", Return{ID: "re_4", Kind: ReturnRefund, Amount: 20, Gone: true, At: 991})
+		both.Returns = append(both.Returns, Return{ID: "re_3", Kind: ReturnRefund, Amount: 10, Gone: true, At: 990})
+		mustRecord(t, l, both)
+		require.Equal(t, []string{"5: 1510 re_3 990", "6: 1530 re_4 991"}, stepsOf(t, l)[4:])
+		requireConsistent(t, l)
+	})
+}
+
+// stepsOf are the transitions as "version: refunded, id and date of the return".
+func stepsOf(t *testing.T, l *Ledger) (all []string) {
+	transitions, err := l.Transitions(t.Context(), testOffer, 0, 20)
+	require.NoError(t, err)
+	for _, tr := range transitions {
+		all = append(all, fmt.Sprint(tr.Version, ": ", tr.Refunded, " ", tr.ReturnID, " ", tr.MovedAt))
+	}
+	return all
+}
+
+// All reports of a refund can have its date (of Stripe they do). The failure moves money when it is recorded.
+func TestARefundThatFailedIsNotDatedAsTheRefund(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, _ := d.ledger(t)
+		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 950, Rank: 1}
+		mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
+		mustRecord(t, l, returned("pi_1", refund))
+		refund.Gone, refund.Rank = false, 2
+		mustRecord(t, l, returned("pi_1", refund))
+		dispute := Return{ID: "dp_1", Kind: ReturnReversal, Gone: true, At: 960}
+		mustRecord(t, l, returned("pi_1", dispute))
+		dispute.Gone, dispute.At = false, 980 // the source says when it was won
+		mustRecord(t, l, returned("pi_1", dispute))
+		require.Equal(t, []string{"1: 0  0", "2: 1200 re_1 950", "3: 0 re_1 0", "4: 0 dp_1 960", "5: 0 dp_1 980"}, stepsOf(t, l))
+	})
+}

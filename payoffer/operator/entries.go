@@ -92,18 +92,20 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 		if err := manual.CheckPublishable(e.Reference); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)
 		}
-		entered, err := s.Ledger.EnteredReferences(ctx, account.ID)
-		if err != nil {
-			return ledger.Receipt{}, nil, err
-		}
-		if slip := e.Slip(s.Offer.Amount, entered, s.Now()); slip != "" {
-			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if the entry is right, repeat it with --sure (in JSON \"sure\": true)", slip)
-		}
 		stored = ledger.Receipt{Offer: account.Offer, Account: account.ID, Rail: e.Rail, ExternalID: e.Reference}
 	} else if reenter, err := canReenter(stored, e); !reenter || err != nil {
 		return stored, hints, err
 	} else if err := s.requireNewReason(ctx, stored, e); err != nil {
 		return stored, hints, err
+	}
+	if !e.Sure {
+		references, err := s.Ledger.References(ctx, stored.Account)
+		if err != nil {
+			return ledger.Receipt{}, nil, err
+		}
+		if slip := e.Slip(s.Offer.Amount, references, s.Now()); slip != "" {
+			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (in JSON \"sure\": true)", slip)
+		}
 	}
 	receipt, err := s.add(ctx, e.Entered(stored, s.Now()))
 	return receipt, hints, stillReversed(receipt, err)
@@ -161,8 +163,8 @@ func (s *Service) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 	return receipt, nil, err
 }
 
-// restore undoes a reversal by the operator. If there is none, it undoes the refunds that the operator entered, or
-// only that of a transaction.
+// restore undoes a reversal by the operator, except that of an entry. If there is none, it undoes the refunds that
+// the operator entered, or only that of a transaction.
 func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
 	if err != nil {
@@ -172,6 +174,8 @@ func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 		if e.Transaction, err = manual.ParseTransaction(stored.Asset, e.Transaction); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)
 		}
+	} else if stored.Status == ledger.StatusReversed && stored.EvidenceLevel == ledger.LevelManual {
+		return stored, nil, refuse(Conflict, "%q is an entry of yours that was voided; enter it again instead, with a new reason", e.Reference)
 	} else if stored.Status == ledger.StatusReversed {
 		receipt, err := s.add(ctx, e.Restored(stored, s.Now()))
 		return receipt, nil, stillReversed(receipt, err)
@@ -230,13 +234,19 @@ func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	return receipt, nil, err
 }
 
-// own marks a payment as the operator's own: it is received, and not external.
+// own marks a payment as the operator's own, for good: it is no payment of a customer.
 func (s *Service) own(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
-	if err == nil && !stored.Own {
-		stored, err = s.add(ctx, e.Owned(stored))
+	switch {
+	case err != nil:
+		return ledger.Receipt{}, nil, err
+	case stored.EvidenceLevel == ledger.LevelChain:
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q was paid by a wallet; name its address with the option ignore_payer", e.Reference)
+	case stored.Own:
+		return stored, nil, nil
 	}
-	return stored, nil, err
+	receipt, err := s.add(ctx, e.Owned(stored))
+	return receipt, nil, err
 }
 
 // redact replaces the published reference by a random one, for good.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -178,7 +179,6 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 		prepare func(o *fixture)
 		e       manual.Entry
 	}{
-		"an entry":       {func(o *fixture) { o.must("enter", inv7("42", "")) }, inv7("", "recalled")},
 		"a card payment": {func(o *fixture) { o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed) }, manual.Entry{Rail: "card", Reference: "pi_1", Reason: "recalled"}},
 		"a shop's sale":  {func(o *fixture) { o.sees("pack", "s", ledger.LevelProvider, ledger.StatusConfirmed) }, manual.Entry{Rail: "pack", Reference: "s", Reason: "recalled"}},
 	} {
@@ -206,12 +206,15 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
 	o := newFixture(t)
 	o.must("enter", inv7("42", ""))
-	e := inv7("", "x")
 	for _, reason := range []string{"first", "second", "third"} {
+		require.Equal(t, "reversed", o.must("reverse", inv7("", "x")).Status)
+		require.Equal(t, "confirmed", o.must("enter", inv7("42", reason)).Status)
+	}
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	e := manual.Entry{Rail: "card", Reference: "pi_1", Reason: "x"}
+	for range 3 {
 		require.Equal(t, "reversed", o.must("reverse", e).Status)
 		require.Equal(t, "confirmed", o.must("restore", e).Status)
-		require.Equal(t, "reversed", o.must("reverse", e).Status)
-		require.Equal(t, "confirmed", o.must("enter", inv7("42", reason)).Status)
 	}
 	o.unix += 86_400
 	o.must("reverse", e)
@@ -219,16 +222,97 @@ func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
 	require.Equal(t, "confirmed", o.must("restore", e).Status)
 }
 
-// A script that sends its request again must not count money that was taken out.
-func TestARepeatedEntryDoesNotReviveAReversedOne(t *testing.T) {
+// A script that sends its request again must not count money that was taken out. Only a new entry counts it again.
+func TestNothingButANewEntryRevivesAVoidedOne(t *testing.T) {
 	for _, reason := range []string{"", "statement"} {
 		o := newFixture(t)
 		o.must("enter", inv7("42", reason))
 		o.must("reverse", inv7("", "bounced"))
 		_, err := o.do("enter", inv7("42", reason))
 		requireRefusal(t, err, Conflict, "give a reason that was not used")
+		_, err = o.do("restore", inv7("", "never mind"))
+		requireRefusal(t, err, Conflict, "enter it again instead")
+		require.Zero(t, o.received())
 		require.Equal(t, "confirmed", o.must("enter", inv7("42", "paid again")).Status)
 	}
+}
+
+func TestWhatLooksLikeASlipIsAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		e    manual.Entry
+		says string
+	}{
+		"a digit too many":     {manual.Entry{Reference: "INV-8", Amount: "420"}, "the amount is 420.00 US dollars, and the price 42.00"},
+		"just too much":        {manual.Entry{Reference: "INV-8", Amount: "126.01"}, "the amount is 126.01"},
+		"three at once":        {manual.Entry{Reference: "INV-8", Amount: "126"}, ""},
+		"a digit too few":      {manual.Entry{Reference: "INV-8", Amount: "4.20"}, "the amount is 4.20"},
+		"a third":              {manual.Entry{Reference: "INV-8", Amount: "14"}, ""},
+		"another year":         {manual.Entry{Reference: "INV-8", Amount: "42", Date: "2025-10-16"}, "the date 2025-10-16 is more than 400 days ago"},
+		"last year":            {manual.Entry{Reference: "INV-8", Amount: "42", Date: "2025-10-20"}, ""},
+		"another case":         {manual.Entry{Reference: "inv-7", Amount: "42"}, "the reference is almost \"INV-7\""},
+		"no dash":              {manual.Entry{Reference: "INV7", Amount: "42"}, "the reference is almost \"INV-7\""},
+		"another dash":         {manual.Entry{Reference: "INV\u20137", Amount: "42"}, "the reference is almost \"INV-7\""},
+		"wide letters":         {manual.Entry{Reference: "ＩＮＶ-7", Amount: "42"}, "the reference is almost \"INV-7\""},
+		"another number":       {manual.Entry{Reference: "INV-77", Amount: "42"}, ""},
+		"a reference of cards": {manual.Entry{Rail: "card", Reference: "inv7", Amount: "42"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newFixture(t)
+			o.must("enter", inv7("42", ""))
+			if c.e.Rail == "" {
+				c.e.Rail = "transfer"
+			}
+			if c.says != "" {
+				_, err := o.do("enter", c.e)
+				requireRefusal(t, err, Conflict, c.says)
+				require.ErrorContains(t, err, "--sure")
+				require.Equal(t, int64(4200), o.received())
+				c.e.Sure = true
+			}
+			row := o.must("enter", c.e)
+			require.Equal(t, "confirmed", row.Status)
+			require.Equal(t, row, o.must("enter", c.e), "the same again changes nothing")
+		})
+	}
+}
+
+// One keyboard composes a letter with its accent, and another one does not.
+func TestAReferenceIsTheSameInEveryFormOfUnicode(t *testing.T) {
+	o := newFixture(t)
+	composed := o.must("enter", manual.Entry{Rail: "transfer", Reference: "Beitr\u00e4ge 7", Amount: "42"})
+	require.Equal(t, composed, o.must("enter", manual.Entry{Rail: "transfer", Reference: "Beitra\u0308ge 7", Amount: "42"}))
+	require.Equal(t, "reversed", o.must("reverse", manual.Entry{Rail: "transfer", Reference: "Beitra\u0308ge 7", Reason: "x"}).Status)
+}
+
+// The operator tests the checkout with a card, or a transfer of 42 USD.
+func TestAPaymentOfTheOperatorIsMarked(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, o *fixture) {
+		o.must("enter", inv7("42", ""))
+		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+		o.sees("card", "pi_2", ledger.LevelSigned, ledger.StatusConfirmed)
+		o.unix += 3600
+		for _, e := range []manual.Entry{inv7("", "a test"), {Rail: "card", Reference: "pi_1", Reason: "a test"}} {
+			_, err := o.do("own", manual.Entry{Rail: e.Rail, Reference: e.Reference})
+			requireRefusal(t, err, Invalid, "the reason is missing")
+			row := o.must("own", e)
+			require.True(t, row.Own)
+			require.Equal(t, row, o.must("own", e), "the same again changes nothing")
+		}
+		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed) // the provider reports it again
+		rows, end := o.movements()
+		require.EqualValues(t, 12600, end.ReceivedCents)
+		require.EqualValues(t, 4200, end.ExternalCents)
+		var own []string
+		for _, m := range rows {
+			own = append(own, fmt.Sprint(m.ID, " ", m.Own, " ", m.RecordedAt == timestamp(o.unix)))
+		}
+		require.Equal(t, []string{"INV-7 true true", "pi_1 true true", "pi_2 false false"}, own)
+		require.Contains(t, o.history(), "confirmed marked_own: a test")
+
+		o.sees("usdc", "transfer", ledger.LevelChain, ledger.StatusConfirmed)
+		_, err := o.do("own", manual.Entry{Rail: "usdc", Reference: "transfer", Reason: "x"})
+		requireRefusal(t, err, Conflict, "ignore_payer")
+	})
 }
 
 func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
@@ -259,7 +343,9 @@ func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
 	e.Amount = ""
 	require.Equal(t, "reversed", o.must("reverse", e).Status)
 	require.Zero(t, o.received())
-	o.Accounts = nil
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	e.Reference, o.Accounts = "pi_1", nil
+	require.Equal(t, "reversed", o.must("reverse", e).Status)
 	require.Equal(t, "confirmed", o.must("restore", e).Status, "nor lost after the rail was removed")
 }
 

@@ -109,7 +109,7 @@ func moments(history []ledger.Transition) []accounting.Moment {
 	all := make([]accounting.Moment, len(history))
 	for i, t := range history {
 		all[i] = accounting.Moment{
-			Status: t.To, Amount: t.Amount, Refunded: t.Refunded, USDCents: t.USDCents, At: cmp.Or(t.MovedAt, t.At),
+			Facts: t.After, Version: t.Version, RecordedAt: t.At, Reason: t.Note, At: cmp.Or(t.MovedAt, t.At),
 			Return: t.ReturnID, ReturnKind: t.ReturnKind,
 		}
 	}

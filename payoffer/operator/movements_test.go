@@ -73,6 +73,38 @@ func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {
 	require.Equal(t, "2028-01-31T00:00:00Z refund -7 USD", fmt.Sprint(got[3].Date, " ", got[3].Kind, " ", got[3].Paid()))
 }
 
+// What the operator corrects in a later month leaves the lines of the closed one as they were.
+func TestACorrectionLeavesTheClosedMonthAsItWas(t *testing.T) {
+	o := newFixture(t)
+	lines := func() (all []string) {
+		rows, _ := o.movements()
+		for _, m := range rows {
+			all = append(all, fmt.Sprint(m.Line, " ", m.Date[:10], " ", m.Kind, " ", *m.AmountUSD, " ", m.RecordedAt[:10], " ", m.Reason))
+		}
+		return all
+	}
+	e := inv7("42", "")
+	e.Date = "2026-11-20"
+	o.must("enter", e)
+	refund := inv7("10", "half")
+	refund.Date = "2026-11-21"
+	o.must("refund", refund)
+	closed := lines()
+	require.Equal(t, []string{"1v1p1 2026-11-20 payment 42 2026-11-21 ", "1v2p1 2026-11-21 refund -10 2026-11-21 half"}, closed)
+
+	o.unix += 20 * day // 2026-12-11
+	o.must("restore", inv7("", "it came back"))
+	require.Equal(t, append(closed, "1v3p1 2026-12-11 refund_undone 10 2026-12-11 it came back"), lines())
+	o.must("reverse", inv7("", "wrong day"))
+	e = inv7("40", "as on the statement")
+	e.Date = "2026-11-19"
+	o.must("enter", e)
+	require.Equal(t, append(closed, "1v3p1 2026-12-11 refund_undone 10 2026-12-11 it came back",
+		"1v4p1 2026-12-11 reversal -42 2026-12-11 wrong day",
+		"1v5p1 2026-11-19 correction -2 2026-12-11 as on the statement", "1v5p2 2026-11-19 reversal_undone 42 2026-12-11 as on the statement",
+	), lines())
+}
+
 func TestWhatIsNoMoneyReceivedIsListedAndNotCounted(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "paid", ledger.LevelSigned, ledger.StatusConfirmed)

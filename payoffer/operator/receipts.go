@@ -104,7 +104,8 @@ func (s *Service) newReceipt(ctx context.Context, r ledger.Receipt, testCounts b
 		row.Returns = append(row.Returns, Return{ID: w.ID, Kind: string(w.Kind), Amount: amount, Gone: w.Gone, At: timestamp(w.At)})
 		switch foreign := w.Gone && w.Currency != "" && w.Currency != r.Asset; {
 		case foreign && w.Kind == ledger.ReturnReversal:
-			row.Hints = append(row.Hints, "the dispute "+w.ID+" of "+amount+" is in another currency than its payment; all of the payment is counted as disputed")
+			row.Hints = append(row.Hints, "the dispute "+w.ID+" of "+amount+" is in another currency than its payment: "+
+				"its part of the payment is not known, and all of the payment counts as disputed")
 		case foreign:
 			row.Hints = append(row.Hints, "the refund "+w.ID+" of "+amount+" is in another currency than its payment and is not counted; look at it in the processor's dashboard")
 		}

@@ -256,13 +256,17 @@ func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
 // An operator who did not see the answer sends the restore again.
 func TestARepeatedRestoreKeepsTheRefunds(t *testing.T) {
 	o := newFixture(t)
-	o.must("enter", inv7("42", ""))
-	o.must("refund", inv7("10", "half"))
-	o.must("reverse", inv7("", "entered twice"))
-	restored := o.must("restore", inv7("", "it was another one"))
+	o.health = observe.Health{}
+	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
+	e := func(amount json.Number, reason string) manual.Entry {
+		return manual.Entry{Rail: "card", Reference: "pi_1", Amount: amount, Reason: reason}
+	}
+	o.must("refund", e("10", "half"))
+	o.must("reverse", e("", "entered twice"))
+	restored := o.must("restore", e("", "it was another one"))
 	require.Equal(t, "10 USD", restored.Refunded())
-	require.Equal(t, restored, o.must("restore", inv7("", "it was another one")))
-	require.Empty(t, o.must("restore", inv7("", "the refund never left")).Refunded())
+	require.Equal(t, restored, o.must("restore", e("", "it was another one")))
+	require.Empty(t, o.must("restore", e("", "the refund never left")).Refunded())
 }
 
 // What the processor reported is listed, also if it is not counted.
@@ -272,7 +276,7 @@ func TestARefundInAnotherCurrencyIsListedWithAHint(t *testing.T) {
 		hint     string
 	}{
 		"a refund":         {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "EUR", Gone: true}, "the refund re_1 of 10 EUR is in another currency"},
-		"a dispute":        {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: 1000, Currency: "EUR", Gone: true}, "the dispute dp_1 of 10 EUR is in another currency"},
+		"a dispute":        {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: 1000, Currency: "EUR", Gone: true}, "the dispute dp_1 of 10 EUR is in another currency than its payment: its part of the payment is not known"},
 		"a failed refund":  {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "EUR"}, ""},
 		"the same as paid": {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1000, Currency: "USD", Gone: true}, ""},
 	} {

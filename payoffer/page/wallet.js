@@ -325,10 +325,10 @@
 					return this.say("refused", {}, String(body.error).replace(/^\w+:\s/, ""), text("says"));
 				}
 				const again = [429, 503].includes(status) && headers.get("Retry-After");
-				const words = again ? "" : body.detail; // else they are for software
+				const words = again ? "" : body.detail; // else for software
 				this.say(body.detail ? "undecided" : "lost", {}, words, text("kept") + (words ? " " + text("says") : ""));
 				if (!again) return;
-				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // seconds or a date, RFC 9110 section 10.2.3
+				const seconds = Math.ceil(Number(again) || Date.parse(again) / 1000 - now() || 10); // RFC 9110 section 10.2.3
 				for (let left = Math.min(Math.max(seconds, 1), 3600); left > 0; left--) {
 					this.timer.textContent = text("countdown", { seconds: left });
 					await pause(1000);

@@ -4,6 +4,7 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -204,16 +205,19 @@ func optional(s string) *string {
 }
 
 // Movement is money that arrived or was returned: one line of the export. It is the receipt as it is now, but with
-// the amount, value and transaction of this movement; returned amounts are negative.
+// the amount, value, transaction and time of recording of this movement; returned amounts are negative.
 type Movement struct {
-	Kind accounting.MovementKind `json:"kind"`
-	Date string                  `json:"date"` // when the money moved by its source, or when the movement was recorded
+	Kind   accounting.MovementKind `json:"kind"`
+	Date   string                  `json:"date"`             // when the money moved by its source, or when the movement was recorded
+	Line   string                  `json:"line"`             // names the movement for good: the receipt's number, version and part
+	Reason string                  `json:"reason,omitempty"` // of the operator
 	Receipt
 }
 
 // NewMovement makes a Movement of a receipt. transaction is that of this movement.
 func NewMovement(r ledger.Receipt, m accounting.Movement, transaction string, testCounts bool) Movement {
-	line := Movement{Kind: m.Kind, Date: accounting.Timestamp(m.At), Receipt: NewReceipt(r, testCounts)}
+	line := Movement{Kind: m.Kind, Date: accounting.Timestamp(m.At), Reason: m.Reason, Receipt: NewReceipt(r, testCounts)}
+	line.Line, line.RecordedAt = fmt.Sprintf("%dv%dp%d", r.ID, m.Version, m.Part), accounting.Timestamp(m.RecordedAt)
 	// A refund of money that counts also counts, even if nothing is left of the payment.
 	arrived := accounting.Classification{Status: ledger.StatusConfirmed, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet}
 	line.Counted, line.Transaction = m.Arrived && arrived.Counts(testCounts), transaction
@@ -226,6 +230,7 @@ func NewMovement(r ledger.Receipt, m accounting.Movement, transaction string, te
 var MovementColumns = []string{
 	"date_utc", "date_local", "time_zone", "kind", "rail", "reference", "number", "asset", "amount", "amount_atomic",
 	"usd_value", "value_basis", "status", "evidence", "own", "testnet", "counted", "transaction",
+	"recorded_at", "line", "reason",
 }
 
 // Row is the movement as a line of a table. local is its date in the reader's time zone, which has that name.
@@ -242,5 +247,6 @@ func (m Movement) Row(local time.Time, zone string) []string {
 	return []string{
 		m.Date, local.Format(time.DateOnly), zone, string(m.Kind), m.Rail, m.ID, strconv.FormatInt(m.Number, 10), unit.Symbol,
 		amount, m.AmountAtomic, usd, m.ValueBasis, m.Status, m.Evidence, yes[m.Own], yes[m.Testnet], yes[m.Counted], m.Transaction,
+		m.RecordedAt, m.Line, m.Reason,
 	}
 }

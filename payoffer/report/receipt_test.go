@@ -25,13 +25,17 @@ func TestAReceiptIsReadAsItIsWritten(t *testing.T) {
 	require.Equal(t, NewReceipt(row, false), read)
 	require.Equal(t, "0.0007 BTC, 0.0002 BTC, 42.50 USD", read.Paid()+", "+read.Refunded()+", "+read.Value())
 
-	refund := NewMovement(row, accounting.Movement{Kind: accounting.MovementRefund, At: at.Unix(), Amount: -20_000, USDCents: cents(-12_14), Arrived: true}, "cd", false)
+	refund := NewMovement(row, accounting.Movement{
+		Kind: accounting.MovementRefund, At: at.Unix(), Amount: -20_000, USDCents: cents(-12_14), Arrived: true,
+		Version: 3, Part: 2, RecordedAt: at.Unix() + 60, Reason: "half of it",
+	}, "cd", false)
 	var movement Movement
 	require.NoError(t, json.Unmarshal(encode(t, refund), &movement))
 	require.Equal(t, refund, movement)
 	require.Equal(t, []string{
 		"2026-11-21T13:14:15Z", "2026-11-21", "UTC", "refund", "btc", "ab:0", "7", "BTC", "-0.0002", "-20000",
 		"-12.14", "quote", "confirmed", "chain", "no", "no", "yes", "cd",
+		"2026-11-21T13:15:15Z", "7v3p2", "half of it",
 	}, movement.Row(at, "UTC"))
 	require.Len(t, MovementColumns, len(movement.Row(at, "UTC")))
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
@@ -124,7 +125,8 @@ func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.
 	process := s.start()
 	watcher := s.watch()
 	s.mailbox.refuseNext(1)
-	s.record("--reference", "INV-1", "--amount", "42")
+	today := time.Now().UTC().Format(time.DateOnly)
+	s.record("--reference", "INV-1", "--amount", "42", "--date", today)
 	s.hook.Await(1)
 	s.topic.Await(1)
 	s.mailbox.await(1) // at its second try
@@ -141,12 +143,12 @@ func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.
 	s.topic.Up()
 	s.mailbox.up()
 	process = s.start()
-	s.record("--reference", "INV-1", "--restore", "--reason", "the recall was refused")
+	s.record("--reference", "INV-1", "--amount", "42", "--date", today, "--reason", "the recall was refused")
 	for _, want := range []string{
 		"1 42 - confirmed INV-1: new; you entered it",
 		"1 42 - reversed INV-1: status from confirmed to reversed; you reversed it (recalled by the bank of Jane Roe)",
 		"2 42.50 - confirmed INV-2: new; you entered it",
-		"1 42 - confirmed INV-1: status from reversed to confirmed; you restored it (the recall was refused)",
+		"1 42 - confirmed INV-1: status from reversed to confirmed; you entered it (the recall was refused)",
 	} {
 		line := watcher.line(t) // NUMBER DATE TIME RAIL AMOUNT USD REFUNDED STATUS EVIDENCE REFERENCE: CHANGE
 		require.Equal(t, want, strings.Join([]string{line[0], line[4], line[6], line[7], strings.Join(line[9:], " ")}, " "))

@@ -111,7 +111,7 @@ esac`)
 	sh("systemctl start pay-offer")
 	t.Cleanup(func() { sh("[ ! -e " + pid + " ] || systemctl stop pay-offer") })
 	for _, reference := range []string{"INV-7", "INV-8"} {
-		sh("caddy pay-offer record --rail transfer --amount 42 --date 2026-11-20 --reference " + reference)
+		sh("caddy pay-offer record --rail transfer --amount 42 --sure --date 2026-11-20 --reference " + reference)
 	}
 	sh("until caddy pay-offer announcements | grep -q 'events  *0'; do :; done") // the pages show them delivered
 	return &o
@@ -148,10 +148,10 @@ func TestTheBooksOfTheDocumentationBalance(t *testing.T) {
 	}
 	head := regexp.MustCompile(`(?m)^date_utc,.*$`).FindString(strings.Join(page["console"], ""))
 	write("2026.csv", head+`
-2026-11-20T00:00:00Z,2026-11-20,UTC,payment,transfer,INV-7,1,USD,42,4200,42.00,face,confirmed,manual,no,no,yes,
-2026-11-21T00:00:00Z,2026-11-21,UTC,refund,transfer,INV-7,1,USD,-10,-1000,-10.00,face,confirmed,manual,no,no,yes,
-2026-11-21T00:00:00Z,2026-11-21,UTC,payment,tip-jar,"A ""quoted"" sale",2,USD,42,4200,42.00,face,confirmed,provider,no,no,yes,
-2026-11-22T00:00:00Z,2026-11-22,UTC,payment,usdc,eip155:84532:0xabc:0,3,USDC,42,42000000,42.00,peg,confirmed,chain,no,yes,no,0xabc
+2026-11-20T00:00:00Z,2026-11-20,UTC,payment,transfer,INV-7,1,USD,42,4200,42.00,face,confirmed,manual,no,no,yes,,2026-11-24T00:00:00Z,1v1p1,
+2026-11-21T00:00:00Z,2026-11-21,UTC,refund,transfer,INV-7,1,USD,-10,-1000,-10.00,face,confirmed,manual,no,no,yes,,2026-11-24T00:00:00Z,1v1p1,
+2026-11-21T00:00:00Z,2026-11-21,UTC,payment,tip-jar,"A ""quoted"" sale",2,USD,42,4200,42.00,face,confirmed,provider,no,no,yes,,2026-11-24T00:00:00Z,1v1p1,
+2026-11-22T00:00:00Z,2026-11-22,UTC,payment,usdc,eip155:84532:0xabc:0,3,USDC,42,42000000,42.00,peg,confirmed,chain,no,yes,no,0xabc,2026-11-24T00:00:00Z,3v1p1,
 `)
 	for command, balance := range map[string]string{
 		"hledger -f 2026.csv --rules-file pay-offer.rules balance -N":                                                    `74\.00 USD  assets|-74\.00 USD  income`,

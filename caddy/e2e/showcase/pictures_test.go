@@ -96,7 +96,7 @@ func takePictures(t *testing.T) {
 		return err == nil && server.Confirmed(base, "card") == 1
 	})
 	record := func(rail, reference, date string) string {
-		out, err := server.Command(t, "", "record", "--rail", rail, "--reference", reference, "--amount", "42", "--date", date, "--address", admin)
+		out, err := server.Command(t, "", "record", "--rail", rail, "--reference", reference, "--amount", "42", "--sure", "--date", date, "--address", admin)
 		require.NoError(t, err, out)
 		return regexp.MustCompile(`/v1/receipt/\S+`).FindString(out)
 	}

@@ -219,7 +219,7 @@ func (c Change) rest() string {
 }
 
 var causes = map[string]string{
-	"entered": "you entered it", "value_stated": "you stated its value", "owned_by_operator": "you marked it as yours",
+	"entered": "you entered it", "value_stated": "you stated its value", "marked_own": "you marked it as yours",
 	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
 	CauseRedacted: "you replaced its reference",
 

@@ -31,7 +31,6 @@ func TestMergeWithoutAChainIsOrderFree(t *testing.T) {
 				if s.Stated != nil {
 					s.Stated, s.Addendum = nil, false // nobody states the value of what is not known
 				}
-				s.Own = s.Own && !s.Addendum // nor marks it
 				s.Evidence = json.RawMessage([]string{`{}`, `{"a":1}`, ``}[rng.IntN(3)])
 				history = append(history, s)
 			}

@@ -23,12 +23,12 @@ const (
 
 // Moment is the state of a receipt after one of its transitions.
 type Moment struct {
-	Status           Status
-	Amount, Refunded int64
-	USDCents         *int64
-	At               int64      // when the money of the return moved, or else when it was recorded, in Unix seconds
-	Return           string     // the ID of the return, if the transition is one
-	ReturnKind       ReturnKind // the kind of that return
+	Facts
+	Version, RecordedAt int64      // of the transition
+	Reason              string     // of the operator
+	At                  int64      // when the money of the return moved, or else RecordedAt, in Unix seconds
+	Return              string     // the ID of the return, if the transition is one
+	ReturnKind          ReturnKind // the kind of that return
 }
 
 // Movement is an entry for bookkeeping. It has its own date, so that a refund of March does
@@ -40,17 +40,33 @@ type Movement struct {
 	USDCents *int64 // its value in US cents; nil while unknown
 	Return   string // the ID of the return, if it is one
 	Arrived  bool   // false for the only line of a payment that never arrived
+
+	// Version of the receipt and Part, from 1 on, name the movement for good.
+	Version, Part int64
+	RecordedAt    int64  // when it was recorded, or its value or payer last changed
+	Reason        string // of the operator
 }
 
 // Movements returns the movements of a receipt from the history of its transitions. The
 // sum of those with Arrived is what is left of the payment: 0 unless it is confirmed. A value
-// that became known later is used from the start.
+// that became known later is used from the start. Dates stay, except that of a payment on a
+// chain, which follows its block.
 func Movements(r Receipt, history []Moment) (lines []Movement) {
 	var before paymentState
-	cents := values(r, history)
+	var last Moment
+	cents, recorded, paid := values(r, history), recordedAt(history), -1
 	for i, m := range history {
 		next := stateAfter(m, cents[i])
-		for _, line := range before.movementsTo(next, m.At) {
+		// An entry that was voided and entered again with another date moves its money then.
+		redated := before.reversed && !next.reversed && m.OccurredAt != last.OccurredAt
+		for part, line := range before.movementsTo(next, m.At) {
+			line.Version, line.Part, line.RecordedAt, line.Reason = m.Version, int64(part+1), recorded[i], m.Reason
+			if line.Kind == MovementPayment || redated {
+				line.At = cmp.Or(m.OccurredAt, line.At)
+			}
+			if line.Kind == MovementPayment {
+				paid = len(lines)
+			}
 			if disputed, isReturn := disputeKinds[line.Kind]; isReturn {
 				line.Return = m.Return
 				if m.ReturnKind == ReturnReversal {
@@ -59,18 +75,30 @@ func Movements(r Receipt, history []Moment) (lines []Movement) {
 			}
 			lines = append(lines, line)
 		}
-		before = next
-	}
-	for i := range lines {
-		if lines[i].Kind == MovementPayment {
-			lines[i].At = cmp.Or(r.OccurredAt, lines[i].At)
-			break // only the first one
-		}
+		before, last = next, m
 	}
 	if len(lines) == 0 {
-		return []Movement{{Kind: MovementPayment, At: r.OccurredAt, Amount: r.Amount, USDCents: r.USDCents}}
+		return []Movement{{Kind: MovementPayment, At: r.OccurredAt, Amount: r.Amount, USDCents: r.USDCents,
+			Version: 1, Part: 1, RecordedAt: last.RecordedAt, Reason: last.Reason}}
+	}
+	if paid >= 0 && r.EvidenceLevel == LevelChain {
+		lines[paid].At = r.OccurredAt
 	}
 	return lines
+}
+
+// recordedAt returns when each moment was recorded, or a later one changed what is said of it:
+// a value became known, or whose payment it is.
+func recordedAt(history []Moment) []int64 {
+	recorded, changed := make([]int64, len(history)), int64(0)
+	for i := len(history) - 1; i >= 0; i-- {
+		m := history[i]
+		recorded[i] = max(m.RecordedAt, changed)
+		if i > 0 && (m.Own != history[i-1].Own || m.USDCents != nil && history[i-1].USDCents == nil) {
+			changed = recorded[i]
+		}
+	}
+	return recorded
 }
 
 // disputeKinds maps the kinds of refunds to those of disputes.

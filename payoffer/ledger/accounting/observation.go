@@ -113,7 +113,7 @@ func (s *Observation) problem() string {
 	case s.EvidenceLevel.trust() == trustNone:
 		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
 	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil && !s.Own:
-		return "an addendum needs returns or a stated value"
+		return "an addendum needs returns, a stated value or Own"
 	case s.Stated != nil && (s.Stated.USDCents < 0 || s.EvidenceLevel != LevelManual):
 		return "only the operator may state a value, and it must not be negative"
 	case len(s.Note) > maxNote:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -105,6 +106,46 @@ func (w ReturnRecords) join(s Observation) ReturnRecords {
 		}
 	}
 	return next
+}
+
+// Step is the state of a receipt after a transition, and the return that the transition reports, if any.
+type Step struct {
+	Status   Status
+	Refunded int64
+	Return   Return
+}
+
+// Steps returns the transitions from old to r, between which the returns stored became latest. Each return that
+// moves money has its own. A payment that becomes known after its refunds comes before them.
+func (r Receipt) Steps(old Receipt, stored, latest ReturnRecords) (steps []Step) {
+	if !r.Moved(old) {
+		return nil
+	}
+	before, known := Step{Status: old.Status, Refunded: old.Refunded}, maps.Clone(stored)
+	if old.Version == 0 {
+		before, known = Step{Status: r.State}, nil
+		steps = append(steps, before)
+	}
+	changed := slices.DeleteFunc(slices.Collect(maps.Values(latest)), func(w Return) bool { return w == known[w.ID] })
+	slices.SortFunc(changed, func(a, b Return) int {
+		return cmp.Or(compareBools(a.Kind == ReturnTotal, b.Kind == ReturnTotal), cmp.Compare(a.At, b.At), strings.Compare(a.ID, b.ID))
+	})
+	next := ReturnRecords{}
+	maps.Copy(next, known)
+	for _, w := range changed {
+		next[w.ID] = w
+		after := r
+		after.derive(next)
+		reversed := (after.Status == StatusReversed) != (before.Status == StatusReversed)
+		if reversed || after.Refunded != before.Refunded {
+			before = Step{after.Status, after.Refunded, w}
+			steps = append(steps, before)
+		}
+	}
+	if len(steps) == 0 { // it moved no money back
+		steps = []Step{{Status: r.Status, Refunded: r.Refunded}}
+	}
+	return steps
 }
 
 // total returns the refunded and the disputed amount in atomic units.

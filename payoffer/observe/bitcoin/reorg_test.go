@@ -42,10 +42,12 @@ func TestAReorganizationTakesAPaymentBack(t *testing.T) {
 				// The chain changes its mind once more, and then makes it up.
 				chain.rewind(depth + 1)
 				chain.mine(tx)
+				block := int64(len(chain.blocks) - 1)
 				chain.mineEmpty(depth + 12)
 				b.round(o)
 				b.requireState("p", ledger.StatusConfirmed)
 				require.True(t, b.row("p").Final)
+				require.Equal(t, chain.start+block*600, b.row("p").OccurredAt, "the time of the block that it is in now")
 			})
 		}
 	}

@@ -159,8 +159,9 @@ func (s scope) dispute(f *fields, from ledger.EvidenceLevel) (ledger.Observation
 	return s.addendum(f, "dispute", d.intent, from, d.record(d.status == "won", d.at))
 }
 
-// warnForeign logs once each refund of the recorded observations that is in another currency than its payment. The
-// ledger does not count it. A refund can be recorded before its payment.
+// warnForeign logs once each refund and dispute of the recorded observations that is in another currency than its
+// payment. The ledger does not count such a refund, and counts such a dispute as all of the payment. Both can be
+// recorded before their payment.
 func (o *Observer) warnForeign(ctx context.Context, recorded ...ledger.Observation) {
 	for _, s := range recorded {
 		paid, found, err := o.config.Ledger.Receipt(ctx, s.Offer, s.Account, s.ExternalID)
@@ -169,13 +170,17 @@ func (o *Observer) warnForeign(ctx context.Context, recorded ...ledger.Observati
 		}
 		returns, _ := o.config.Ledger.Returns(ctx, s.Offer, s.Account, s.ExternalID) // the list of receipts has them, too
 		for _, r := range returns {
-			if !r.Gone || !r.Foreign(paid.Asset) {
+			if !r.Gone || r.Currency == "" || r.Currency == paid.Asset {
 				continue
 			}
+			message, hint := "refund in another currency is not counted", "the report counts the whole payment; compare it with Stripe's dashboard"
+			if r.Kind == ledger.ReturnReversal {
+				message = "dispute in another currency, its part is unknown"
+				hint = "the whole payment counts as disputed; compare it with Stripe's dashboard"
+			}
 			if _, logged := o.warned.LoadOrStore(r.ID, true); !logged {
-				o.config.Logger.Warn("refund in another currency is not counted", "reference", paid.ExternalID,
-					"paid", offer.UnitOf(paid.Asset).Format(paid.Amount), "refund", r.ID, "refunded", offer.UnitOf(r.Currency).Format(r.Amount),
-					"hint", "the report counts the whole payment; compare it with Stripe's dashboard")
+				o.config.Logger.Warn(message, "reference", paid.ExternalID, "paid", offer.UnitOf(paid.Asset).Format(paid.Amount),
+					"id", r.ID, "amount", offer.UnitOf(r.Currency).Format(r.Amount), "hint", hint)
 			}
 		}
 	}

@@ -12,12 +12,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-// A refund in another currency is never a part of its payment, and of one that is too large
-// no more than was paid is booked. The log has the former once, whichever of refund and
-// payment comes first.
+// A refund in another currency is never a part of its payment, a dispute in one is all of it, and of a refund that is
+// too large no more than was paid is booked. The log has the former two once, whichever of return and payment comes first.
 func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 	t.Parallel()
-	const foreign = "refund in another currency is not counted"
+	const foreign = "in another currency"
 	at := int64(testStart)
 	refund := func(currency string, amount int) []byte {
 		return eventOf(refundCreated, at, fmt.Sprintf(`{"id":"re_1","amount":%d,"currency":%q,"payment_intent":"pi_1","status":"succeeded","created":%d}`, amount, currency, at))
@@ -27,6 +26,9 @@ func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 	}
 	captured := func(currency string, amount int) []byte {
 		return eventOf(chargeCaptured, at, fmt.Sprintf(`{"id":"ch_1","amount":4200,"amount_captured":%d,"amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, 4200-amount, amount, currency))
+	}
+	dispute := func(currency string) []byte {
+		return eventOf(disputeWithdrawn, at, fmt.Sprintf(`{"id":"dp_1","amount":1000,"currency":%q,"payment_intent":"pi_1","status":"needs_response","created":%d}`, currency, at))
 	}
 	paid := []byte(paidEvent)
 	euros := bytes.Replace(paid, []byte(`"currency":"usd"`), []byte(`"currency":"eur"`), 1)
@@ -39,12 +41,14 @@ func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 		"the same currency":                  {paid, refund("usd", 1000), 1000, ledger.StatusConfirmed, ""},
 		"all of it":                          {paid, refund("usd", 4200), 4200, ledger.StatusRefunded, ""},
 		"euros of euros":                     {euros, refund("eur", 1000), 1000, ledger.StatusConfirmed, ""},
-		"euros of dollars":                   {paid, refund("eur", 1000), 0, ledger.StatusConfirmed, `refunded="10 EUR"`},
-		"dollars of euros":                   {euros, refund("usd", 4200), 0, ledger.StatusConfirmed, `refunded="42 USD"`},
-		"a sum of euros of dollars":          {paid, total("eur", 1000), 0, ledger.StatusConfirmed, `refunded="10 EUR"`},
+		"euros of dollars":                   {paid, refund("eur", 1000), 0, ledger.StatusConfirmed, `amount="10 EUR"`},
+		"dollars of euros":                   {euros, refund("usd", 4200), 0, ledger.StatusConfirmed, `amount="42 USD"`},
+		"a sum of euros of dollars":          {paid, total("eur", 1000), 0, ledger.StatusConfirmed, `amount="10 EUR"`},
 		"a sum of dollars":                   {paid, total("usd", 1000), 1000, ledger.StatusConfirmed, ""},
-		"yen that were not taken of dollars": {paid, captured("jpy", 1000), 0, ledger.StatusConfirmed, `refunded="1000 JPY"`},
+		"yen that were not taken of dollars": {paid, captured("jpy", 1000), 0, ledger.StatusConfirmed, `amount="1000 JPY"`},
 		"dollars that were not taken":        {paid, captured("usd", 1000), 1000, ledger.StatusConfirmed, ""},
+		"a dispute in dollars":               {paid, dispute("usd"), 1000, ledger.StatusConfirmed, ""},
+		"a dispute in euros":                 {paid, dispute("eur"), 0, ledger.StatusReversed, "dispute in another currency, its part is unknown"},
 		"too much":                           {paid, refund("usd", 9900), 4200, ledger.StatusRefunded, ""},
 		"too much in a sum":                  {paid, total("usd", 9900), 4200, ledger.StatusRefunded, ""},
 	} {

@@ -27,6 +27,8 @@ const (
 	maxReason    = 500
 	// ahead is how far the date of an entry may be in the future: time zones differ by less.
 	ahead = 24 * time.Hour
+	// oldest is the age of an entry that is no slip.
+	oldest = 400 * 24 * time.Hour
 )
 
 // Entry is what an operator enters: the body of POST /pay_offer/receipts.
@@ -39,7 +41,7 @@ type Entry struct {
 	Transaction string      `json:"transaction,omitempty"` // of the refund on the chain; to restore, only its refund
 	Date        string      `json:"date,omitempty"`        // a day (UTC) or a moment, such as 2026-11-20T15:04:05+01:00
 	Reason      string      `json:"reason,omitempty"`      // kept in the history, published nowhere
-	Sure        bool        `json:"sure,omitempty"`        // a new entry is right although it looks like a slip
+	Sure        bool        `json:"sure,omitempty"`        // it is right although it looks like a slip
 
 	// USD is Amount in US cents, and OccurredAt is Date; both are zero without one. Parse sets them.
 	USD        offer.USD `json:"-"`
@@ -55,7 +57,7 @@ func (e *Entry) Parse(now time.Time) (err error) {
 	if err := checkText("reference", e.Reference, maxReference); err != nil {
 		return err
 	}
-	e.Reference = norm.NFC.String(e.Reference) // one form, whichever keyboard wrote it
+	e.Reference = norm.NFC.String(e.Reference)
 	if e.Reason != "" || e.Action != "enter" {
 		if err := CheckReason(e.Reason); err != nil {
 			return err
@@ -108,6 +110,33 @@ func CheckPublishable(reference string) error {
 		return errors.New("the reference looks like an e-mail address and would be published; use an invoice number, such as INV-7")
 	}
 	return nil
+}
+
+// Slip returns what looks like a slip in a new entry, or an empty string. price is that of the offer, and references
+// are those that were entered before.
+func (e Entry) Slip(price offer.USD, references []string, now time.Time) string {
+	if e.USD > 3*price || 3*e.USD < price {
+		return fmt.Sprintf("the amount is %s US dollars, and the price %s", e.USD.Decimal(), price.Decimal())
+	}
+	if !e.OccurredAt.IsZero() && now.Sub(e.OccurredAt) > oldest {
+		return "the date " + day(e.OccurredAt) + " is more than 400 days ago"
+	}
+	for _, other := range references {
+		if other != e.Reference && strings.EqualFold(bare(other), bare(e.Reference)) {
+			return fmt.Sprintf("the reference is almost %q, which is entered already", other)
+		}
+	}
+	return ""
+}
+
+// bare is a reference without its dashes, spaces and forms of Unicode.
+func bare(reference string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Pd, unicode.Zs) || r == '\u2212' { // the minus sign
+			return -1
+		}
+		return r
+	}, norm.NFKC.String(reference))
 }
 
 // day is a date for people.
@@ -187,6 +216,13 @@ func (e Entry) Reversed(stored ledger.Receipt, now time.Time) ledger.Observation
 // Restored undoes Reversed.
 func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Observation {
 	return e.addendum(stored, CauseRestored, reversal(stored, false, now))
+}
+
+// Owned marks a payment as one of the operator's own.
+func (e Entry) Owned(stored ledger.Receipt) ledger.Observation {
+	s := e.addendum(stored, "marked_own")
+	s.Own = true
+	return s
 }
 
 func (e Entry) observation(stored ledger.Receipt, cause string) ledger.Observation {

@@ -99,13 +99,6 @@ func (e Entry) Unrefunded(stored ledger.Receipt, refunds []ledger.Return) ledger
 	return e.addendum(stored, CauseRestored, refunds...)
 }
 
-// Owned marks a payment as the operator's own, for good.
-func (e Entry) Owned(stored ledger.Receipt) ledger.Observation {
-	s := e.addendum(stored, "owned_by_operator")
-	s.Own = true
-	return s
-}
-
 // Valued states the value of a payment that no source knows. It replaces the statement before, also within a second.
 func (e Entry) Valued(stored ledger.Receipt, now time.Time) ledger.Observation {
 	s := e.addendum(stored, "value_stated")

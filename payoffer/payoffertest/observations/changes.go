@@ -156,6 +156,8 @@ func Changes() []Changed {
 			with(word("value_stated", accounting.Return{}), func(s *accounting.Observation) {
 				s.Returns, s.Stated = nil, &accounting.StatedValue{USDCents: 4500, At: 950}
 			})),
+		lived("marked-own", false, "$42: payer from another payer to yourself", "payer from another payer to yourself", "you marked it as yours", paid,
+			with(word("marked_own", accounting.Return{}), func(s *accounting.Observation) { s.Returns, s.Own = nil, true })),
 		// Better evidence.
 		lived("read", false, "$42: evidence from signed to provider", "evidence from signed to provider", read, paid, provided),
 		lived("gives-way", false, "Corrected: $42 instead of $40", "amount from 40 USD to 42 USD; evidence from manual to signed", told,

@@ -135,6 +135,7 @@ func RandomObservation(rng *rand.Rand, id string) accounting.Observation {
 		})
 	}
 	s.Addendum = (len(s.Returns) > 0 || s.Stated != nil) && pick(2)
+	s.Own = s.Own && !s.Addendum // only the operator marks a payment, which is known by then
 	return s
 }
 
