@@ -31,10 +31,10 @@ currency); --transaction is its transfer on a chain. Refund card payments at the
 provider instead. --restore undoes the refunds that you entered, or with
 --transaction one of them.
 --value states the US dollars of a payment whose value no source knows.
---own marks a card or bank payment as yours, for good: it is not from a customer.
-Name your wallets by ignore_payer. An entry that looks like a slip is refused;
---sure enters it.
+--own marks a card or bank payment as yours, for good: it is not a customer's.
+Name your wallets by ignore_payer.
 --redact replaces a published reference, such as a name, by a random one.
+An entry that looks like a slip is refused; --sure enters it.
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
