@@ -91,7 +91,7 @@ type world struct {
 	hooksOff       []string
 	identity       x402.Identity
 	browsers       []string // that entered
-	// older, if not nil, is what a read of older receipts waits for.
+	// older, if not nil, is what a read of older receipts or of changes waits for.
 	older chan struct{}
 	// delivered is what Config.OnDelivery was told.
 	delivered []string
@@ -203,6 +203,9 @@ func (w *world) SignReceipt(network, payer, transaction string, _ int64) *x402.A
 }
 
 func (w *world) Feed(_ context.Context, _ string, after ledger.Bookmark, limit int) ([]ledger.Transition, error) {
+	if w.older != nil {
+		w.older <- struct{}{}
+	}
 	var page []ledger.Transition
 	for _, t := range w.changes {
 		if t.Seq > after.Seq && len(page) < limit {

@@ -53,13 +53,13 @@ func (s *Server) received(r *http.Request) *response {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
+	select {
+	case s.older <- struct{}{}:
+		defer func() { <-s.older }()
+	case <-ctx.Done():
+		return s.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry))
+	}
 	if !at.feed {
-		select {
-		case s.older <- struct{}{}:
-			defer func() { <-s.older }()
-		case <-ctx.Done():
-			return s.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry))
-		}
 		found, err := s.olderReport(ctx, at, r)
 		return s.orUnavailable(s.responder, err, r, found)
 	}

@@ -75,28 +75,30 @@ func TestReceivedIsReadPageByPage(t *testing.T) {
 	require.Len(t, readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"], 20)
 }
 
-// Strangers who ask for old pages leave processors to those who pay.
-func TestOldPagesAreMadeForHalfOfTheProcessorsAtOnce(t *testing.T) {
+// Strangers who ask for old pages or for the feed leave processors and connections to those who pay.
+func TestOldPagesAndTheFeedAreMadeForHalfOfTheProcessorsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.older = make(chan struct{})
-		s, slots := w.server(t), int64(max(1, runtime.GOMAXPROCS(0)/2))
-		answers := make(chan *http.Response, slots+1)
-		for range slots + 1 {
-			go func() { answers <- send(t, s, "GET", "/v1/received?before=7", "", "Accept", browser) }()
+		s, slots := w.server(t), max(1, runtime.GOMAXPROCS(0)/2)
+		for _, query := range []string{"?before=7", "?after=0"} {
+			answers := make(chan *http.Response, slots+1)
+			for range slots + 1 {
+				go func() { answers <- send(t, s, "GET", "/v1/received"+query, "", "Accept", browser) }()
+			}
+			synctest.Wait()
+			require.Empty(t, answers)
+			require.Equal(t, 200, send(t, s, "GET", "/v1/received", "").StatusCode, "the newest page waits for none")
+			waited := <-answers
+			require.Equal(t, 503, waited.StatusCode, query)
+			require.Equal(t, "5", waited.Header.Get("Retry-After"))
+			for range slots {
+				<-w.older
+				require.Equal(t, 200, (<-answers).StatusCode)
+			}
+			go func() { <-w.older }()
+			require.Equal(t, 200, send(t, s, "GET", "/v1/received"+query, "").StatusCode)
 		}
-		synctest.Wait()
-		require.Equal(t, slots, int64(w.reads.Load()))
-		require.Equal(t, 200, send(t, s, "GET", "/v1/received", "").StatusCode, "the newest page waits for none")
-		waited := <-answers
-		require.Equal(t, 503, waited.StatusCode)
-		require.Equal(t, "5", waited.Header.Get("Retry-After"))
-		for range slots {
-			<-w.older
-			require.Equal(t, 200, (<-answers).StatusCode)
-		}
-		go func() { <-w.older }()
-		require.Equal(t, 200, send(t, s, "GET", "/v1/received?before=7", "").StatusCode)
 	})
 }
 

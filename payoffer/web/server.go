@@ -97,7 +97,7 @@ type Server struct {
 	bodies    openBodies
 	refresh   sync.Mutex
 	snapshots snapshots
-	older     chan struct{} // one element for each older report that is being made
+	older     chan struct{} // one element for each older report or page of the feed that is being made
 	unread    atomic.Bool   // the receipts cannot be read; logged once
 }
 
