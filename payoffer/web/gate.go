@@ -44,6 +44,9 @@ func (s Status) Error() string { return http.StatusText(int(s)) }
 // room; the quote of a longer path names the start of the gate.
 const maxResourcePath = 160
 
+// maxBack is the longest address to which a payer comes back, in bytes of its path and query, for the same reason.
+const maxBack = 500
+
 // retryGate is the Retry-After while the ledger cannot be read.
 const retryGate = 10 * time.Second
 
@@ -224,7 +227,11 @@ func (g *Gate) tillFor(uri string) till {
 
 // require answers 402: the terms for programs, with a page for people.
 func (g *Gate) require(w http.ResponseWriter, r *http.Request, v Visit, till till, reason string, expired bool) {
-	pay := g.server.Offer.URL(offer.PathMethods) + "?back=" + url.QueryEscape(g.server.Keeper.Back(g.Gate, v.URI))
+	wanted := v.URI
+	if len(wanted) > maxBack {
+		wanted = strings.TrimPrefix(g.Start, g.Origin())
+	}
+	pay := g.server.Offer.URL(offer.PathMethods) + "?back=" + url.QueryEscape(g.server.Keeper.Back(g.Gate, wanted))
 	link := header{"Link", "<" + pay + `>; rel="payment"; type="text/html"`}
 	res := till.paymentRequired(till.refusal(reason), link)
 	if prefersPage(r) {

@@ -219,3 +219,21 @@ func TestTheSiteGetsNoCredentials(t *testing.T) {
 		}
 	}
 }
+
+// A proxy reads the header block of a response into a buffer of its own, and a cookie has at most 4 KB.
+func TestALongAddressMakesNoLongHeaders(t *testing.T) {
+	g := newGated(t)
+	for path, want := range map[string]string{
+		"/members/a?x=" + strings.Repeat("x", maxBack-13):  "/members/a?x=" + strings.Repeat("x", maxBack-13),
+		"/members/a?x=" + strings.Repeat("x", maxBack-12):  "/members/",
+		"/members/a?x=" + strings.Repeat("x", 100*maxBack): "/members/",
+	} {
+		res := g.ask("GET", path)
+		require.Equal(t, http.StatusPaymentRequired, res.StatusCode)
+		require.Less(t, len(res.Header.Get("Link")), 1000)
+		_, link, _ := strings.Cut(res.Header.Get("Link"), "?back=")
+		back, _, _ := strings.Cut(link, ">")
+		address := g.server.Keeper.Link("code", back)
+		require.Equal(t, "https://www.example.org"+want, strings.NewReplacer("&pay_offer=code", "", "?pay_offer=code", "").Replace(address))
+	}
+}
