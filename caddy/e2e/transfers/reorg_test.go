@@ -65,7 +65,7 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d endpoints, %d", name, endpoints, part%chains), func(t *testing.T) {
 				t.Parallel()
 				s := openTill(t, endpoints)
-				for _, depth := range depths(part%chains) {
+				for _, depth := range depths(part % chains) {
 					for _, p := range s.rpc {
 						p.finalAt(s.chain.Head()) // the simulated chain finalizes every 32 blocks
 					}
