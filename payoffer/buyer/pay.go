@@ -178,9 +178,6 @@ func (a *answer) reason() string {
 // markPaid stores the answer to a successful payment, the body first.
 func (p *Purchase) markPaid(a *answer) error {
 	incomplete := a.incomplete
-	if a.status >= 300 {
-		incomplete = errors.Join(errors.New(a.reason()), incomplete)
-	}
 	if len(a.body) > 0 {
 		p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
 		if err := writeDurably(p.Answer, a.body); err != nil {
@@ -188,8 +185,11 @@ func (p *Purchase) markPaid(a *answer) error {
 		}
 	}
 	p.State, p.Reason, p.Header, p.Status = Paid, "", "", a.status
+	if a.status >= 300 {
+		p.Reason = "the payment was taken, and the answer is " + a.reason()
+	}
 	if incomplete != nil {
-		p.Reason = "the response is incomplete: " + incomplete.Error()
+		p.Reason = strings.TrimPrefix(p.Reason+"; the response is incomplete: "+incomplete.Error(), "; ")
 	}
 	if settlement := parseSettlement(a.header); settlement != nil && transactionHash.MatchString(settlement.Transaction) {
 		p.Transaction = settlement.Transaction

@@ -115,7 +115,8 @@ func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
 		require.NoError(t, c.Settle(t.Context(), c.target, p))
 		require.Equal(t, Paid, p.State)
 		require.Equal(t, transaction, p.Transaction)
-		require.Contains(t, p.Reason, fmt.Sprint("status ", status))
+		require.Contains(t, p.Reason, fmt.Sprint("the payment was taken, and the answer is status ", status))
+		require.NotContains(t, p.Reason, "incomplete")
 		require.NoError(t, p.Close())
 	}
 }
