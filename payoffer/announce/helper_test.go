@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,8 +43,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
-	l := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), c.now)
-	return fixtureAt(t, l, c)
+	return fixtureAt(t, ledger.NewSQLite(payoffertest.LedgerFile(t), c.now), c)
 }
 
 func fixtureAt(t *testing.T, l *ledger.Ledger, c *clock) *fixture {
