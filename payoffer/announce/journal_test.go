@@ -38,15 +38,16 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 
 // What was redacted is told of by its new name alone.
 func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
-	d, j := newFixture(t), new(journal)
+	d, j, hook := newFixture(t), new(journal), payoffertest.NewReceiver(t)
 	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "of Jane Doe"
 	d.record(entered)
-	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: payoffertest.NewReceiver(t).URL()}}})
+	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: hook.URL()}}, Transport: hook.Transport()})
 	_, err := d.outbox.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
 	require.NoError(t, err)
 	a.rounds(t.Context())
 	require.Equal(t, 1, strings.Count(j.String(), "\n"))
 	require.Contains(t, j.String(), `"change":"another reference; you replaced its reference"`)
 	require.NotContains(t, j.String(), "Jane")
+	require.Empty(t, hook.Requests(), "no money moved")
 }

@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +11,9 @@ import (
 // sum is what stands in the sums of a status, in satoshis.
 func (b *bench) sum(status ledger.Status) (satoshis int64) {
 	b.Helper()
-	for _, total := range b.totals() {
+	totals, err := b.db.Totals(b.Context(), testOffer)
+	require.NoError(b, err)
+	for _, total := range totals {
 		if total.Status == status {
 			satoshis += total.Amount
 		}
@@ -24,12 +25,9 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
 		t.Run(account[:2], func(t *testing.T) {
-			b, chain := newBench(t, account), newFakeIndex(t, 100)
-			o := b.observer(chain)
-			b.round(o)
+			b, chain, o := observed(t, account)
 			paid := pay("paid", b.at(0), 50_000)
-			chain.mine(paid)
-			chain.mine()
+			chain.bury(1, paid)
 			b.round(o)
 			require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
 
@@ -59,13 +57,11 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 			b.round(o)
 			check(ledger.StatusMoved)
 			chain.rewind(2)
-			chain.mine(fakeTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
-			chain.mineEmpty(2)
+			chain.bury(2, fakeTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
 			b.round(o)
 			check(ledger.StatusDropped)
 			chain.rewind(3)
-			chain.mine(moved)
-			chain.mineEmpty(3)
+			chain.bury(3, moved)
 			b.round(o)
 			check(ledger.StatusMoved)
 			chain.mineEmpty(12)
@@ -83,26 +79,11 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 // what was known to be moved.
 func TestMovedMoneyStaysMoved(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observed(t, single)
 	chain.mine(fakeTx{name: "p", spends: hashOf("x") + ":0", from: scriptOf(single), pays: []output{{scriptOf(single), 7}}})
-	b.round(o)
-	b.requireState("p", ledger.StatusMoved)
+	b.becomes(o, "p", ledger.StatusMoved)
 	chain.blocks[100].txs[0].from = ""
 	chain.mineEmpty(12)
-	b.round(o)
-	b.requireState("p", ledger.StatusMoved)
+	b.becomes(o, "p", ledger.StatusMoved)
 	require.Zero(t, b.sum(ledger.StatusConfirmed))
-}
-
-// totals are the sums that are not empty, without their values in US dollars.
-func (b *bench) totals() []ledger.Total {
-	b.Helper()
-	totals, err := b.db.Totals(b.Context(), testOffer)
-	require.NoError(b, err)
-	for i := range totals {
-		totals[i].USDCents, totals[i].UnknownUSD = 0, 0
-	}
-	return slices.DeleteFunc(totals, func(t ledger.Total) bool { return t.Count == 0 })
 }

@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -12,18 +11,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
-
-// hook runs something after what a round starts from was read.
-type hook struct {
-	Ledger
-	state func()
-}
-
-func (h hook) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
-	rows, err := h.Ledger.Unfinal(ctx, offer, account, limit)
-	h.state()
-	return rows, err
-}
 
 func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	t.Parallel()
@@ -46,9 +33,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	} {
 		for _, waits := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, map[bool]string{true: ", seen in the mempool"}[waits]), func(t *testing.T) {
-				b, chain := newBench(t, single), newFakeIndex(t, 100)
-				o := b.observer(chain)
-				b.round(o)
+				b, chain, o := observed(t, single)
 				o.Quoted(50_000, 4200)
 				b.rate = rate.Rate{} // the quote is not published any more
 				b.round(o)
@@ -66,8 +51,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 					value := b.row("p").USDCents
 					require.Equal(t, c.basis == ledger.BasisQuote, value != nil, "who waits may never be mined, and no price is guessed")
 				}
-				chain.mine(tx)
-				chain.mine()
+				chain.bury(1, tx)
 				b.round(o)
 				require.Equal(t, c.want, *b.row("p").USDCents)
 				require.Equal(t, c.basis, b.row("p").ValueBasis)
@@ -93,9 +77,7 @@ func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 // counts.
 func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observed(t, single)
 	tx := pay("p", single, 100_000)
 	chain.setPool(tx)
 	b.round(o)
@@ -154,8 +136,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	b.rate = rate.Rate{}
 	o := b.observer(chain)
 	b.round(o)
-	chain.mine(pay("p", single, 100_000))
-	chain.mine()
+	chain.bury(1, pay("p", single, 100_000))
 	b.round(o)
 	row := b.row("p")
 	_, err := b.db.Record(t.Context(), nil, ledger.Observation{
@@ -171,8 +152,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	chain.mineEmpty(3)
 	b.round(o)
 	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
-	chain.mine(pay("p", single, 100_000))
-	chain.mineEmpty(20)
+	chain.bury(20, pay("p", single, 100_000))
 	b.rate = rate.Rate{MicroUSD: 100_000_000_000}
 	b.round(o)
 	require.Equal(t, int64(10_000), *b.row("p").USDCents)
