@@ -127,12 +127,10 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
-	s.chain.mine(5)
-	s.chain.finalize()
+	s.chain.mineFinal(5)
 	s.round()
 	s.chain.pay(price)
-	s.chain.mine(20)
-	s.chain.finalize()
+	s.chain.mineFinal(20)
 	s.nodes[0].on("eth_getLogs", func(_ call, pass func() any) any {
 		_, err := s.db.Ledger.LowerOrigin(t.Context(), offerID, s.config.USDC.Account(), "7")
 		require.NoError(t, err)

@@ -226,8 +226,7 @@ func TestAProblemIsLoggedOnce(t *testing.T) {
 			n.honest()
 		}
 		expect(`level=INFO msg="the chain can be read again"`, "\n")
-		s.chain.mine(1)
-		s.chain.finalize()
+		s.chain.mineFinal(1)
 		s.elapse(time.Minute)
 		s.chain.rewind(1)
 		s.chain.mine(2)

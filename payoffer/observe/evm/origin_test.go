@@ -113,8 +113,7 @@ func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
 	ahead := time.Duration(0)
 	s.config.ClockOffset = func() time.Duration { return ahead }
 	s.restart()
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireOrigin("400")
 	require.Empty(t, s.rows())
 	ahead = 5 * time.Minute
@@ -133,7 +132,7 @@ func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
 // The block of the start is found in a few calls, however long ago that was.
 func TestTheOriginIsFoundInFewCalls(t *testing.T) {
 	t.Parallel()
-	for _, ago := range []int{0, 1, 2, 3, 100, 49_999, 50_000} {
+	for _, ago := range []int{0, 1, 100, 50_000} {
 		s := open(t, 2)
 		s.chain.mine(50_000 - 399)
 		s.chain.final = 0
@@ -191,8 +190,7 @@ func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
 	s.requireError("lagging (one.example)", true)
 	s.requireOrigin("")
 	s.nodes[0].branch = s.chain
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireOrigin(origin)
 	s.requireOnly(payment)
 }

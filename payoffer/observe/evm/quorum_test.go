@@ -23,8 +23,7 @@ func TestAPaymentThatOneOfTwoHidesIsSeenUntilBothShowIt(t *testing.T) {
 		s := openRead(t, 2)
 		before := s.chain.head()
 		payment := s.chain.pay(price)
-		s.chain.mine(3)
-		s.chain.finalize()
+		s.chain.mineFinal(3)
 		s.nodes[liar].hide(payment)
 		s.requireError(disagree, false)
 		s.requireStatus(ledger.StatusSeen, payment)
@@ -182,8 +181,7 @@ func TestAConfirmedPaymentThatOneOfTwoDeniesIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, liar := range []int{0, 1} {
 		s := openRead(t, 2)
-		payment := s.chain.pay(price)
-		s.round()
+		payment := s.paid()
 		s.requireRight()
 		s.nodes[liar].hide(payment)
 		s.restart()
@@ -200,8 +198,7 @@ func TestAConfirmedPaymentThatOneOfTwoDeniesIsSeen(t *testing.T) {
 func TestAConfirmedPaymentStaysWhileNoEndpointDeniesIt(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	version := s.row(payment).Version
 	s.restart()
 	s.nodes[1].answer("eth_getTransactionReceipt", fault{code: -32000})
@@ -228,8 +225,7 @@ func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
 	s.config.Confirm = Safe
 	s.restart()
 	s.round()
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireStatus(ledger.StatusSeen, payment)
 	require.Empty(t, s.confirmed())
 	s.chain.mine(2)
@@ -245,8 +241,7 @@ func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
 	moved := s.chain.rewind(3)
 	s.requireError("lagging "+both, false)
 	s.requireStatus(ledger.StatusSeen, payment)
-	s.chain.mine(3, moved...)
-	s.chain.finalize()
+	s.chain.mineFinal(3, moved...)
 	s.settle()
 }
 
@@ -254,8 +249,7 @@ func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
 func TestAnEndpointThatLagsDeniesNothing(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.nodes[1].branch = s.chain.fork()
 	s.nodes[1].rewind(1)
 	s.restart()
@@ -268,8 +262,7 @@ func TestAnEndpointThatLagsDeniesNothing(t *testing.T) {
 func TestOneEndpointThatLagsConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.nodes[0].branch = s.chain.fork()
 	s.nodes[0].rewind(1)
 	s.restart()
@@ -284,8 +277,7 @@ func TestAnEndpointThatStandsStillIsLeftOut(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
 	s.nodes[1].branch = s.chain.fork()
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	require.Empty(t, s.rows())
 	s.now += stalledAfter - 2*every
 	s.round()
@@ -323,8 +315,7 @@ func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 func TestAReceiptOfAnAbandonedBlockIsIgnored(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	old := s.nodes[0].showReceipt(payment.hash)
 	s.chain.rewind(1)
 	s.chain.mine(1)

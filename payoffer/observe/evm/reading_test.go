@@ -279,8 +279,7 @@ func TestAReadingEndsAfterTwoSeconds(t *testing.T) {
 func TestNothingIsReadWhileFinalHistoryHasChanged(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
-	s.chain.mine(1)
-	s.chain.finalize()
+	s.chain.mineFinal(1)
 	s.settle()
 	s.chain.rewind(1)
 	s.chain.mine(2)

@@ -71,8 +71,7 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 				for depth := 1; depth <= deepest; depth = depth*2 + endpoints {
 					s.chain.finalize()
 					s.round()
-					payment := s.chain.pay(price)
-					s.round()
+					payment := s.paid()
 					s.chain.mine(depth - 1)
 					s.round()
 					s.requireRight()
@@ -116,11 +115,9 @@ func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
 func TestATransferThatLeftTheChainIsLookedForDuringADay(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.chain.rewind(1)
-	s.chain.mine(forgetAfter/blockTime + 1)
-	s.chain.finalize()
+	s.chain.mineFinal(forgetAfter/blockTime + 1)
 	s.settle()
 	require.False(t, s.row(payment).Final)
 	s.chain.mine(1)
@@ -197,8 +194,7 @@ func TestAnEndpointWithAnotherHistoryIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for endpoints, status := range map[int]ledger.Status{2: ledger.StatusSeen, 3: ledger.StatusConfirmed} {
 		s := openRead(t, endpoints)
-		s.chain.mine(1)
-		s.chain.finalize()
+		s.chain.mineFinal(1)
 		s.round()
 		anchor := s.cursor()
 		s.nodes[0].atBlock(number(anchor), func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -14,44 +15,28 @@ import (
 // however few logs.
 func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 	t.Parallel()
-	for name, cap := range map[string]func(n *node){
-		"a cap on ranges": func(n *node) {
-			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if q := c.query(); q.ToBlock-q.FromBlock >= 40 {
-					return fault{code: -32602}
-				}
-				return pass()
-			})
+	// ranges refuses larger ranges by a fault.
+	ranges := func(blocks hexutil.Uint64, f fault) rule {
+		return func(c call, pass func() any) any {
+			if q := c.query(); q.ToBlock-q.FromBlock >= blocks {
+				return f
+			}
+			return pass()
+		}
+	}
+	for name, cap := range map[string]rule{
+		"a cap on ranges":             ranges(40, fault{code: -32602}),
+		"a cap by status":             ranges(100, fault{status: 413}),
+		"a page instead of many logs": ranges(300, fault{text: "<html>too much</html>"}),
+		"a cap on results": func(_ call, pass func() any) any {
+			if shown := pass().([]object); len(shown) <= 20 {
+				return shown
+			}
+			return fault{code: -32005}
 		},
-		"a cap on results": func(n *node) {
-			n.on("eth_getLogs", func(_ call, pass func() any) any {
-				if shown := pass().([]object); len(shown) <= 20 {
-					return shown
-				}
-				return fault{code: -32005}
-			})
-		},
-		"a cap by status": func(n *node) {
-			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if q := c.query(); q.ToBlock-q.FromBlock >= 100 {
-					return fault{status: 413}
-				}
-				return pass()
-			})
-		},
-		"a page instead of many logs": func(n *node) {
-			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if q := c.query(); q.ToBlock-q.FromBlock >= 300 {
-					return fault{text: "<html>too much</html>"}
-				}
-				return pass()
-			})
-		},
-		"logs cut off without a word": func(n *node) {
-			n.on("eth_getLogs", func(_ call, pass func() any) any {
-				shown := pass().([]object)
-				return shown[:min(len(shown), suspicious)]
-			})
+		"logs cut off without a word": func(_ call, pass func() any) any {
+			shown := pass().([]object)
+			return shown[:min(len(shown), suspicious)]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +48,7 @@ func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 			}
 			last := s.chain.pay(price)
 			s.chain.final = s.chain.head() - 50
-			cap(s.nodes[0])
+			s.nodes[0].on("eth_getLogs", cap)
 			s.restart()
 			s.round()
 			s.requireRight()
@@ -93,8 +78,7 @@ func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
 	payment := s.chain.pay(price)
-	s.chain.mine(5)
-	s.chain.finalize()
+	s.chain.mineFinal(5)
 	s.nodes[0].answer("eth_getLogs", fault{status: 500})
 	s.requireError("unreachable (one.example)", false)
 	s.requireStatus(ledger.StatusConfirmed, payment)
@@ -114,8 +98,7 @@ func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
 	second := s.chain.pay(price)
 	s.chain.mine(6000)
 	third := s.chain.pay(price)
-	s.chain.mine(10)
-	s.chain.finalize()
+	s.chain.mineFinal(10)
 	place, _, _ := s.chain.place(second.hash)
 	s.nodes[0].hide(second)
 	for range 2 {
@@ -179,8 +162,7 @@ func TestUnrequestedLogsAreNotCounted(t *testing.T) {
 func TestAFailedTransactionIsNotCounted(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireRight()
 	failed := *payment
 	failed.failed = true
@@ -229,8 +211,7 @@ func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
 func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 1)
-	before := s.chain.pay(price)
-	s.round()
+	before := s.paid()
 	require.False(t, s.row(before).Own)
 	s.config.Own = func(address string) bool { return address == "0xde709f2102306220921060314715629080e2fb77" }
 	s.restart()
@@ -302,8 +283,7 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 		}
 		s.chain.mine(1, small...)
 	}
-	large := s.chain.pay(price)
-	s.round()
+	large := s.paid()
 	s.requireRight()
 	require.Len(t, s.rows(), 261)
 	asked, written := s.nodes[0].count("eth_getTransactionReceipt"), s.db.recorded
@@ -341,8 +321,7 @@ func TestALedgerThatFailsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Unfinal", "Cursor", "Account", "Record"} {
 		s := openRead(t, 1)
-		s.chain.pay(price)
-		s.round()
+		s.paid()
 		cursor := s.cursor()
 		s.chain.pay(price)
 		s.chain.finalize()
@@ -371,8 +350,7 @@ func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
 func TestTheCursorNeedsAgreementOnItsBlock(t *testing.T) {
 	t.Parallel()
 	s := openRead(t, 2)
-	s.chain.mine(2)
-	s.chain.finalize()
+	s.chain.mineFinal(2)
 	place := number(s.chain.head())
 	s.nodes[0].atBlock(place, func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
 	s.round()

@@ -38,18 +38,6 @@ func newTestObserver(t testing.TB, endpoints ...string) *Observer {
 	return e
 }
 
-func TestATransferToTheRailIsRead(t *testing.T) {
-	e := newTestObserver(t)
-	var l log
-	require.NoError(t, json.Unmarshal([]byte(genuine), &l))
-	from, to, amount, ok := e.chain.transfer(&l)
-	require.True(t, ok)
-	require.Equal(t, payTo, to)
-	require.EqualValues(t, 42_000_000, amount)
-	require.Equal(t, common.HexToAddress("0xde709f2102306220921060314715629080e2fb77"), from)
-	require.Len(t, e.movements(&receipt{Logs: []log{l}}), 1)
-}
-
 func TestOtherLogsAreIgnored(t *testing.T) {
 	e := newTestObserver(t)
 	for name, change := range map[string][2]string{
