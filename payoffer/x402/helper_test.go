@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -173,6 +174,44 @@ func newShop(t testing.TB, c setup) *shop {
 	s.Service, err = New(config)
 	require.NoError(t, err)
 	return s
+}
+
+// offChain is a shop of one facilitator that reads no chain.
+func offChain(t testing.TB) (*shop, *payoffertest.Facilitator) {
+	t.Helper()
+	f := payoffertest.NewPipedFacilitator(t, "one")
+	return newShop(t, setup{facilitators: one(f)}), f
+}
+
+// onChain is a shop of one facilitator that reads a chain, and a buyer.
+func onChain(t testing.TB) (*shop, *payoffertest.Facilitator, *payoffertest.Chain, *buyer) {
+	t.Helper()
+	f, chain := payoffertest.NewPipedFacilitator(t, "one"), newChain(t)
+	return newShop(t, setup{facilitators: one(f), chain: chain}), f, chain, newBuyer(1)
+}
+
+// purchases are onChain where the first of two purchases of a buyer is settled on the chain.
+func purchases(t testing.TB) (s *shop, f *payoffertest.Facilitator, chain *payoffertest.Chain, a, b *buyer) {
+	t.Helper()
+	s, f, chain, a = onChain(t)
+	settlesOn(f, chain, a)
+	return s, f, chain, a, newBuyer(2)
+}
+
+// observed records what the chain shows of a payment, as its observer does.
+func (s *shop) observed(chain *payoffertest.Chain, b *buyer) {
+	observation, _, err := chain.Find(s.t.Context(), b.key(), 0)
+	assert.NoError(s.t, err)
+	_, err = s.book.Record(s.t.Context(), nil, observation)
+	assert.NoError(s.t, err)
+}
+
+// receipts are those in the ledger.
+func (s *shop) receipts() []ledger.Receipt {
+	s.t.Helper()
+	receipts, err := s.book.Receipts(s.t.Context(), s.Offer.ID, 0, 10)
+	require.NoError(s.t, err)
+	return receipts
 }
 
 func accountOf(offerID string, rail *offer.USDC) ledger.Account {

@@ -47,8 +47,7 @@ func (s *shop) listed() Listing { return s.Facilitators()[0].Listing }
 
 func TestTheListingIsToldOnceForEachChange(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+		s, f := offChain(t)
 		require.Equal(t, Listing{}, s.listed())
 		buyer := 0
 		pay := func(verify, settle string, want Listing) {

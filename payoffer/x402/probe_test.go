@@ -28,8 +28,7 @@ func (s *shop) watching() {
 
 func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 	bubble(t, "well", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+		s, f := offChain(t)
 		s.watching()
 		require.Len(t, f.Calls(supportedCall), 1, "at once")
 		require.Len(t, f.Calls(probeCall), 1)
@@ -41,9 +40,8 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 		require.Empty(t, f.Calls(verifyCall))
 	})
 	bubble(t, "down", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
+		s, f := offChain(t)
 		f.Script(probeCall, fails)
-		s := newShop(t, setup{facilitators: one(f)})
 		s.watching()
 		// One after the other, each pause spread by a fifth: 5, 10, 20, 40, 60, 60.
 		for n, most := range []time.Duration{5, 15, 35, 75, 135, 195} {
@@ -71,8 +69,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 	} {
 		for _, call := range []string{verifyCall, settleCall} {
 			bubble(t, call+" "+name, func(t *testing.T) {
-				f := payoffertest.NewPipedFacilitator(t, "one")
-				s := newShop(t, setup{facilitators: one(f)})
+				s, f := offChain(t)
 				s.watching()
 				time.Sleep(time.Minute)
 				f.Script(call, reply)
@@ -96,8 +93,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		require.Len(t, f.Calls(probeCall), 1+int(time.Minute/probeGap))
 	})
 	bubble(t, "and none by a client that left", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+		s, f := offChain(t)
 		s.watching()
 		time.Sleep(time.Minute)
 		f.Script(verifyCall, hangs)
@@ -123,9 +119,8 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 		"version 2 where it is younger": {supportsOnly(old + `,{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`), 2},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
+			s, f := offChain(t)
 			f.Script(supportedCall, c.supported)
-			s := newShop(t, setup{facilitators: one(f)})
 			s.watching()
 			time.Sleep(2 * probeEvery)
 			payers := map[string]bool{}
