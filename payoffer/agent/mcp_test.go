@@ -117,13 +117,6 @@ func TestSubscriptionEndsAtOnce(t *testing.T) {
 	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
 }
 
-func TestBareCurlCallsTheTool(t *testing.T) {
-	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
-	require.Equal(t, "text", r.Content[0].Type)
-	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
-	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
-}
-
 // The SDK would refuse a public name on a loopback connection, which is what
 // every proxy on the same machine makes.
 func TestProxyOnTheSameMachineIsServed(t *testing.T) {

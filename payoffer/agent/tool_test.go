@@ -22,7 +22,10 @@ func terms42(t testing.TB, r toolResult) map[string]any {
 }
 
 func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
-	found := terms42(t, callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`))
+	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
+	require.Equal(t, "text", r.Content[0].Type)
+	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
+	found := terms42(t, r)
 	require.EqualValues(t, 42, found["amountUsd"])
 	require.Equal(t, false, found["paid"])
 	require.Equal(t, "https://checkout.example/pay?a=1&b=2", found["card"])
@@ -51,16 +54,6 @@ func TestAgentsAreToldTheAccountOfTheBankTransfer(t *testing.T) {
 	}
 	require.Equal(t, []any{"DE75512108001245126199"}, accounts)
 	require.Contains(t, e.quote().text, "\n  or transfer it to Example Operator: IBAN DE75512108001245126199, BIC SOGEDEFF, reference Example 42\n")
-}
-
-func TestToolWithoutUSDCSpeaksOfNoX402(t *testing.T) {
-	c := config(t, public)
-	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
-	found := terms42(t, callTool(t, newEndpoint(t, c), `{"name":"first_42_sponsor"}`))
-	for _, name := range []string{"accepts", "x402Version", "sponsor", "hint", "error", "resource"} {
-		require.NotContains(t, found, name)
-	}
-	require.Contains(t, found, "fallback")
 }
 
 func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {

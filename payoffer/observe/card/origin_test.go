@@ -20,6 +20,13 @@ func (r *rig) started(t testing.TB) {
 	require.NoError(t, r.db.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card", Since: r.clock.Now().Unix()}))
 }
 
+func (r *rig) requireOrigin(t testing.TB, origin string) {
+	t.Helper()
+	account, err := r.db.Account(t.Context(), "shop", testAccount)
+	require.NoError(t, err)
+	require.Equal(t, origin, account.Origin)
+}
+
 func since(at int64, change func(*Config)) func(*Config) {
 	return func(c *Config) {
 		if c.Since = at; change != nil {
@@ -74,9 +81,7 @@ func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
 				require.NoError(t, r.try(t))
 				require.Contains(t, outcomes(t, r.db), intent)
 				if known || ahead > 0 {
-					account, err := r.db.Account(t.Context(), "shop", testAccount)
-					require.NoError(t, err)
-					require.Equal(t, fmt.Sprint(testStart), account.Origin)
+					r.requireOrigin(t, fmt.Sprint(testStart))
 				}
 			})
 		}
@@ -128,9 +133,7 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 			require.Contains(t, found, unseen)
 			require.NotContains(t, found, tooEarly)
 			require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 1000}, found[early])
-			account, err := r.db.Account(t.Context(), "shop", testAccount)
-			require.NoError(t, err)
-			require.Equal(t, fmt.Sprint(from), account.Origin)
+			r.requireOrigin(t, fmt.Sprint(from))
 			transitions, err := r.db.Transitions(t.Context(), "shop", 0, 100)
 			require.NoError(t, err)
 			for _, transition := range transitions {

@@ -16,13 +16,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 // TestOutageEndsEqualToTheProcessor loses every webhook while payments of all
 // kinds go on, some begun before the outage, and reads the API once after it.
 func TestOutageEndsEqualToTheProcessor(t *testing.T) {
 	t.Parallel()
-	for _, days := range []time.Duration{1, 10, 28, 29, 30, 40, 400} {
+	for _, days := range []time.Duration{1, 29, 30, 400, 10, 28, 40}[:cases.Of(4, 7, 7)] {
 		t.Run(fmt.Sprintf("%d days", days), func(t *testing.T) {
 			r := newRig(t, nil)
 			require.NoError(t, r.try(t))

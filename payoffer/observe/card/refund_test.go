@@ -61,9 +61,7 @@ func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 				for _, event := range [][]byte{events[0], events[1], events[1]} {
 					require.Equal(t, observe.Recorded, r.deliver(t, event))
 				}
-				receipt, found, err := r.db.Receipt(t.Context(), "shop", testAccount, "pi_1")
-				require.NoError(t, err)
-				require.True(t, found)
+				receipt := r.row(t, "pi_1")
 				require.Equal(t, test.booked, receipt.Refunded)
 				require.Equal(t, test.status, receipt.Status)
 				if test.warns == "" {

@@ -76,17 +76,6 @@ func TestForgedDeliveriesAreNotReported(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// TestAWrongClockIsReported, for it refuses every genuine delivery.
-func TestAWrongClockIsReported(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	r := newRig(t, logged(&log, nil))
-	body := []byte(paidEvent)
-	_, _ = r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now().Add(-day), testSecret)))
-	require.Equal(t, observe.ErrClock, r.Health().LastError)
-	require.Contains(t, log.String(), "clock")
-}
-
 // TestAMalformedEventIsReported.
 func TestAMalformedEventIsReported(t *testing.T) {
 	t.Parallel()
