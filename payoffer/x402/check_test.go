@@ -120,8 +120,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 }
 
 func TestPayAnswersMalformedPayloads(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		got := s.pay([]byte(`{"x402Version":2,"secret":"</script>"}`))
 		require.Equal(t, Malformed, got.Status)
 		require.NotContains(t, got.Detail, "script")
@@ -130,8 +129,7 @@ func TestPayAnswersMalformedPayloads(t *testing.T) {
 }
 
 func TestPayMatchesAddressesWithoutCase(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		b.auth.To = strings.ToLower(b.auth.To)
 		got := s.pay(b.v2For(t, Requirements{

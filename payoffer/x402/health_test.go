@@ -69,8 +69,7 @@ func TestWhateverAPaymentIsAnsweredTheNextOneIsAskedFor(t *testing.T) {
 	attacks := cases.Of(4, 30, 30)
 	for _, call := range []string{verifyCall, settleCall} {
 		for name, reply := range badReplies() {
-			bubble(t, call+" "+name, func(t *testing.T) {
-				s, f := offChain(t)
+			withShop(t, call+" "+name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 				go s.facilitators[0].Run(t.Context())
 				synctest.Wait()
 				var script []payoffertest.FacilitatorReply
@@ -92,8 +91,7 @@ func TestWhateverAPaymentIsAnsweredTheNextOneIsAskedFor(t *testing.T) {
 
 // Some facilitators look at balances only when they settle.
 func TestAFacilitatorThatAcceptsPayersWithoutMoneyIsUsed(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(probeCall, works)
 		s.watching()
 		time.Sleep(3 * probeEvery)
@@ -195,8 +193,7 @@ func (s *shop) request(b *buyer) facilitatorRequest {
 }
 
 func TestPayersWithoutMoneyShareAQuarterOfTheCalls(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		slow := make([]payoffertest.FacilitatorReply, maxUnfunded)
 		for n := range slow {
 			slow[n] = hangs
@@ -314,8 +311,7 @@ func TestAFacilitatorThatIsBusyIsAlive(t *testing.T) {
 		"in text": {Status: 429, Body: "slow down"}, "in JSON": {Status: 429, Body: `{"error":"rate limited"}`}, "as a yes": {Status: 429},
 		"as a no": {Status: 429, Reason: "rate_limited"},
 	} {
-		bubble(t, name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(probeCall, reply)
 			s.watching()
 			s.requireHealth("")

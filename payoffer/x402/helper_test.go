@@ -198,6 +198,15 @@ func purchases(t testing.TB) (s *shop, f *payoffertest.Facilitator, chain *payof
 	return s, f, chain, a, newBuyer(2)
 }
 
+// withShop runs a test of offChain in a bubble.
+func withShop(t *testing.T, name string, test func(*testing.T, *shop, *payoffertest.Facilitator)) {
+	t.Helper()
+	bubble(t, name, func(t *testing.T) {
+		s, f := offChain(t)
+		test(t, s, f)
+	})
+}
+
 // observed records what the chain shows of a payment, as its observer does.
 func (s *shop) observed(chain *payoffertest.Chain, b *buyer) {
 	observation, _, err := chain.Find(s.t.Context(), b.key(), 0)

@@ -29,8 +29,7 @@ func TestPaySettlesInBothDialects(t *testing.T) {
 		{"version 2", "eip155:84532", 2, (*buyer).v2},
 		{"version 1", "base-sepolia", 1, (*buyer).v1},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1)
 
 			got := s.pay(c.payload(b, t))
@@ -91,8 +90,7 @@ func TestPayRefusesAnotherPayloadUnderAKnownKey(t *testing.T) {
 		"another signature":                func(t *testing.T, b *buyer) { b.signature = mirrored(t, b) },
 		"a signature that was not checked": func(_ *testing.T, b *buyer) { b.signature = "0x" + strings.Repeat("ab", 99) },
 	} {
-		bubble(t, name, func(t *testing.T) {
-			s, _ := offChain(t)
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
 			forged := newBuyer(1)
 			change(t, forged)
@@ -189,8 +187,7 @@ func (u *late) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, erro
 }
 
 func TestAPaymentIsNotInItsOwnWay(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		a := newBuyer(1)
 		paid := s.pay(a.v2(t))
 		require.Equal(t, Settled, paid.Status)
@@ -258,8 +255,7 @@ func TestPayLimitsAttemptsOfAClient(t *testing.T) {
 }
 
 func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 		b := newBuyer(1)
 		ctx, leave := context.WithCancel(t.Context())
@@ -281,8 +277,7 @@ func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 }
 
 func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 		b := newBuyer(1)
 		b.auth.ValidBefore = fmt.Sprint(time.Now().Unix() + 9)

@@ -228,8 +228,7 @@ func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
 		"the zero hash":                      {Transaction: zeroHash},
 		"another payer":                      {Body: `{"success":true,"network":"eip155:84532","transaction":"` + otherTransaction + `","payer":"` + otherPayTo + `"}`},
 	} {
-		bubble(t, name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, payoffertest.FacilitatorReply{Transaction: someTransaction}, reply)
 			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 			b := newBuyer(2)

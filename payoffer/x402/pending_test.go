@@ -63,8 +63,7 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 
 func TestWhatAFacilitatorSettlesLaterIsAskedForAgain(t *testing.T) {
 	for name, c := range pendingReplies {
-		bubble(t, name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1)
 			f.Script(settleCall, c.reply)
 			require.Equal(t, Open, s.pay(b.v2(t)).Status)

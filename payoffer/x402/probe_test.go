@@ -27,8 +27,7 @@ func (s *shop) watching() {
 }
 
 func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
-	bubble(t, "well", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "well", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.watching()
 		require.Len(t, f.Calls(supportedCall), 1, "at once")
 		require.Len(t, f.Calls(probeCall), 1)
@@ -39,8 +38,7 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 		require.Len(t, f.Calls(probeCall), 2)
 		require.Empty(t, f.Calls(verifyCall))
 	})
-	bubble(t, "down", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "down", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(probeCall, fails)
 		s.watching()
 		// One after the other, each pause spread by a fifth: 5, 10, 20, 40, 60, 60.
@@ -68,8 +66,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		"by status 500": fails, "by a closed connection": {Fault: payoffertest.FaultCloseRead}, "by no answer": hangs, "by no verdict": {Body: `{}`},
 	} {
 		for _, call := range []string{verifyCall, settleCall} {
-			bubble(t, call+" "+name, func(t *testing.T) {
-				s, f := offChain(t)
+			withShop(t, call+" "+name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 				s.watching()
 				time.Sleep(time.Minute)
 				f.Script(call, reply)
@@ -92,8 +89,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.Calls(probeCall), 1+int(time.Minute/probeGap))
 	})
-	bubble(t, "and none by a client that left", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "and none by a client that left", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.watching()
 		time.Sleep(time.Minute)
 		f.Script(verifyCall, hangs)
@@ -118,8 +114,7 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 		"version 1 where it is all":     {supportsOnly(old), 1},
 		"version 2 where it is younger": {supportsOnly(old + `,{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`), 2},
 	} {
-		bubble(t, name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(supportedCall, c.supported)
 			s.watching()
 			time.Sleep(2 * probeEvery)

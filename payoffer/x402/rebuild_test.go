@@ -49,8 +49,7 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 		{"in an extension of ours", `"info":{"id"`, `"info":{"by a stranger":0,"id"`},
 		{"as an extension of ours", `"extensions":{`, `"extensions":{"bazaar":{"info":{"input":"by a stranger"}},`},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1).named("order_0123456789")
 			payload := mangle(t, b.v2(t), c.old, c.added)
 			require.Contains(t, payload, foreign)

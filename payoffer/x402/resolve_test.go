@@ -164,8 +164,7 @@ func TestResolveLeavesALeaseAlone(t *testing.T) {
 }
 
 func TestResolveTakesOverAfterTheLease(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		// What a process leaves that was killed between the commit and the call.
 		p, err := decodePayment(b.v2(t))

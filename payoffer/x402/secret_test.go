@@ -154,8 +154,7 @@ func TestAPaymentFromElsewhereIsProvenByNobody(t *testing.T) {
 }
 
 func TestIdentifyNamesAPaymentWithoutTakingIt(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
 		stored := s.requireState(b, ledger.IntentSettled)

@@ -48,8 +48,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 		{"no, with status 400", "insufficient_funds", payoffertest.FacilitatorReply{Reason: "insufficient_funds", Status: 400}, 0, ""},
 		{"a redirect", "bad_answer_status_307", payoffertest.FacilitatorReply{Status: 307, Location: "http://one.localhost/settle", Body: " "}, 1, ""},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, c.reply)
 			b := newBuyer(1)
 
@@ -90,8 +89,7 @@ func TestPayLeavesNothingWhenVerificationDoesNotSayYes(t *testing.T) {
 		{"no, with status 401", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 401, Reason: "unauthorized"}},
 		{"a redirect", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 308, Location: "/verify", Body: `{"isValid":true}`}},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(verifyCall, c.reply, payoffertest.FacilitatorReply{})
 			b := newBuyer(1)
 			got := s.pay(b.v2(t))
@@ -180,8 +178,7 @@ func TestSettleRepeatsAPendingSettlementOnceAndIdentically(t *testing.T) {
 		{"then no answer", payoffertest.FacilitatorReply{Status: 502, Body: "bad gateway"}, Open},
 		{"then a no that names no transaction", payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_nonce_already_used"}, Open},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, pending, c.second)
 			b := newBuyer(1)
 			require.Equal(t, c.status, s.pay(b.v2(t)).Status)
@@ -247,8 +244,7 @@ func TestSettleWithAChain(t *testing.T) {
 // The ledger is held from the first look at a payment until its settlement is recorded, also if the client leaves.
 func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
 	for _, call := range []string{verifyCall, settleCall} {
-		bubble(t, call, func(t *testing.T) {
-			s, f := offChain(t)
+		withShop(t, call, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(call, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 			var held atomic.Int64
 			s.Hold = func() (func() error, bool) {
@@ -276,8 +272,7 @@ func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
 }
 
 func TestNoPaymentIsTakenOnceTheLedgerIsClosed(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f := offChain(t)
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.Hold = func() (func() error, bool) { return nil, false }
 		got := s.pay(newBuyer(1).v2(t))
 		require.Equal(t, Open, got.Status)
