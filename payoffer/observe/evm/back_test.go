@@ -99,8 +99,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 		s.requireObserved()
 		s.requireRight()
 		s.lower(1001)
-		s.round()
-		s.requireRight()
+		s.requireRightAfterRound()
 		s.requireOrigin("0")
 		s.requireLines(3, "later from_block is ignored")
 	}
@@ -108,8 +107,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 
 // A final block that was never there stops a rail until the endpoints show it or the first block is earlier.
 func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.chain.pay(price)
 	s.chain.finalize()
 	s.settle()
@@ -125,8 +123,7 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 
 // A cycle that began before the origin was lowered does not put the cursor back.
 func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.chain.mineFinal(5)
 	s.round()
 	s.chain.pay(price)

@@ -11,8 +11,7 @@ import (
 
 // Rows answer for a block when it was read whole, and again by the round after.
 func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	requireCovered := func(through uint64) {
 		t.Helper()
 		since, got := s.Covered()
@@ -71,8 +70,7 @@ func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
 }
 
 func TestARailThatIsOnlyFollowedCoversNothing(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.config.FollowOnly = true
 	s.restart()
 	s.round()
@@ -96,8 +94,7 @@ func TestTheRowsAnswerForWhatIsCovered(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 2)
+			s := openReadBeside(t, 2)
 			s.round()
 			key := s.chain.authorize()
 			s.chain.mine(1, s.chain.transaction(c.events(key)...))
@@ -118,8 +115,7 @@ func TestTheRowsAnswerForWhatIsCovered(t *testing.T) {
 
 // After a reorganization of the same height the rows answer again only once a round has begun on the new branch.
 func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	s.chain.mine(3)
 	s.settle()
 	key := s.chain.authorize()
@@ -143,8 +139,7 @@ func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
 }
 
 func TestADroppedReceiptResetsTheWatermark(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	key := s.chain.authorize()
 	s.use(key)
 	s.settle()
@@ -173,8 +168,7 @@ func TestADroppedReceiptResetsTheWatermark(t *testing.T) {
 
 // Every way to a receipt brings the nonce, and one that is there already gets it.
 func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	first, second := s.chain.authorize(), s.chain.authorize()
 	batch := s.chain.transaction(used(first), transfer(payer, payTo, price), transfer(payer, payTo, 2*price),
 		used(second), transfer(payer, payTo, price), []event{{stranger, used(first)[0].topics, nil}}, transfer(payer, payTo, price))

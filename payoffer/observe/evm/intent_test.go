@@ -69,8 +69,7 @@ func TestAnAuthorizationIsProvenByTheTransferThatFollowsItsUse(t *testing.T) {
 		"only paid": {func(_, _ ledger.IntentKey) [][]event { return [][]event{transfer(payer, payTo, price)} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 2)
+			s := openBeside(t, 2)
 			key := s.chain.authorize()
 			tx := s.chain.transaction(c.events(key, s.chain.authorize())...)
 			s.chain.mine(1, tx)
@@ -90,9 +89,7 @@ func TestAnAuthorizationIsProvenByTheTransferThatFollowsItsUse(t *testing.T) {
 // A proof counts at the configured level, and is final where the chain is.
 func TestAProofSaysHowSureItIs(t *testing.T) {
 	t.Parallel()
-	s := open(t, 2)
-	s.config.Confirm = Safe
-	s.restart()
+	s := openAt(t, 2, Safe)
 	key := s.chain.authorize()
 	tx := s.use(key)
 	require.Equal(t, ledger.StatusSeen, s.requireProof(key, tx, true).State)
@@ -165,8 +162,7 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 
 // The search goes backwards as far as the authorization may have been used, and no farther.
 func TestAnAuthorizationIsSoughtSinceItWasSigned(t *testing.T) {
-	t.Parallel()
-	s := open(t, 1)
+	s := openBeside(t, 1)
 	key := s.chain.authorize()
 	s.use(key)
 	signed := s.chain.blocks[s.chain.head()].time
@@ -202,8 +198,7 @@ func TestAnAuthorizationIsDeadByFinalBlocksAlone(t *testing.T) {
 		"paid to the rail":  {func(k ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, price)} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 2)
+			s := openBeside(t, 2)
 			key := s.chain.authorize()
 			s.chain.mine(1, s.chain.transaction(c.events(key)...))
 			until := s.chain.blocks[s.chain.head()].time + 600
@@ -241,8 +236,7 @@ func TestOneEndpointAloneKillsNoAuthorization(t *testing.T) {
 
 // An authorization that one endpoint shows to have paid is not dead, whatever the others say.
 func TestAnAuthorizationThatAnEndpointShowsPaidIsNotDead(t *testing.T) {
-	t.Parallel()
-	s := open(t, 3)
+	s := openBeside(t, 3)
 	key := s.chain.authorize()
 	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
 	s.chain.mineFinal(1000, tx)
@@ -278,8 +272,7 @@ func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
 		"its receipt cannot be read": {func(n *node, _ *transaction) { n.answer("eth_getTransactionReceipt", fault{status: 500}) }, "unreachable (two.example)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 2)
+			s := openBeside(t, 2)
 			key := s.chain.authorize()
 			tx := s.chain.transaction(used(key), transfer(payer, stranger, price))
 			s.chain.mineFinal(1000, tx)

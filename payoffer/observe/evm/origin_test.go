@@ -58,8 +58,7 @@ func (s *till) requireOnly(payments ...*transaction) {
 func (s *till) made(number uint64) int64 { return s.chain.blocks[number].time }
 
 func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.chain.pay(price) // in block 400
 	s.chain.pay(price) // in block 401, in the very second of the start
 	s.register(s.made(401))
@@ -107,8 +106,7 @@ func TestTheStartIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 
 // Where the offset is found out later, before the first cursor stands, the origin is still put right.
 func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.register(s.made(399) + 300)
 	ahead := time.Duration(0)
 	s.config.ClockOffset = func() time.Duration { return ahead }
@@ -177,8 +175,7 @@ func TestTheOriginNeedsAgreementOnItsTime(t *testing.T) {
 
 // An endpoint that stands still shows a head from long before the start: what came between is not to be counted.
 func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
-	t.Parallel()
-	s := open(t, 1)
+	s := openBeside(t, 1)
 	behind := s.chain.fork()
 	s.chain.mine(staleAfter)
 	s.chain.pay(price)
@@ -197,8 +194,7 @@ func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
 
 // After a reorganization another block may stand where the origin was, made after the start.
 func TestAReorganizationOfTheOriginLowersIt(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.chain.mine(3)
 	s.register(s.made(402))
 	s.round()

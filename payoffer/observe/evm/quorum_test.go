@@ -65,8 +65,7 @@ func TestOneFalseEndpointOfThreeChangesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 3)
+			s := openReadBeside(t, 3)
 			payment := s.chain.pay(price)
 			lie(s, payment)
 			for range 2 {
@@ -115,8 +114,7 @@ func TestAPaymentReportedDifferentlyIsNotConfirmed(t *testing.T) {
 	} {
 		for _, liar := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := openRead(t, 2)
+				s := openReadBeside(t, 2)
 				payment := s.chain.pay(price)
 				s.nodes[liar].branch = s.chain.fork()
 				lie := *payment
@@ -164,8 +162,7 @@ func TestAPaymentThatOneEndpointMakesUpDoesNotCount(t *testing.T) {
 
 // A log of a transaction that nobody knows is no money, and still keeps the rail from claiming to know all.
 func TestALogWithoutItsTransactionIsNotCounted(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	payment := s.chain.pay(price)
 	s.nodes[0].answer("eth_getTransactionReceipt", nil)
 	s.requireError("sources_disagree (one.example)", false)
@@ -196,8 +193,7 @@ func TestAConfirmedPaymentThatOneOfTwoDeniesIsSeen(t *testing.T) {
 
 // One that cannot be read denies nothing: what was confirmed where the other one shows it stays so.
 func TestAConfirmedPaymentStaysWhileNoEndpointDeniesIt(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	payment := s.paid()
 	version := s.row(payment).Version
 	s.restart()
@@ -221,20 +217,16 @@ func TestAConfirmedPaymentStaysWhileNoEndpointDeniesIt(t *testing.T) {
 // A head that goes back a little takes nothing back; a chain that does not reach so far any more stands for nothing.
 func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
 	t.Parallel()
-	s := open(t, 2)
-	s.config.Confirm = Safe
-	s.restart()
+	s := openAt(t, 2, Safe)
 	s.round()
 	payment := s.paid()
 	s.requireStatus(ledger.StatusSeen, payment)
 	require.Empty(t, s.confirmed())
 	s.chain.mine(2)
 	s.chain.safe = s.chain.head()
-	s.round()
-	s.requireRight()
+	s.requireRightAfterRound()
 	s.chain.safe -= 3
-	s.round()
-	s.requireRight()
+	s.requireRightAfterRound()
 	require.False(t, s.row(payment).Final)
 	s.requireObserved()
 
@@ -245,37 +237,25 @@ func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
 	s.settle()
 }
 
-// One endpoint that lags has nothing to say of what it has not reached.
+// An endpoint that lags has nothing to say of what it has not reached. Alone it confirms nothing.
 func TestAnEndpointThatLagsDeniesNothing(t *testing.T) {
 	t.Parallel()
-	s := openRead(t, 2)
-	payment := s.paid()
-	s.nodes[1].branch = s.chain.fork()
-	s.nodes[1].rewind(1)
-	s.restart()
-	s.requireError("lagging "+both, false)
-	s.requireStatus(ledger.StatusConfirmed, payment)
-	s.nodes[1].branch = s.chain
-	s.settle()
-}
-
-func TestOneEndpointThatLagsConfirmsNothing(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	payment := s.paid()
-	s.nodes[0].branch = s.chain.fork()
-	s.nodes[0].rewind(1)
-	s.restart()
-	s.requireError("lagging (one.example)", false)
-	s.requireStatus(ledger.StatusSeen, payment)
-	s.nodes[0].branch = s.chain
-	s.settle()
+	for endpoints, status := range map[int]ledger.Status{1: ledger.StatusSeen, 2: ledger.StatusConfirmed} {
+		s := openRead(t, endpoints)
+		payment := s.paid()
+		s.nodes[endpoints-1].branch = s.chain.fork()
+		s.nodes[endpoints-1].rewind(1)
+		s.restart()
+		s.requireError("lagging "+[]string{"(one.example)", both}[endpoints-1], false)
+		s.requireStatus(status, payment)
+		s.nodes[endpoints-1].branch = s.chain
+		s.settle()
+	}
 }
 
 // The lower one of two heads holds, until it has stood still for a minute.
 func TestAnEndpointThatStandsStillIsLeftOut(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	s.nodes[1].branch = s.chain.fork()
 	payment := s.paid()
 	require.Empty(t, s.rows())
@@ -295,9 +275,7 @@ func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 	t.Parallel()
 	for _, endpoints := range []int{1, 2, 3} {
 		for level, confirmed := range map[Level][]bool{Latest: {true, true, true}, Safe: {false, true, true}, Finalized: {false, false, true}} {
-			s := open(t, endpoints)
-			s.config.Confirm = level
-			s.restart()
+			s := openAt(t, endpoints, level)
 			s.round()
 			payment := s.chain.pay(price)
 			for i, advance := range []func(){func() {}, func() { s.chain.safe++ }, func() { s.chain.final++ }} {
@@ -313,8 +291,7 @@ func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 
 // An endpoint shows receipts of blocks that were left behind: only what stands in a block of its chain counts.
 func TestAReceiptOfAnAbandonedBlockIsIgnored(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	payment := s.paid()
 	old := s.nodes[0].showReceipt(payment.hash)
 	s.chain.rewind(1)

@@ -66,15 +66,13 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 	} {
 		for _, endpoints := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("%s, %d endpoints", name, endpoints), func(t *testing.T) {
-				t.Parallel()
-				s := openRead(t, endpoints)
+				s := openReadBeside(t, endpoints)
 				for depth := 1; depth <= deepest; depth = depth*2 + endpoints {
 					s.chain.finalize()
 					s.round()
 					payment := s.paid()
 					s.chain.mine(depth - 1)
-					s.round()
-					s.requireRight()
+					s.requireRightAfterRound()
 					reorganize(s, depth, payment)
 				}
 			})
@@ -84,8 +82,7 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 
 // One transaction makes several Transfers: each is a receipt of its own, and keeps its name wherever it goes.
 func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	batch := s.chain.transaction(
 		transfer(payer, stranger, price), transfer(payer, payTo, price), transfer(stranger, payTo, 2*price), transfer(payer, payTo, 9_999),
 		[]event{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
@@ -113,8 +110,7 @@ func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
 
 // A transfer that left the chain is looked for during a day of finalized time, and then no more.
 func TestATransferThatLeftTheChainIsLookedForDuringADay(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	payment := s.paid()
 	s.chain.rewind(1)
 	s.chain.mineFinal(forgetAfter/blockTime + 1)

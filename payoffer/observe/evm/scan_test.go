@@ -40,8 +40,7 @@ func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 1)
+			s := openReadBeside(t, 1)
 			for range 150 {
 				s.chain.pay(price)
 				s.chain.mine(13)
@@ -50,8 +49,7 @@ func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 			s.chain.final = s.chain.head() - 50
 			s.nodes[0].on("eth_getLogs", cap)
 			s.restart()
-			s.round()
-			s.requireRight()
+			s.requireRightAfterRound()
 			s.requireObserved()
 			require.Len(t, s.rows(), 151)
 			require.False(t, s.row(last).Final)
@@ -75,8 +73,7 @@ func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 
 // One of two that cannot answer for a range hides nothing, but the range is not covered.
 func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	payment := s.chain.pay(price)
 	s.chain.mineFinal(5)
 	s.nodes[0].answer("eth_getLogs", fault{status: 500})
@@ -91,8 +88,7 @@ func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
 
 // A payment in the middle that is not sure yet holds the cursor before it, and the ranges after it are read again.
 func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	first := s.chain.pay(price)
 	s.chain.mine(10)
 	second := s.chain.pay(price)
@@ -115,8 +111,7 @@ func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
 
 // After a long outage the known receipts are followed again before all is read.
 func TestALongOutageIsReadInParts(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	gap := stepsAtOnce*spanMost + 1000
 	s.chain.mine(gap)
 	late := s.chain.pay(price)
@@ -136,8 +131,7 @@ func TestALongOutageIsReadInParts(t *testing.T) {
 
 // An endpoint shows logs that nobody asked for: none of them is money.
 func TestUnrequestedLogsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	for _, foreign := range [][]event{
 		transfer(payer, stranger, price), transfer(payer, payTo, 9_999), transfer(payer, payTo, 0),
 		{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
@@ -160,8 +154,7 @@ func TestUnrequestedLogsAreNotCounted(t *testing.T) {
 
 // A failed transaction moved nothing.
 func TestAFailedTransactionIsNotCounted(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	payment := s.paid()
 	s.requireRight()
 	failed := *payment
@@ -187,8 +180,7 @@ func TestAFailedTransactionIsNotCounted(t *testing.T) {
 }
 
 func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	payment := s.chain.transaction(transfer(stranger, payTo, 12_345_678))
 	s.chain.mine(1, s.chain.transaction(transfer(payer, stranger, 1)), payment)
 	s.round()
@@ -209,8 +201,7 @@ func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
 }
 
 func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	before := s.paid()
 	require.False(t, s.row(before).Own)
 	s.config.Own = func(address string) bool { return address == "0xde709f2102306220921060314715629080e2fb77" }
@@ -274,8 +265,7 @@ func TestATransferToItselfIsNotAPayment(t *testing.T) {
 
 // Many small payments must not delay a large one: all that is not final is looked at in every round.
 func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	for range 26 {
 		var small []*transaction
 		for range 10 {
@@ -289,8 +279,7 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 	asked, written := s.nodes[0].count("eth_getTransactionReceipt"), s.db.recorded
 	s.chain.rewind(1)
 	s.chain.mine(1)
-	s.round()
-	s.requireRight()
+	s.requireRightAfterRound()
 	s.requireStatus(ledger.StatusDropped, large)
 	require.Equal(t, asked+1, s.nodes[0].count("eth_getTransactionReceipt"), "what stands in the same block is not read again")
 	require.Equal(t, written+1, s.db.recorded, "what is no news is not written again")
@@ -298,8 +287,7 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 
 // An account of the past is followed, and not scanned.
 func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	known, gone := s.chain.pay(price), s.chain.pay(2*price)
 	s.round()
 	s.config.FollowOnly = true
@@ -336,8 +324,7 @@ func TestALedgerThatFailsLosesNothing(t *testing.T) {
 
 // What the ledger refuses for good keeps nothing else out, but is missing in the sums.
 func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	refused := s.chain.pay(price)
 	s.db.refused = map[string]bool{fmt.Sprintf("eip155:84532:%s:0", refused.hash.Hex()): true}
 	other := s.chain.pay(price)
@@ -348,8 +335,7 @@ func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
 
 // The cursor stands at a block on whose hash enough endpoints agree.
 func TestTheCursorNeedsAgreementOnItsBlock(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	s.chain.mineFinal(2)
 	place := number(s.chain.head())
 	s.nodes[0].atBlock(place, func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })

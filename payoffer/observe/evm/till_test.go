@@ -81,6 +81,28 @@ func openRead(t *testing.T, endpoints int) *till {
 	return s
 }
 
+// openBeside is open, and openReadBeside openRead, for a test that runs beside others.
+func openBeside(t *testing.T, endpoints int) *till {
+	t.Helper()
+	t.Parallel()
+	return open(t, endpoints)
+}
+
+func openReadBeside(t *testing.T, endpoints int) *till {
+	t.Helper()
+	t.Parallel()
+	return openRead(t, endpoints)
+}
+
+// openAt is open for payments that count at a level of finality.
+func openAt(t *testing.T, endpoints int, level Level) *till {
+	t.Helper()
+	s := open(t, endpoints)
+	s.config.Confirm = level
+	s.restart()
+	return s
+}
+
 // clock goes with the chain, or ahead of it.
 func (s *till) clock() time.Time {
 	return time.Unix(genesis+399*blockTime, 0).Add(s.now)
@@ -218,6 +240,13 @@ func (s *till) paid() *transaction {
 	payment := s.chain.pay(price)
 	s.round()
 	return payment
+}
+
+// requireRightAfterRound is a round after which requireRight holds.
+func (s *till) requireRightAfterRound() {
+	s.Helper()
+	s.round()
+	s.requireRight()
 }
 
 // settle is two rounds, after which all must be right and known to be.

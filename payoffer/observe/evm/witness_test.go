@@ -76,8 +76,7 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 
 // A payer is served while the second endpoint is dead: what one shows of the authorization is enough.
 func TestAnAuthorizationIsReadWithoutADeadEndpoint(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.nodes[1].answer("*", fault{})
 	s.requireError("unreachable (two.example)", false)
 	key := s.chain.authorize()
