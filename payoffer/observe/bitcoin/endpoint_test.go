@@ -155,8 +155,7 @@ func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 }
 
 func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	chain.bury(1, pay("p", single, 1000))
 	require.NoError(t, b.db.Close())
 	require.EqualError(t, o.Poll(t.Context()), "ledger_unavailable (ledger)")

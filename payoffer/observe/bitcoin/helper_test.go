@@ -179,6 +179,13 @@ func observed(t testing.TB, account string) (*bench, *fakeIndex, *Observer) {
 	return b, chain, o
 }
 
+// observedBeside is observed for a test that runs beside others.
+func observedBeside(t *testing.T, account string) (*bench, *fakeIndex, *Observer) {
+	t.Helper()
+	t.Parallel()
+	return observed(t, account)
+}
+
 // hosted is an account that an observer has read once at indexes on so many hosts.
 func hosted(t testing.TB, account string, hosts int) (*bench, network, *Observer) {
 	t.Helper()

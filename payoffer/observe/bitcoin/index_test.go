@@ -115,8 +115,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 }
 
 func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, zpub)
+	b, chain, o := observedBeside(t, zpub)
 	var names []string
 	for i := range uint32(30) {
 		names = append(names, fmt.Sprint("p", i))

@@ -86,8 +86,7 @@ func TestADowntimeIsCaughtUp(t *testing.T) {
 }
 
 func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	var pool []fakeTx
 	var names []string
 	for i := range 70 {
@@ -109,8 +108,7 @@ func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 }
 
 func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	ours, other := scriptOf(single), strangers
 	chain.mine(
 		fakeTx{name: "two", spends: hashOf("x") + ":7", pays: []output{{ours, 10}, {other, 20}, {ours, 30}}},

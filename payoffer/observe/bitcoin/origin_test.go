@@ -246,8 +246,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 }
 
 func TestALoweredOriginKeepsTheAddress(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, zpub)
+	b, chain, o := observedBeside(t, zpub)
 	chain.setPool(pay("evicted", b.at(0), 1000))
 	b.round(o)
 	require.Equal(t, b.at(1), o.Address())

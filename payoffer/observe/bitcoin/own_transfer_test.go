@@ -78,8 +78,7 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 // An endpoint that does not tell what a transaction spends makes no payment of
 // what was known to be moved.
 func TestMovedMoneyStaysMoved(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	chain.mine(fakeTx{name: "p", spends: hashOf("x") + ":0", from: scriptOf(single), pays: []output{{scriptOf(single), 7}}})
 	b.becomes(o, "p", ledger.StatusMoved)
 	chain.blocks[100].txs[0].from = ""

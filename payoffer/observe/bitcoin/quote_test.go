@@ -76,8 +76,7 @@ func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 // A payment without a quote is worth the price at the time of its block, however late it
 // counts.
 func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	tx := pay("p", single, 100_000)
 	chain.setPool(tx)
 	b.round(o)

@@ -50,8 +50,7 @@ func TestAReorganizationTakesAPaymentBack(t *testing.T) {
 }
 
 func TestAReplacedPaymentIsDroppedAndFinalWithItsReplacement(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	first, second := pay("first", single, 1000), pay("second", single, 900)
 	second.spends = first.spends
 	chain.setPool(first)
@@ -105,8 +104,7 @@ func TestAnEvictedPaymentIsDroppedAfterAnHourAndReturns(t *testing.T) {
 // An instance behind the endpoint does not know the transaction, and another
 // one says that it spends its coin: no other transaction does.
 func TestAPaymentIsNoConflictWithItself(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	chain.setPool(pay("p", single, 1000))
 	b.round(o)
 	chain.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -118,8 +116,7 @@ func TestAPaymentIsNoConflictWithItself(t *testing.T) {
 // A payment is first seen in the mempool, and a reorganization puts it into a
 // block in the place of one from before the first start.
 func TestAReceiptStaysOneBelowTheOrigin(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	tx := pay("p", single, 1000)
 	chain.setPool(tx)
 	b.round(o)
@@ -193,8 +190,7 @@ func TestACycleReadsOneHistory(t *testing.T) {
 // Transactions that never confirm cost nothing. They must not keep the
 // payments that count from being followed.
 func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
-	t.Parallel()
-	b, chain, o := observed(t, single)
+	b, chain, o := observedBeside(t, single)
 	for i := range maxUnconfirmed/50 + 5 {
 		var flood []fakeTx
 		for j := range 50 {
