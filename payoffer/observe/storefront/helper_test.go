@@ -76,6 +76,13 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 	return f
 }
 
+// fixtureBeside is newFixture for a test that runs beside others.
+func fixtureBeside(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	return newFixture(t)
+}
+
 // openLedger begins a new ledger, whose account is first watched then.
 func (f *fixture) openLedger(since int64) {
 	f.t.Helper()

@@ -126,8 +126,7 @@ func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
 }
 
 func TestAnEarlierSinceHasEverythingReadAgainOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.sell()
 	f.mustRead()
 	day := 24 * time.Hour

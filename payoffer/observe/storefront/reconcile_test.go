@@ -18,8 +18,7 @@ import (
 func countLines(b *bytes.Buffer) int { return strings.Count(b.String(), "\n") }
 
 func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
 
@@ -70,8 +69,7 @@ func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
 }
 
 func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
 	for _, step := range []struct {
@@ -96,8 +94,7 @@ func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
 
 // The list tells when a sale was made, which may be hours before it succeeds.
 func TestSaleThatSucceedsLateIsFound(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.mustRead()
 	f.pass(11 * time.Hour)
 	sale := f.sell(func(s *payoffertest.StorefrontSale) { s.Failed = true })
@@ -111,8 +108,7 @@ func TestSaleThatSucceedsLateIsFound(t *testing.T) {
 
 // Months later the list of the newest sales does not have the sale any more.
 func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
 	f.pass(100 * 24 * time.Hour)
@@ -134,8 +130,7 @@ func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
 }
 
 func TestSalesOfALongOutageAreFound(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.mustRead()
 	for range 35 {
 		f.pass(5 * time.Hour)
@@ -209,8 +204,7 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 }
 
 func TestTheTokenIsNotSentToAnotherHost(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	elsewhere := payoffertest.NewStorefront(t, testToken)
 	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusTemporaryRedirect, Location: elsewhere.URL() + "/v2/sales"})
 	require.Error(t, f.read())
@@ -219,8 +213,7 @@ func TestTheTokenIsNotSentToAnotherHost(t *testing.T) {
 }
 
 func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.sell()
 	f.sell(func(s *payoffertest.StorefrontSale) { s.ID = "<script>" })
 	f.mustRead()
@@ -230,8 +223,7 @@ func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
 }
 
 func TestClockThatWentAheadHidesNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.pass(10 * 24 * time.Hour)
 	f.mustRead()
 	f.pass(-10 * 24 * time.Hour)
@@ -244,8 +236,7 @@ func TestClockThatWentAheadHidesNothing(t *testing.T) {
 }
 
 func TestRunReadsTheListAfterAPingAndEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
