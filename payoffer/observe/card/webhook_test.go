@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -114,8 +113,7 @@ func TestWithoutASecretNoDeliveryIsRecorded(t *testing.T) {
 
 func TestAClockADayOffChangesNothing(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	r := newRig(t, logged(&log, withoutKey))
+	r := newRig(t, withoutKey)
 	require.NoError(t, r.try(t)) // the first start, at the right time
 	intent := r.processor.Pay(testLink, 4200, false)
 	body := r.processor.Events()[0]
@@ -126,7 +124,7 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 		require.Equal(t, observe.Unverified, verdict)
 		require.Contains(t, detail, "clock")
 		require.Equal(t, observe.ErrClock, r.Health().LastError, "not a wrong secret")
-		require.Contains(t, log.String(), "clock")
+		require.Contains(t, r.log.String(), "clock")
 		require.Empty(t, outcomes(t, r.db))
 	}
 	r.clock.pass(day)
@@ -148,8 +146,7 @@ func TestLedgerFailuresAreUnavailable(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			r := newRig(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			r := newRig(t, nil)
 			intent := r.processor.Pay(testLink, 4200, false)
 			repair := breakIt(t, r)
 			require.Equal(t, observe.Unavailable, r.deliver(t, r.processor.Events()[0]))
@@ -161,8 +158,8 @@ func TestLedgerFailuresAreUnavailable(t *testing.T) {
 			require.Contains(t, outcomes(t, r.db), intent)
 			require.NoError(t, r.try(t))
 			require.Empty(t, r.Health().LastError)
-			require.NotContains(t, log.String(), testKey)
-			require.NotContains(t, log.String(), intent)
+			require.NotContains(t, r.log.String(), testKey)
+			require.NotContains(t, r.log.String(), intent)
 		})
 	}
 }
