@@ -13,8 +13,7 @@ import (
 type reply = payoffertest.AnnouncedReply
 
 func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: "other.example", ID: "plink_2", Rail: "card"}))
 	foreign := cardObservation("pi_other", ledger.StatusConfirmed)
 	foreign.Offer, foreign.Account = "other.example", "plink_2"
@@ -25,15 +24,12 @@ func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
 }
 
 func TestAReceiverThatAsksForAPauseGetsIt(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	d.pay()
 	receiver.Script(reply{Status: 503, RetryAfter: "600"})
 	a.rounds(t.Context())
-	d.clock.pass(599 * time.Second)
-	a.rounds(t.Context())
+	d.after(599*time.Second, a)
 	require.Len(t, receiver.Requests(), 1)
-	d.clock.pass(time.Second)
-	a.rounds(t.Context())
+	d.after(time.Second, a)
 	require.Len(t, taken(t, receiver), 1)
 }

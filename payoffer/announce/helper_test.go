@@ -65,6 +65,19 @@ func (d *fixture) announcer(r *payoffertest.Receiver) *Announcer {
 	return d.configured(Config{Endpoints: []Endpoint{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
 }
 
+// listening is an announcer that sends webhooks to a receiver.
+func listening(t *testing.T) (*fixture, *payoffertest.Receiver, *Announcer) {
+	t.Helper()
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	return d, receiver, d.announcer(receiver)
+}
+
+// after lets every receiver have one round, a while later.
+func (d *fixture) after(while time.Duration, a *Announcer) {
+	d.clock.pass(while)
+	a.rounds(d.Context())
+}
+
 // configured makes an announcer that delivers what is recorded from now on.
 func (d *fixture) configured(c Config) *Announcer {
 	d.Helper()

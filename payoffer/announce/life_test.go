@@ -14,8 +14,7 @@ import (
 // A disputed payment comes back: the receiver hears of it again, under a higher
 // version.
 func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	d.record(cardObservation("pi_1", ledger.StatusSeen))
 	d.record(cardObservation("pi_1", ledger.StatusConfirmed))
 	for _, r := range []ledger.Return{
@@ -43,8 +42,7 @@ func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 }
 
 func TestWhatOnlyTheOperatorKnowsStaysWithTheOperator(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	manual := cardObservation("INV-1", ledger.StatusConfirmed)
 	manual.EvidenceLevel, manual.Note = ledger.LevelManual, "paid by Jane Roe"
 	d.record(manual)
@@ -82,8 +80,7 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 
 // A refund is announced after its payment, even if the ledger knew the refund first.
 func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	for _, rail := range []struct {
 		name, asset string
 		level       ledger.EvidenceLevel
@@ -133,8 +130,7 @@ func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
 
 // An endpoint that adds up payments by rail and number has the totals of the ledger, also after a redaction renames one.
 func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel = ledger.LevelManual
 	d.record(entered)

@@ -15,8 +15,7 @@ import (
 )
 
 func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	d.outbox.unwritable.Store(true)
 	d.pay()
 	d.pay()
@@ -62,8 +61,7 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 				}
 			}
 			receiver.Script()
-			d.clock.pass(time.Hour)
-			a.rounds(t.Context())
+			d.after(time.Hour, a)
 			requireWholeHistory(t, d, receiver, crashes)
 		})
 	}
@@ -142,8 +140,7 @@ func TestAStartWritesOnceForAllReceivers(t *testing.T) {
 func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
 	var told []string
 	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
-		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-		a := d.announcer(receiver)
+		d, receiver, a := listening(t)
 		entered := cardObservation("INV-2", ledger.StatusConfirmed)
 		entered.Amount = amount
 		d.record(entered)

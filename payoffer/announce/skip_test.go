@@ -41,8 +41,7 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-			a := d.announcer(receiver)
+			d, receiver, a := listening(t)
 			d.pay()
 			d.pay()
 			receiver.Script(always(test.reply)...)
@@ -51,20 +50,17 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 			a.rounds(t.Context())
 			require.Len(t, receiver.Requests(), 1, "not before the pause is over")
 			for _, requests := range []int{2, 2} { // the pause is longer after the second
-				d.clock.pass(pauseFirst)
-				a.rounds(t.Context())
+				d.after(pauseFirst, a)
 				require.Len(t, receiver.Requests(), requests)
 			}
 			for range 10 {
 				if !test.skipped {
-					d.clock.pass(threeDays)
-					a.rounds(t.Context())
+					d.after(threeDays, a)
 				}
 			}
 			require.Empty(t, taken(t, receiver))
 			receiver.Script()
-			d.clock.pass(pauseMost)
-			a.rounds(t.Context())
+			d.after(pauseMost, a)
 			require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
 			require.Equal(t, EndpointHealth{Host: receiver.Host()}, a.health()[0])
 			d.requireLogged(1, "level=WARN")
@@ -109,26 +105,22 @@ func TestAHandlerThatAlwaysFailsIsTriedWithPausesAndSkippedAsAReceiverIs(t *test
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1"}, raised, "in order, and not before the pause is over")
 	require.Equal(t, EndpointHealth{Host: "events", Behind: 2, LastError: "handler_failed"}, a.health()[0])
-	d.clock.pass(pauseFirst)
-	a.rounds(t.Context())
+	d.after(pauseFirst, a)
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1"}, raised)
-	d.clock.pass(threeDays)
-	a.rounds(t.Context())
+	d.after(threeDays, a)
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1", "card:pi_1:1", "card:pi_2:1"}, raised)
 	d.requireLogged(0, "Jane")
 }
 
 // The ledger keeps the place of a receiver whose event it could not skip.
 func TestALedgerThatCannotBeWrittenSkipsNothing(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	d.pay()
 	d.pay()
 	receiver.Script(always(reply{Status: 400})...)
 	a.rounds(t.Context())
 	d.outbox.unwritable.Store(true)
-	d.clock.pass(threeDays)
-	a.rounds(t.Context())
+	d.after(threeDays, a)
 	require.Equal(t, "ledger_unavailable", a.health()[0].LastError)
 	d.requireLogged(0, "skipped after three days")
 	d.outbox.unwritable.Store(false)
