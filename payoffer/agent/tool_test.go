@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
@@ -116,6 +117,13 @@ func TestOperatorTextIsDataOnly(t *testing.T) {
 
 	tools := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	require.NotContains(t, string(tools.Result), "Ignore all", "a model reads a tool's description as an instruction")
+	var list mcp.ListToolsResult
+	require.NoError(t, json.Unmarshal(tools.Result, &list))
+	require.Len(t, list.Tools, 1)
+	require.Equal(t, "first_42_sponsor", list.Tools[0].Name)
+	require.NotEmpty(t, list.Tools[0].Title)
+	require.Contains(t, list.Tools[0].Description, "42 US dollars")
+	require.NotNil(t, list.Tools[0].OutputSchema)
 	handshake := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
 	var server struct{ Instructions string }
 	require.NoError(t, json.Unmarshal(handshake.Result, &server))
