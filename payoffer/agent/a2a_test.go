@@ -132,12 +132,17 @@ func TestA2ARefusals(t *testing.T) {
 		code           int
 	}{
 		{"message/stream", `{}`, -32004},
+		{"tasks/resubscribe", `{"id":"t"}`, -32004},
 		{"SendStreamingMessage", `{}`, -32004},
 		{"SubscribeToTask", `{"id":"t"}`, -32004},
 		{"ListTasks", `{}`, -32004},
 		{"tasks/get", `{"id":"t"}`, -32001},
+		{"tasks/cancel", `{"id":"t"}`, -32001},
+		{"GetTask", `{"id":"t"}`, -32001},
 		{"CancelTask", `{"id":"t"}`, -32001},
 		{"tasks/pushNotificationConfig/set", `{}`, -32003},
+		{"tasks/pushNotificationConfig/get", `{}`, -32003},
+		{"tasks/pushNotificationConfig/list", `{}`, -32003},
 		{"tasks/pushNotificationConfig/delete", `{}`, -32003},
 		{"CreateTaskPushNotificationConfig", `{}`, -32003},
 		{"agent/getAuthenticatedExtendedCard", `{}`, -32007},

@@ -35,6 +35,17 @@ func (s *till) requireDead(reason string, key ledger.IntentKey, until int64, abo
 	require.Equal(s, reason, got, about...)
 }
 
+// requireUndecided requires that neither Prove nor Find answers.
+func (s *till) requireUndecided(problem string, key ledger.IntentKey, tx *transaction) {
+	s.Helper()
+	_, found, err := s.Prove(s.Context(), key, tx.hash.Hex())
+	require.EqualError(s, err, problem)
+	require.False(s, found)
+	_, found, err = s.Find(s.Context(), key, 0)
+	require.EqualError(s, err, problem)
+	require.False(s, found)
+}
+
 // requireFound requires whether an authorization was used since a time.
 func (s *till) requireFound(found bool, key ledger.IntentKey, since int64) {
 	s.Helper()
@@ -139,13 +150,8 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 		key := s.chain.authorize()
 		tx := s.use(key)
 		s.nodes[1].answer(method, fault{status: 503})
-		_, found, err := s.Prove(t.Context(), key, tx.hash.Hex())
-		require.EqualError(t, err, "unreachable (two.example)")
-		require.False(t, found)
+		s.requireUndecided("unreachable (two.example)", key, tx)
 		require.Equal(t, "unreachable", s.Health().LastError)
-		_, found, err = s.Find(t.Context(), key, 0)
-		require.EqualError(t, err, "unreachable (two.example)")
-		require.False(t, found)
 	}
 	s := openRead(t, 2)
 	key := s.chain.authorize()

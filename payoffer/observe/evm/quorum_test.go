@@ -37,33 +37,37 @@ func TestAPaymentThatOneOfTwoHidesIsSeenUntilBothShowIt(t *testing.T) {
 	}
 }
 
+// falsehoods are what an endpoint may tell of a payment.
+var falsehoods = map[string]func(*transaction){
+	"another amount":  func(tx *transaction) { tx.events = transfer(payer, payTo, 7*price) },
+	"another payer":   func(tx *transaction) { tx.events = transfer(stranger, payTo, price) },
+	"failed":          func(tx *transaction) { tx.failed = true },
+	"another ordinal": func(tx *transaction) { tx.events = slices.Concat(transfer(payer, stranger, price), tx.events) },
+}
+
+// tell has an endpoint tell a falsehood of a payment.
+func (s *till) tell(n *node, payment *transaction, falsehood func(*transaction)) {
+	lie := *payment
+	falsehood(&lie)
+	n.branch = s.chain.fork()
+	n.replace(payment, &lie)
+}
+
 // Two of three decide, whatever the third one does.
 func TestOneFalseEndpointOfThreeChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, lie := range map[string]func(s *till, payment *transaction){
+	lies := map[string]func(s *till, payment *transaction){
 		"hides": func(s *till, payment *transaction) { s.nodes[1].hide(payment) },
-		"another amount": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: transfer(payer, payTo, 7*price)})
-		},
-		"another payer": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: transfer(stranger, payTo, price)})
-		},
-		"failed": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: payment.events, failed: true})
-		},
-		"another ordinal": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: slices.Concat(transfer(payer, stranger, price), payment.events)})
-		},
 		"another block": func(s *till, payment *transaction) {
 			s.nodes[1].branch = s.chain.fork()
 			moved := s.nodes[1].rewind(1)
 			s.nodes[1].mine(1, moved...)
 		},
-	} {
+	}
+	for name, falsehood := range falsehoods {
+		lies[name] = func(s *till, payment *transaction) { s.tell(s.nodes[1], payment, falsehood) }
+	}
+	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
 			s := openReadBeside(t, 3)
 			payment := s.chain.pay(price)
@@ -106,20 +110,12 @@ func (s *till) confirmedRow(tx *transaction) (confirmed ledger.Receipt) {
 // With two endpoints that tell different things of a payment, none of them is believed.
 func TestAPaymentReportedDifferentlyIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*transaction){
-		"amount":  func(tx *transaction) { tx.events = transfer(payer, payTo, 7*price) },
-		"payer":   func(tx *transaction) { tx.events = transfer(stranger, payTo, price) },
-		"outcome": func(tx *transaction) { tx.failed = true },
-		"ordinal": func(tx *transaction) { tx.events = slices.Concat(transfer(payer, stranger, 1), tx.events) },
-	} {
+	for name, falsehood := range falsehoods {
 		for _, liar := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
 				s := openReadBeside(t, 2)
 				payment := s.chain.pay(price)
-				s.nodes[liar].branch = s.chain.fork()
-				lie := *payment
-				change(&lie)
-				s.nodes[liar].replace(payment, &lie)
+				s.tell(s.nodes[liar], payment, falsehood)
 				for range 3 {
 					s.requireError(disagree, false)
 					require.Empty(t, s.confirmed())

@@ -154,12 +154,7 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 			require.Equal(t, rows, s.rows())
 			require.Equal(t, anchor, s.cursor())
 		}
-		_, found, err := s.Prove(t.Context(), key, fresh.hash.Hex())
-		require.EqualError(t, err, "final_history_changed "+hosts)
-		require.False(t, found)
-		_, found, err = s.Find(t.Context(), key, 0)
-		require.EqualError(t, err, "final_history_changed "+hosts)
-		require.False(t, found)
+		s.requireUndecided("final_history_changed "+hosts, key, fresh)
 		reason, err := s.Dead(t.Context(), key, 0)
 		require.EqualError(t, err, "final_history_changed "+hosts)
 		require.Empty(t, reason)
@@ -169,8 +164,7 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 			n.answer("*", fault{status: 500})
 		}
 		require.ErrorContains(t, s.look(), "unreachable")
-		_, _, err = s.Prove(t.Context(), key, fresh.hash.Hex())
-		require.EqualError(t, err, "final_history_changed "+hosts)
+		s.requireUndecided("final_history_changed "+hosts, key, fresh)
 
 		s.now += 2 * backoffMost
 		for _, n := range s.nodes {
