@@ -186,6 +186,25 @@ func observedBeside(t *testing.T, account string) (*bench, *fakeIndex, *Observer
 	return observed(t, account)
 }
 
+// unpriced is observed, while the price of bitcoin is unknown.
+func unpriced(t testing.TB) (*bench, *fakeIndex, *Observer) {
+	t.Helper()
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
+	b.rate = rate.Rate{}
+	o := b.observer(chain)
+	b.round(o)
+	return b, chain, o
+}
+
+// requireWorth checks the value of the one receipt, which is named p.
+func (b *bench) requireWorth(cents int64, basis ledger.ValueBasis) {
+	b.Helper()
+	row := b.row("p")
+	require.NotNil(b, row.USDCents)
+	require.Equal(b, cents, *row.USDCents)
+	require.Equal(b, basis, row.ValueBasis)
+}
+
 // hosted is an account that an observer has read once at indexes on so many hosts.
 func hosted(t testing.TB, account string, hosts int) (*bench, network, *Observer) {
 	t.Helper()

@@ -32,8 +32,9 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 			require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
 
 			moved := fakeTx{name: "moved", spends: hashOf("paid") + ":1", from: scriptOf(b.at(0)), pays: []output{{strangers, 9}, {scriptOf(b.at(0)), 49_000}}}
-			check := func(status ledger.Status) {
+			check := func(status ledger.Status) { // after a round
 				t.Helper()
+				b.round(o)
 				row := b.rows("paid", "moved")["moved"]
 				require.Equal(t, status, row.Status)
 				require.True(t, row.Own)
@@ -42,30 +43,23 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 				require.Zero(t, b.sum(ledger.StatusSeen))
 			}
 			chain.setPool(moved)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.mine(moved)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.mineEmpty(3)
-			b.round(o)
 			check(ledger.StatusMoved)
 
 			// Its block leaves the chain; it waits, is replaced, and is mined after all.
 			chain.rewind(4)
 			chain.mineEmpty(5)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.rewind(2)
 			chain.bury(2, fakeTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
-			b.round(o)
 			check(ledger.StatusDropped)
 			chain.rewind(3)
 			chain.bury(3, moved)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.mineEmpty(12)
-			b.round(o)
 			check(ledger.StatusMoved)
 			require.True(t, b.rows("paid", "moved")["moved"].Final)
 			chain.called()

@@ -53,8 +53,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 				}
 				chain.bury(1, tx)
 				b.round(o)
-				require.Equal(t, c.want, *b.row("p").USDCents)
-				require.Equal(t, c.basis, b.row("p").ValueBasis)
+				b.requireWorth(c.want, c.basis)
 			})
 		}
 	}
@@ -92,8 +91,7 @@ func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 		chain.mine()
 		b.round(b.observer(chain))
 	}
-	require.Equal(t, int64(8_000), *b.row("p").USDCents)
-	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
+	b.requireWorth(8_000, ledger.BasisRate)
 	require.True(t, b.row("p").Final)
 }
 
@@ -104,10 +102,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 	for name, late := range map[string]time.Duration{"an hour": time.Hour, "a second more": time.Hour + time.Second, "days": 100 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, chain := newBench(t, single), newFakeIndex(t, 100)
-			b.rate = rate.Rate{}
-			o := b.observer(chain)
-			b.round(o)
+			b, chain, o := unpriced(t)
 			chain.mine(pay("p", single, 100_000)) // ten minutes after the start
 			chain.mineEmpty(20)
 			b.round(o)
@@ -131,10 +126,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 // What the operator states of a payment is not taken for what a source knows.
 func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	b.rate = rate.Rate{}
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := unpriced(t)
 	chain.bury(1, pay("p", single, 100_000))
 	b.round(o)
 	row := b.row("p")
@@ -145,8 +137,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
 	b.round(o)
-	require.Equal(t, int64(9_500), *b.row("p").USDCents)
-	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
+	b.requireWorth(9_500, ledger.BasisStated)
 	chain.rewind(2) // and is not found any more
 	chain.mineEmpty(3)
 	b.round(o)
@@ -154,8 +145,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	chain.bury(20, pay("p", single, 100_000))
 	b.rate = rate.Rate{MicroUSD: 100_000_000_000}
 	b.round(o)
-	require.Equal(t, int64(10_000), *b.row("p").USDCents)
-	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
+	b.requireWorth(10_000, ledger.BasisRate)
 }
 
 func TestWorthIsRoundedDown(t *testing.T) {
