@@ -20,20 +20,21 @@ func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
 			require.EqualValues(t, genesis+399*blockTime+1, since)
 		}
 	}
+	roundCovers := func(through uint64) {
+		t.Helper()
+		s.round()
+		requireCovered(through)
+	}
 	requireCovered(0)
-	s.round()
-	requireCovered(0)
-	s.round()
-	requireCovered(399)
+	roundCovers(0)
+	roundCovers(399)
 	paid := s.chain.authorize()
 	s.use(paid)
 	requireCovered(399)
-	s.round()
-	requireCovered(399)
+	roundCovers(399)
 	_, found := s.paidBy(paid)
 	require.True(t, found, "the row is there before its block is covered")
-	s.round()
-	requireCovered(400)
+	roundCovers(400)
 
 	// What is open is not covered, and what was covered stays so.
 	hidden := s.use(s.chain.authorize())
@@ -50,23 +51,18 @@ func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
 	}
 	s.nodes[1].honest()
 	s.now += backoffMost
-	s.round()
-	requireCovered(400)
-	s.round()
-	requireCovered(401)
+	roundCovers(400)
+	roundCovers(401)
 
 	// Endpoints that stand on different branches cover nothing.
 	s.nodes[1].branch = s.chain.fork()
 	s.chain.mine(1)
 	s.nodes[1].mine(1)
-	s.round()
-	requireCovered(401)
-	s.round()
-	requireCovered(401)
+	roundCovers(401)
+	roundCovers(401)
 	s.nodes[1].branch = s.chain
 	s.round()
-	s.round()
-	requireCovered(402)
+	roundCovers(402)
 }
 
 func TestARailThatIsOnlyFollowedCoversNothing(t *testing.T) {
