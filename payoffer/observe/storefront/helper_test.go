@@ -195,6 +195,13 @@ func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
 	return r, found
 }
 
+// requireReadHeld reads the shop and requires the money that counts then, in US cents.
+func (f *fixture) requireReadHeld(cents int64, about ...any) {
+	f.t.Helper()
+	f.mustRead()
+	require.Equal(f.t, cents, f.held(), about...)
+}
+
 // held is the money that counts, in US cents: confirmed by evidence that counts.
 func (f *fixture) held() (cents int64) {
 	f.t.Helper()

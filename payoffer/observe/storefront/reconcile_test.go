@@ -61,8 +61,7 @@ func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
 			t.Run(name+" by "+product, func(t *testing.T) {
 				f := newFixture(t, func(cfg *Config) { cfg.Product = product })
 				f.sell(test.change)
-				f.mustRead()
-				require.Equal(t, test.held, f.held())
+				f.requireReadHeld(test.held)
 			})
 		}
 	}
@@ -87,8 +86,7 @@ func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
 	} {
 		f.pass(listEvery)
 		f.shop.Change(sale.ID, step.change)
-		f.mustRead()
-		require.Equal(t, step.held, f.held(), step.name)
+		f.requireReadHeld(step.held, step.name)
 	}
 }
 
@@ -102,8 +100,7 @@ func TestSaleThatSucceedsLateIsFound(t *testing.T) {
 	f.mustRead()
 	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.Failed = false })
 	f.pass(listEvery)
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 }
 
 // Months later the list of the newest sales does not have the sale any more.
@@ -116,17 +113,14 @@ func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
 	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.RefundedCents = s.Price })
 	f.pass(sweepEvery - time.Minute)
 	f.start() // a restart sweeps no earlier
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	f.pass(time.Minute)
-	f.mustRead()
-	require.Zero(t, f.held())
+	f.requireReadHeld(0)
 
 	f.pass(200 * 24 * time.Hour)
 	f.mustRead()
 	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.RefundedCents = 0 })
-	f.mustRead()
-	require.Zero(t, f.held(), "out of reach")
+	f.requireReadHeld(0, "out of reach")
 }
 
 func TestSalesOfALongOutageAreFound(t *testing.T) {
@@ -144,8 +138,7 @@ func TestSalesOfALongOutageAreFound(t *testing.T) {
 	require.Equal(t, "1795262400", cursor.Position, "and the cursor stands at 2026-11-21T12:00:00Z")
 
 	f.shop.Fail(nil)
-	f.mustRead()
-	require.Equal(t, int64(35*4200), f.held())
+	f.requireReadHeld(35 * 4200)
 	cursor, _, err = f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
@@ -182,8 +175,7 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 			require.NotContains(t, f.log.String(), testToken)
 			require.Zero(t, f.held())
 			f.shop.Fail(nil)
-			f.mustRead()
-			require.Equal(t, int64(4200), f.held())
+			f.requireReadHeld(4200)
 			require.False(t, f.Health().Partial)
 			require.Empty(t, f.Health().LastError)
 			_, found := f.receipt(sale.ID)
@@ -198,8 +190,7 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 		require.Equal(t, observe.ErrLedger, f.Health().LastError)
 		require.NotContains(t, f.log.String(), errDisk.Error())
 		f.db.broken = false
-		f.mustRead()
-		require.Equal(t, int64(4200), f.held())
+		f.requireReadHeld(4200)
 	})
 }
 
@@ -217,8 +208,7 @@ func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
 	f.sell()
 	f.sell(func(s *payoffertest.StorefrontSale) { s.ID = "<script>" })
 	f.mustRead()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	require.Equal(t, 1, countLines(f.log), "logged once")
 }
 
@@ -228,8 +218,7 @@ func TestClockThatWentAheadHidesNothing(t *testing.T) {
 	f.mustRead()
 	f.pass(-10 * 24 * time.Hour)
 	f.sell()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	cursor, _, err := f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
