@@ -207,20 +207,24 @@ func TestAReceiverMustBeAnAddressOfItsOwn(t *testing.T) {
 		endpoints []Endpoint
 		says      string
 	}{
-		"no mailbox":    {[]Endpoint{Email{To: "operator", Server: server}}, "is not an e-mail address"},
-		"two in one":    {[]Endpoint{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
-		"a header":      {[]Endpoint{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
-		"bad sender":    {[]Endpoint{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
-		"in the clear":  {[]Endpoint{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
-		"the same":      {[]Endpoint{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
-		"no topic":      {[]Endpoint{Ntfy{URL: "https://ntfy.example/"}}, "not the URL of a topic"},
-		"a long topic":  {[]Endpoint{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "not the URL of a topic"},
-		"a query":       {[]Endpoint{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "not the URL of a topic"},
-		"the host":      {[]Endpoint{Ntfy{URL: "https://topic"}}, "not the URL of a topic"},
-		"no host":       {[]Endpoint{Webhook{URL: "/hook"}}, "announce: endpoint 1: this is not an absolute URL"},
-		"another kind":  {[]Endpoint{Webhook{URL: "ftp://a.example/hook"}}, "not an absolute URL"},
-		"hook in clear": {[]Endpoint{hook("a"), Webhook{URL: "http://b.example/hook"}}, `announce: endpoint 2: the URL for host "b.example" is plain http`},
-		"hook twice":    {[]Endpoint{hook("a"), hook("b"), hook("a")}, `announce: endpoints 1 and 3 have the same address (host "a.example")`},
+		"no mailbox":   {[]Endpoint{Email{To: "operator", Server: server}}, "is not an e-mail address"},
+		"two in one":   {[]Endpoint{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
+		"a header":     {[]Endpoint{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
+		"bad sender":   {[]Endpoint{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
+		"in the clear": {[]Endpoint{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
+		"the same":     {[]Endpoint{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
+		"no topic":     {[]Endpoint{Ntfy{URL: "https://ntfy.example/"}}, "not the URL of a topic"},
+		"a long topic": {[]Endpoint{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "not the URL of a topic"},
+		"a query":      {[]Endpoint{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "not the URL of a topic"},
+		"the host":     {[]Endpoint{Ntfy{URL: "https://topic"}}, "not the URL of a topic"},
+		"no host":      {[]Endpoint{Webhook{URL: "/hook"}}, "announce: endpoint 1: this is not an absolute URL"},
+		"another kind": {[]Endpoint{Webhook{URL: "ftp://a.example/hook"}}, "not an absolute URL"},
+		"hook in clear": {
+			[]Endpoint{hook("a"), Webhook{URL: "http://b.example/hook"}},
+			`announce: endpoint 2: the URL for host "b.example" is plain http`},
+		"hook twice": {
+			[]Endpoint{hook("a"), hook("b"), hook("a")},
+			`announce: endpoints 1 and 3 have the same address (host "a.example")`},
 		"ntfy in clear": {[]Endpoint{Ntfy{URL: "http://ntfy.example/topic"}}, "plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {

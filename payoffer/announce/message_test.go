@@ -161,7 +161,8 @@ func TestAMessageDoesNotWaitForTheTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan payoffertest.NtfyMessage, 1)
 		d, a := simulated(t, Config{
-			Offer: tea(t, 1000_00), Page: func(ledger.Transition) string { return "" }, Endpoints: []Endpoint{Ntfy{URL: "https://ntfy.example/topic"}},
+			Offer: tea(t, 1000_00), Page: func(ledger.Transition) string { return "" },
+			Endpoints: []Endpoint{Ntfy{URL: "https://ntfy.example/topic"}},
 			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				var m payoffertest.NtfyMessage
 				require.NoError(t, json.NewDecoder(r.Body).Decode(&m))

@@ -41,7 +41,9 @@ func simulated(t *testing.T, c Config) (*fixture, *Announcer) {
 func simulate(t *testing.T, receive roundTrip, test func(t *testing.T, d *fixture, a *Announcer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d, a := simulated(t, Config{Transport: receive, Endpoints: []Endpoint{Webhook{URL: "https://receiver.example/hook"}}})
+		d, a := simulated(t, Config{
+			Transport: receive, Endpoints: []Endpoint{Webhook{URL: "https://receiver.example/hook"}},
+		})
 		test(t, d, a)
 	})
 }
@@ -91,7 +93,8 @@ func slowMail(step time.Duration) func(context.Context, string, string) (net.Con
 
 // A mail server may take its time at each step of the talk.
 func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
-	hook, mailbox := []Endpoint{Webhook{URL: "https://receiver.example/hook"}}, []Endpoint{Email{To: "a@example.com", Server: "localhost:25"}}
+	hook := []Endpoint{Webhook{URL: "https://receiver.example/hook"}}
+	mailbox := []Endpoint{Email{To: "a@example.com", Server: "localhost:25"}}
 	var tries []time.Time // when each one ended
 	tried := func() { tries = append(tries, time.Now()) }
 	for name, c := range map[string]Config{

@@ -100,7 +100,8 @@ func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(Config{Endpoints: []Endpoint{
-				Webhook{URL: "https://a.example/hook"}, Webhook{URL: "https://b.example/key-in-path", Secrets: []string{testSecret, test.secret}},
+				Webhook{URL: "https://a.example/hook"},
+				Webhook{URL: "https://b.example/key-in-path", Secrets: []string{testSecret, test.secret}},
 			}})
 			require.ErrorContains(t, err, test.says)
 			require.ErrorContains(t, err, `announce: endpoint 2: host "b.example"`)

@@ -24,6 +24,9 @@ func saysNothingCharged(o Outcome) bool {
 // authorization is unused and cannot be used any more.
 func TestPayRefusesATimeByTheWordOfTheChain(t *testing.T) {
 	in := func(seconds int64) string { return fmt.Sprint(time.Now().Unix() + seconds) }
+	until := func(seconds int64) func(*authorization) {
+		return func(a *authorization) { a.ValidBefore = in(seconds) }
+	}
 	for _, c := range []struct {
 		name, reason string
 		change       func(*authorization)
@@ -33,11 +36,11 @@ func TestPayRefusesATimeByTheWordOfTheChain(t *testing.T) {
 		without              Status
 	}{
 		{"not valid yet", reasonEarly, func(a *authorization) { a.ValidAfter = in(1) }, 0, Refused, Unavailable, Refused},
-		{"expired", reasonLate, func(a *authorization) { a.ValidBefore = in(-1) }, 0, Refused, Unavailable, Conflict},
-		{"about to expire", reasonLate, func(a *authorization) { a.ValidBefore = in(5) }, 0, Unavailable, Unavailable, Conflict},
-		{"expired on the chain alone", reasonLate, func(a *authorization) { a.ValidBefore = in(5) }, 6, Refused, Unavailable, Conflict},
-		{"expired, while the chain is behind", reasonLate, func(a *authorization) { a.ValidBefore = in(-1) }, -1, Unavailable, Unavailable, Conflict},
-		{"valid for a day", reasonLate, func(a *authorization) { a.ValidBefore = in(86_400) }, 0, Refused, Unavailable, Refused},
+		{"expired", reasonLate, until(-1), 0, Refused, Unavailable, Conflict},
+		{"about to expire", reasonLate, until(5), 0, Unavailable, Unavailable, Conflict},
+		{"expired on the chain alone", reasonLate, until(5), 6, Refused, Unavailable, Conflict},
+		{"expired, while the chain is behind", reasonLate, until(-1), -1, Unavailable, Unavailable, Conflict},
+		{"valid for a day", reasonLate, until(86_400), 0, Refused, Unavailable, Refused},
 		{"valid for ever", reasonLate, func(a *authorization) {
 			a.ValidBefore = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String()
 		}, 0, Refused, Unavailable, Refused},

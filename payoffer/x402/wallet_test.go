@@ -48,7 +48,7 @@ func TestTheChainProvesTheSignatureOfAWallet(t *testing.T) {
 			chain.Sign(b.auth.From, b.signatureBytes())
 			settlesOn(f, chain, b)
 			requireChargedBy(t, b, s.pay(b.v2(t)))
-			require.Contains(t, string(f.Calls(settleCall)[0].Body), b.signature, "the facilitator gets every byte as it was signed")
+			require.Contains(t, string(f.Calls(settleCall)[0].Body), b.signature, "every byte is sent as it was signed")
 			requireChargedBy(t, b, s.pay(b.v1(t)))
 			require.Len(t, f.Calls(settleCall), 1)
 			require.Equal(t, 2, chain.Calls("signed"), "a known payment is not proven again")

@@ -78,7 +78,8 @@ func TestDustAndAbsurdAmountsAreNoMoney(t *testing.T) {
 func FuzzTransfer(f *testing.F) {
 	f.Add([]byte(genuine))
 	for _, change := range [][2]string{
-		{"0x036cbd53", "0x036cbd54"}, {"0xddf252ad", "0xddf252ae"}, {"52908400", "52908401"}, {`"removed":false`, `"removed":true`},
+		{"0x036cbd53", "0x036cbd54"}, {"0xddf252ad", "0xddf252ae"}, {"52908400", "52908401"},
+		{`"removed":false`, `"removed":true`},
 		{"0x00000000000000000000000052908400", "0x01000000000000000000000052908400"},
 		{"0x000000000000000000000000de709f21", "0x010000000000000000000000de709f21"},
 		{"0280de80", "0280de8000"}, {"0280de80", "0000270f"},
