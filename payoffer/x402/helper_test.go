@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -383,14 +382,6 @@ var (
 	otherKey        = crypto.ToECDSAUnsafe(crypto.Keccak256([]byte("another buyer of the tests")))
 	otherKeyAddress = crypto.PubkeyToAddress(otherKey.PublicKey).Hex()
 )
-
-// loopbackOnly dials loopback addresses; every other name is unknown to it.
-func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error) {
-	if !strings.HasPrefix(address, "127.0.0.1:") {
-		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
-	}
-	return new(net.Dialer).DialContext(ctx, network, address)
-}
 
 // settlesOn has a facilitator put the Transfer of a buyer on a chain.
 func settlesOn(f *payoffertest.Facilitator, chain *payoffertest.Chain, b *buyer) {
