@@ -15,39 +15,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-// connect runs the handshake of the official client.
-func connect(t testing.TB, h http.Handler) *mcp.ClientSession {
-	t.Helper()
-	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: server.URL + offer.PathMCP, MaxRetries: -1}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = session.Close() })
-	return session
-}
-
-func TestOfficialClientFindsAndCallsTheTool(t *testing.T) {
-	session := connect(t, newEndpoint(t, config(t, public)))
-
-	tools, err := session.ListTools(t.Context(), nil)
-	require.NoError(t, err)
-	require.Len(t, tools.Tools, 1)
-	tool := tools.Tools[0]
-	require.Equal(t, "first_42_sponsor", tool.Name)
-	require.NotEmpty(t, tool.Title)
-	require.Contains(t, tool.Description, "42 US dollars")
-	require.NotNil(t, tool.OutputSchema)
-
-	called, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "first_42_sponsor"})
-	require.NoError(t, err)
-	require.True(t, called.IsError, "payment is required")
-	require.Len(t, called.Content, 1)
-	structured, err := json.Marshal(called.StructuredContent)
-	require.NoError(t, err)
-	require.JSONEq(t, string(structured), called.Content[0].(*mcp.TextContent).Text)
-}
-
 func TestOlderMCPClientsAreServed(t *testing.T) {
 	e := newEndpoint(t, config(t, public))
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
@@ -115,13 +82,6 @@ func TestSubscriptionEndsAtOnce(t *testing.T) {
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
-}
-
-func TestBareCurlCallsTheTool(t *testing.T) {
-	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
-	require.Equal(t, "text", r.Content[0].Type)
-	require.JSONEq(t, string(r.Structured), r.Content[0].Text)
-	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
 }
 
 // The SDK would refuse a public name on a loopback connection, which is what

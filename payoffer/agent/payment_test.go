@@ -81,6 +81,10 @@ func TestOfferWithoutUSDCDemandsNoPayment(t *testing.T) {
 	r := callTool(t, e, `{"name":"first_42_sponsor"}`)
 	require.False(t, r.IsError)
 	require.NotContains(t, r.Meta, "x402/error")
+	for _, name := range []string{"accepts", "x402Version", "sponsor", "hint", "error", "resource"} {
+		require.NotContains(t, terms42(t, r), name)
+	}
+	require.Contains(t, terms42(t, r), "fallback")
 
 	r = payByTool(t, e, `{}`)
 	require.True(t, r.IsError)

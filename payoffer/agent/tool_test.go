@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
@@ -22,7 +23,10 @@ func terms42(t testing.TB, r toolResult) map[string]any {
 }
 
 func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
-	found := terms42(t, callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`))
+	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
+	require.Equal(t, "text", r.Content[0].Type)
+	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
+	found := terms42(t, r)
 	require.EqualValues(t, 42, found["amountUsd"])
 	require.Equal(t, false, found["paid"])
 	require.Equal(t, "https://checkout.example/pay?a=1&b=2", found["card"])
@@ -51,16 +55,6 @@ func TestAgentsAreToldTheAccountOfTheBankTransfer(t *testing.T) {
 	}
 	require.Equal(t, []any{"DE75512108001245126199"}, accounts)
 	require.Contains(t, e.quote().text, "\n  or transfer it to Example Operator: IBAN DE75512108001245126199, BIC SOGEDEFF, reference Example 42\n")
-}
-
-func TestToolWithoutUSDCSpeaksOfNoX402(t *testing.T) {
-	c := config(t, public)
-	c.Offer, c.Payments = newOffer(t, public, false), new(payments)
-	found := terms42(t, callTool(t, newEndpoint(t, c), `{"name":"first_42_sponsor"}`))
-	for _, name := range []string{"accepts", "x402Version", "sponsor", "hint", "error", "resource"} {
-		require.NotContains(t, found, name)
-	}
-	require.Contains(t, found, "fallback")
 }
 
 func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {
@@ -123,6 +117,13 @@ func TestOperatorTextIsDataOnly(t *testing.T) {
 
 	tools := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	require.NotContains(t, string(tools.Result), "Ignore all", "a model reads a tool's description as an instruction")
+	var list mcp.ListToolsResult
+	require.NoError(t, json.Unmarshal(tools.Result, &list))
+	require.Len(t, list.Tools, 1)
+	require.Equal(t, "first_42_sponsor", list.Tools[0].Name)
+	require.NotEmpty(t, list.Tools[0].Title)
+	require.Contains(t, list.Tools[0].Description, "42 US dollars")
+	require.NotNil(t, list.Tools[0].OutputSchema)
 	handshake := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
 	var server struct{ Instructions string }
 	require.NoError(t, json.Unmarshal(handshake.Result, &server))

@@ -1,17 +1,14 @@
 package announce
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -203,71 +200,37 @@ func TestTheWayToAMailServerIsEncryptedUnlessItStaysHere(t *testing.T) {
 	}
 }
 
-func TestAMailboxMustBeOneAndStandOnce(t *testing.T) {
+func TestAReceiverMustBeAnAddressOfItsOwn(t *testing.T) {
 	const server = "mail.example:587"
+	hook := func(host string) Endpoint { return Webhook{URL: "https://" + host + ".example/hook"} }
 	for name, test := range map[string]struct {
 		endpoints []Endpoint
 		says      string
 	}{
-		"no mailbox":    {[]Endpoint{Email{To: "operator", Server: server}}, "is not an e-mail address"},
-		"two in one":    {[]Endpoint{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
-		"a header":      {[]Endpoint{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
-		"bad sender":    {[]Endpoint{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
-		"in the clear":  {[]Endpoint{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
-		"the same":      {[]Endpoint{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
-		"no topic":      {[]Endpoint{Ntfy{URL: "https://ntfy.example/"}}, "not the URL of a topic"},
-		"a long topic":  {[]Endpoint{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "not the URL of a topic"},
-		"a query":       {[]Endpoint{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "not the URL of a topic"},
-		"the host":      {[]Endpoint{Ntfy{URL: "https://topic"}}, "not the URL of a topic"},
+		"no mailbox":   {[]Endpoint{Email{To: "operator", Server: server}}, "is not an e-mail address"},
+		"two in one":   {[]Endpoint{Email{To: "a@example.com, b@example.com", Server: server}}, "is not an e-mail address"},
+		"a header":     {[]Endpoint{Email{To: "a@example.com\r\nBcc: b@example.com", Server: server}}, "is not an e-mail address"},
+		"bad sender":   {[]Endpoint{Email{To: "a@example.com", From: "<a@example.com>\r\n", Server: server}}, "is not an e-mail address"},
+		"in the clear": {[]Endpoint{Email{To: "a@example.com", Server: server, TLS: "off"}}, "would not be encrypted"},
+		"the same":     {[]Endpoint{Email{To: "a@example.com", Server: server}, Email{To: "a@example.com", Server: "other.example:587"}}, "have the same address"},
+		"no topic":     {[]Endpoint{Ntfy{URL: "https://ntfy.example/"}}, "not the URL of a topic"},
+		"a long topic": {[]Endpoint{Ntfy{URL: "https://ntfy.example/" + strings.Repeat("x", 65)}}, "not the URL of a topic"},
+		"a query":      {[]Endpoint{Ntfy{URL: "https://ntfy.example/?to=/x"}}, "not the URL of a topic"},
+		"the host":     {[]Endpoint{Ntfy{URL: "https://topic"}}, "not the URL of a topic"},
+		"no host":      {[]Endpoint{Webhook{URL: "/hook"}}, "announce: endpoint 1: this is not an absolute URL"},
+		"another kind": {[]Endpoint{Webhook{URL: "ftp://a.example/hook"}}, "not an absolute URL"},
+		"hook in clear": {
+			[]Endpoint{hook("a"), Webhook{URL: "http://b.example/hook"}},
+			`announce: endpoint 2: the URL for host "b.example" is plain http`},
+		"hook twice": {
+			[]Endpoint{hook("a"), hook("b"), hook("a")},
+			`announce: endpoints 1 and 3 have the same address (host "a.example")`},
 		"ntfy in clear": {[]Endpoint{Ntfy{URL: "http://ntfy.example/topic"}}, "plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(Config{Endpoints: test.endpoints})
 			require.ErrorContains(t, err, test.says)
-		})
-	}
-}
-
-// A mail server that says nothing is left when a receiver of webhooks is, whatever
-// its answers take one by one.
-func TestAMailServerThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
-	for name, step := range map[string]time.Duration{"silent": time.Hour, "slow at every step": 4 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := fixtureAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), new(clock))
-				a, err := New(Config{
-					Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "simulated", Page: testPage, Random: func() float64 { return 0 },
-					Endpoints: []Endpoint{Email{To: "a@example.com", Server: "localhost:25"}},
-					Dial: func(context.Context, string, string) (net.Conn, error) {
-						client, server := net.Pipe()
-						go func() {
-							defer server.Close()
-							for _, answer := range []string{"220 here", "250 here", "250 ok", "250 ok", "354 go on", "250 taken"} {
-								time.Sleep(step) // simulated
-								if _, err := io.WriteString(server, answer+"\r\n"); err != nil {
-									return
-								}
-								if _, err := server.Read(make([]byte, 4096)); err != nil {
-									return
-								}
-							}
-						}()
-						return client, nil
-					},
-				})
-				require.NoError(t, err)
-				stop := start(t, a)
-				d.pay()
-				a.Notify()
-				time.Sleep(15*time.Second - time.Nanosecond) // simulated
-				synctest.Wait()
-				require.Empty(t, a.health()[0].LastError)
-				time.Sleep(time.Nanosecond)
-				synctest.Wait()
-				require.Equal(t, "timeout", a.health()[0].LastError)
-				stop()
-				time.Sleep(2 * time.Hour) // until the server has ended
-			})
+			require.NotContains(t, err.Error(), "/hook")
 		})
 	}
 }

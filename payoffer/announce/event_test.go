@@ -60,55 +60,6 @@ func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
 	require.NotContains(t, data, "baseUrl")
 }
 
-func TestEventsAreNamedByWhatTheReceiptAmountsTo(t *testing.T) {
-	for name, test := range map[string]struct {
-		to       ledger.Status
-		refunded int64
-	}{
-		"payment_seen":      {to: ledger.StatusSeen},
-		"payment_confirmed": {to: ledger.StatusConfirmed},
-		"payment_refunded":  {to: ledger.StatusRefunded, refunded: 42_500_000},
-		"payment_reversed":  {to: ledger.StatusReversed, refunded: 1},
-		"payment_dropped":   {to: ledger.StatusDropped},
-	} {
-		tr := transition()
-		tr.To, tr.Refunded = test.to, test.refunded
-		require.Equal(t, name, newEvent(&Config{}, tr, false).kind)
-	}
-	part := transition()
-	part.Refunded = 1_000_000
-	e := newEvent(&Config{}, part, false)
-	require.Equal(t, "payment_refunded", e.kind)
-	require.Equal(t, "confirmed", e.data.Status, "the rest is still held")
-	require.Equal(t, "1000000", e.data.RefundedAtomic)
-	require.True(t, e.data.Counted)
-}
-
-func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
-	for _, test := range []struct {
-		name       string
-		change     func(*ledger.Transition)
-		testCounts bool
-		counted    bool
-	}{
-		{"proven", func(*ledger.Transition) {}, false, true},
-		{"own money is received too", func(tr *ledger.Transition) { tr.Own = true }, false, true},
-		{"seen", func(tr *ledger.Transition) { tr.To = ledger.StatusSeen }, false, false},
-		{"refunded", func(tr *ledger.Transition) { tr.To = ledger.StatusRefunded }, false, false},
-		{"reversed", func(tr *ledger.Transition) { tr.To = ledger.StatusReversed }, false, false},
-		{"dropped", func(tr *ledger.Transition) { tr.To = ledger.StatusDropped }, false, false},
-		{"test money", func(tr *ledger.Transition) { tr.Testnet = true }, false, false},
-		{"test money of a test offer", func(tr *ledger.Transition) { tr.Testnet = true }, true, true},
-		{"a checkout in test mode", func(tr *ledger.Transition) { tr.Testnet, tr.EvidenceLevel = true, ledger.LevelSigned }, true, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			tr := transition()
-			test.change(&tr)
-			require.Equal(t, test.counted, newEvent(&Config{}, tr, test.testCounts).data.Counted)
-		})
-	}
-}
-
 func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 	f.Add("INV.42/a b", "INV-42")
 	f.Add("x\r\nwebhook-signature: v1,", "%2E")
@@ -163,16 +114,6 @@ func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *t
 		if test.kind != "" {
 			require.Equal(t, test.kind, newEvent(&Config{}, tr, false).kind)
 		}
-	}
-}
-
-func TestAnotherNameOfAPaymentIsNotAnotherPayment(t *testing.T) {
-	for _, status := range []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusRefunded, ledger.StatusReversed, ledger.StatusDropped} {
-		tr := transition()
-		tr.From, tr.To, tr.Cause = status, status, ledger.CauseRedacted
-		require.False(t, announced(tr))
-		tr.Cause = "entered"
-		require.True(t, announced(tr))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,8 +43,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
-	l := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), c.now)
-	return fixtureAt(t, l, c)
+	return fixtureAt(t, ledger.NewSQLite(payoffertest.LedgerFile(t), c.now), c)
 }
 
 func fixtureAt(t *testing.T, l *ledger.Ledger, c *clock) *fixture {
@@ -65,6 +63,19 @@ var owners atomic.Int64
 func (d *fixture) announcer(r *payoffertest.Receiver) *Announcer {
 	d.Helper()
 	return d.configured(Config{Endpoints: []Endpoint{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
+}
+
+// listening is an announcer that sends webhooks to a receiver.
+func listening(t *testing.T) (*fixture, *payoffertest.Receiver, *Announcer) {
+	t.Helper()
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	return d, receiver, d.announcer(receiver)
+}
+
+// after lets every receiver have one round, a while later.
+func (d *fixture) after(while time.Duration, a *Announcer) {
+	d.clock.pass(while)
+	a.rounds(d.Context())
 }
 
 // configured makes an announcer that delivers what is recorded from now on.

@@ -3,7 +3,6 @@ package announce
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -19,19 +18,6 @@ import (
 type journal struct{ bytes.Buffer }
 
 func (j *journal) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
-
-// lines are what was written: message, reference, version, status before and after.
-func (j *journal) lines(t *testing.T) (all []string) {
-	for line := range strings.Lines(j.String()) {
-		var l struct {
-			Level, Msg, Reference, Before, Status string
-			Version                               int64
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &l))
-		all = append(all, fmt.Sprintf("%s %s: %s %d %s>%s", l.Level, l.Msg, l.Reference, l.Version, l.Before, l.Status))
-	}
-	return all
-}
 
 // The line holds what a payment is looked up by, and not what its payer alone knows.
 func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
@@ -52,15 +38,16 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 
 // What was redacted is told of by its new name alone.
 func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
-	d, j := newFixture(t), new(journal)
+	d, j, hook := newFixture(t), new(journal), payoffertest.NewReceiver(t)
 	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "of Jane Doe"
 	d.record(entered)
-	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: payoffertest.NewReceiver(t).URL()}}})
+	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: hook.URL()}}, Transport: hook.Transport()})
 	_, err := d.outbox.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
 	require.NoError(t, err)
 	a.rounds(t.Context())
-	require.Len(t, j.lines(t), 1)
+	require.Equal(t, 1, strings.Count(j.String(), "\n"))
 	require.Contains(t, j.String(), `"change":"another reference; you replaced its reference"`)
 	require.NotContains(t, j.String(), "Jane")
+	require.Empty(t, hook.Requests(), "no money moved")
 }

@@ -14,8 +14,7 @@ import (
 // A disputed payment comes back: the receiver hears of it again, under a higher
 // version.
 func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	d.record(cardObservation("pi_1", ledger.StatusSeen))
 	d.record(cardObservation("pi_1", ledger.StatusConfirmed))
 	for _, r := range []ledger.Return{
@@ -43,8 +42,7 @@ func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 }
 
 func TestWhatOnlyTheOperatorKnowsStaysWithTheOperator(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	manual := cardObservation("INV-1", ledger.StatusConfirmed)
 	manual.EvidenceLevel, manual.Note = ledger.LevelManual, "paid by Jane Roe"
 	d.record(manual)
@@ -82,6 +80,7 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 
 // A refund is announced after its payment, even if the ledger knew the refund first.
 func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
+	d, receiver, a := listening(t)
 	for _, rail := range []struct {
 		name, asset string
 		level       ledger.EvidenceLevel
@@ -93,38 +92,37 @@ func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
 		{"tip-jar", "USD", ledger.LevelProvider, 4_200},
 		{"transfer", "USD", ledger.LevelManual, 4_200},
 	} {
+		account := "account of " + rail.name
+		require.NoError(t, d.outbox.Ledger.Register(t.Context(), ledger.Account{Offer: testOffer, ID: account, Rail: rail.name}))
 		for name, back := range map[string]struct {
 			ledger.Return
 			kind string
 		}{
-			"part":     {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount / 4, Gone: true, At: 10}, "payment_refunded"},
-			"whole":    {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount, Gone: true, At: 10}, "payment_refunded"},
-			"reversal": {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: 10}, "payment_reversed"},
+			"part":     {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount / 4}, "payment_refunded"},
+			"whole":    {ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: rail.amount}, "payment_refunded"},
+			"reversal": {ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal}, "payment_reversed"},
 		} {
 			for _, before := range []bool{false, true} {
-				t.Run(fmt.Sprint(rail.name, " ", name, " refund first: ", before), func(t *testing.T) {
-					d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-					account := "account of " + rail.name
-					require.NoError(t, d.outbox.Ledger.Register(t.Context(), ledger.Account{Offer: testOffer, ID: account, Rail: rail.name}))
-					a := d.announcer(receiver)
-					payment := ledger.Observation{
-						Offer: testOffer, Account: account, Rail: rail.name, ExternalID: "p", Asset: rail.asset, Amount: rail.amount,
-						State: ledger.StatusConfirmed, EvidenceLevel: rail.level, OccurredAt: 1_799_999_000, Cause: "poll",
-						Returns: []ledger.Return{back.Return},
-					}
-					if before { // the refund is recorded first, without the payment
-						refund := payment
-						refund.Addendum, refund.EvidenceLevel = true, ledger.LevelManual
-						d.record(refund)
-						payment.Returns = nil
-					}
-					d.record(payment)
-					a.rounds(t.Context())
-					got := lines(t, receiver)
-					require.Len(t, got, 2)
-					require.Equal(t, "payment_confirmed "+rail.name+":p:1 confirmed refunded=0 counted=true", got[0])
-					require.Contains(t, got[1], back.kind+" "+rail.name+":p:2 ")
-				})
+				id := fmt.Sprint(name, "-first-", before)
+				back.At, back.Gone = 10, true
+				payment := ledger.Observation{
+					Offer: testOffer, Account: account, Rail: rail.name, ExternalID: id, Asset: rail.asset, Amount: rail.amount,
+					State: ledger.StatusConfirmed, EvidenceLevel: rail.level, OccurredAt: 1_799_999_000, Cause: "poll",
+					Returns: []ledger.Return{back.Return},
+				}
+				if before { // the refund is recorded first, without the payment
+					refund := payment
+					refund.Addendum, refund.EvidenceLevel = true, ledger.LevelManual
+					d.record(refund)
+					payment.Returns = nil
+				}
+				known := len(receiver.Requests())
+				d.record(payment)
+				a.rounds(t.Context())
+				got := lines(t, receiver)[known:]
+				require.Len(t, got, 2)
+				require.Equal(t, fmt.Sprintf("payment_confirmed %s:%s:1 confirmed refunded=0 counted=true", rail.name, id), got[0])
+				require.Contains(t, got[1], fmt.Sprintf("%s %s:%s:2 ", back.kind, rail.name, id))
 			}
 		}
 	}
@@ -132,8 +130,7 @@ func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
 
 // An endpoint that adds up payments by rail and number has the totals of the ledger, also after a redaction renames one.
 func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel = ledger.LevelManual
 	d.record(entered)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -161,11 +159,9 @@ func TestTheLinkToTheReceiptGoesOnlyWhereItMay(t *testing.T) {
 // A message says all else while the sums cannot be read, or the key of the links is not loaded.
 func TestAMessageDoesNotWaitForTheTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := fixtureAt(t, ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now), new(clock))
-		d.outbox.untotalled.Store(true)
 		got := make(chan payoffertest.NtfyMessage, 1)
-		a, err := New(Config{
-			Offer: tea(t, 1000_00), Ledger: d.outbox, Owner: "simulated", Page: func(ledger.Transition) string { return "" },
+		d, a := simulated(t, Config{
+			Offer: tea(t, 1000_00), Page: func(ledger.Transition) string { return "" },
 			Endpoints: []Endpoint{Ntfy{URL: "https://ntfy.example/topic"}},
 			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				var m payoffertest.NtfyMessage
@@ -174,7 +170,7 @@ func TestAMessageDoesNotWaitForTheTotal(t *testing.T) {
 				return answer(http.StatusOK)
 			}),
 		})
-		require.NoError(t, err)
+		d.outbox.untotalled.Store(true)
 		a.rounds(context.Background())
 		d.pay()
 		a.rounds(context.Background())

@@ -11,8 +11,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
-
 // randomObservation is about one of a few movements, so that they have lives.
 func randomObservation(random *rand.Rand) ledger.Observation {
 	states := []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped}

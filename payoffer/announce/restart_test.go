@@ -2,6 +2,7 @@ package announce
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,11 +11,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
-	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-	a := d.announcer(receiver)
+	d, receiver, a := listening(t)
 	d.outbox.unwritable.Store(true)
 	d.pay()
 	d.pay()
@@ -38,11 +39,11 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 
 // The reference is the ledger's own history.
 func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(cases.Of(4, 8, 50)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-			random := newRandom(seed)
+			random := rand.New(rand.NewPCG(seed, 1))
 			a := d.announcer(receiver)
 			crashes := 0
 			for range 60 {
@@ -60,8 +61,7 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 				}
 			}
 			receiver.Script()
-			d.clock.pass(time.Hour)
-			a.rounds(t.Context())
+			d.after(time.Hour, a)
 			requireWholeHistory(t, d, receiver, crashes)
 		})
 	}
@@ -97,9 +97,11 @@ func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	receiver.Script(reply{Status: 503})
 	before := d.announcer(receiver)
-	for range batch + 20 {
-		d.pay()
+	var paid []ledger.Observation
+	for n := range batch + 20 {
+		paid = append(paid, cardObservation(fmt.Sprint("pi_", n), ledger.StatusConfirmed))
 	}
+	d.record(paid...)
 	before.rounds(t.Context())
 	waiting := EndpointHealth{Host: receiver.Host(), Behind: batch + 20, LastError: "server_error"}
 	require.Equal(t, waiting, before.health()[0])
@@ -112,9 +114,12 @@ func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
 	waiting.LastError = "" // nothing was tried yet
 	require.Equal(t, waiting, after.health()[0])
 	d.clock.pass((leaseFor + 1) * time.Second)
-	for range 2 {
-		after.rounds(t.Context())
+	for _, want := range []time.Duration{0, pollEvery} { // what is more than a batch is due at once
+		pause, err := after.subscribers[0].poll(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, pause)
 	}
+	require.Len(t, taken(t, receiver), batch+20)
 	require.Equal(t, EndpointHealth{Host: receiver.Host()}, after.health()[0])
 }
 
@@ -135,8 +140,7 @@ func TestAStartWritesOnceForAllReceivers(t *testing.T) {
 func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
 	var told []string
 	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
-		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-		a := d.announcer(receiver)
+		d, receiver, a := listening(t)
 		entered := cardObservation("INV-2", ledger.StatusConfirmed)
 		entered.Amount = amount
 		d.record(entered)

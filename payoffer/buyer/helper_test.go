@@ -182,6 +182,14 @@ func (c *customer) open() *Purchase {
 	return p
 }
 
+// opened is a customer of a seller, with an open purchase.
+func opened(t *testing.T) (*seller, *customer, *Purchase) {
+	t.Helper()
+	s := openSeller(t)
+	c := newCustomer(t, s)
+	return s, c, c.open()
+}
+
 // reopen is the purchase as another process finds it.
 func (c *customer) reopen(p *Purchase) *Purchase {
 	c.t.Helper()

@@ -104,13 +104,11 @@ func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
 // A gate charges before the application behind it answers, such as a file server that refuses POST.
 func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
 	for _, status := range []int{303, 404, 405} {
-		s := openSeller(t)
+		s, c, p := opened(t)
 		s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{Success: true, Transaction: transaction}))
 			w.WriteHeader(status)
 		}}
-		c := newCustomer(t, s)
-		p := c.open()
 		c.sign(p)
 		require.NoError(t, c.Settle(t.Context(), c.target, p))
 		require.Equal(t, Paid, p.State)
@@ -122,10 +120,8 @@ func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
 }
 
 func TestAnOpenPaymentIsGoneOnWithByTheNextProcess(t *testing.T) {
-	s := openSeller(t)
+	s, c, p := opened(t)
 	s.paid = []http.HandlerFunc{breaks, says(503, ""), s.settles()}
-	c := newCustomer(t, s)
-	p := c.open()
 	c.sign(p)
 	for range 2 {
 		err := c.Settle(t.Context(), c.target, p)
@@ -151,10 +147,8 @@ func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openSeller(t)
+			s, c, p := opened(t)
 			s.paid = []http.HandlerFunc{refusal}
-			c := newCustomer(t, s)
-			p := c.open()
 			c.sign(p)
 			require.ErrorContains(t, c.Settle(t.Context(), c.target, p), "the seller refused the payment: status "+name)
 			require.Equal(t, Refused, p.State)
@@ -176,10 +170,8 @@ func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
 }
 
 func TestAPaymentThatWasRefusedMayBeTakenLater(t *testing.T) {
-	s := openSeller(t)
+	s, c, p := opened(t)
 	s.paid = []http.HandlerFunc{says(402, ""), s.settles()}
-	c := newCustomer(t, s)
-	p := c.open()
 	c.sign(p)
 	require.Error(t, c.Settle(t.Context(), c.target, p))
 	p = c.reopen(p)
@@ -190,13 +182,11 @@ func TestAPaymentThatWasRefusedMayBeTakenLater(t *testing.T) {
 }
 
 func TestAnAnswerThatBreaksOffIsPaid(t *testing.T) {
-	s := openSeller(t)
+	s, c, p := opened(t)
 	s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100000")
 		s.settles()(w, r)
 	}}
-	c := newCustomer(t, s)
-	p := c.open()
 	c.sign(p)
 	require.NoError(t, c.Settle(t.Context(), c.target, p))
 	require.Equal(t, Paid, p.State)

@@ -12,9 +12,7 @@ import (
 )
 
 func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
-	s := openSeller(t)
-	c := newCustomer(t, s)
-	p := c.open()
+	_, c, p := opened(t)
 	_, err := OpenPurchase(c.state, c.target, c.key.Address())
 	require.ErrorIs(t, err, ErrBusy)
 	_, err = OpenPurchase(c.state, c.target, payee)
@@ -37,9 +35,7 @@ func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
 		},
 		"no file": func(file string, _ []byte) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
 	} {
-		s := openSeller(t)
-		c := newCustomer(t, s)
-		p := c.open()
+		_, c, p := opened(t)
 		c.sign(p)
 		require.NoError(t, p.Close())
 		whole, err := os.ReadFile(c.kept()[0])
@@ -51,9 +47,7 @@ func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
 }
 
 func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
-	s := openSeller(t)
-	c := newCustomer(t, s)
-	p := c.open()
+	_, c, p := opened(t)
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "1.json.next"), []byte(`{"state":`), 0o600))
 	p = c.reopen(p)
 	require.Nil(t, p.Payment)
@@ -64,9 +58,7 @@ func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
 
 // Where a payment cannot be kept, it is not sent.
 func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
-	s := openSeller(t)
-	c := newCustomer(t, s)
-	p := c.open()
+	s, c, p := opened(t)
 	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "1.json"), 0o700))
 	q, err := c.Quote(t.Context(), c.target)
 	require.NoError(t, err)
@@ -76,9 +68,7 @@ func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
 }
 
 func TestTheNextPaymentLeavesTheOneBefore(t *testing.T) {
-	s := openSeller(t)
-	c := newCustomer(t, s)
-	p := c.open()
+	s, c, p := opened(t)
 	for n := 1; n <= 11; n++ {
 		c.sign(p)
 		require.NoError(t, c.Settle(t.Context(), c.target, p))

@@ -19,9 +19,7 @@ func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
 		"another instance wrote the 200": {true, true}, "another instance lost the 200": {false, true},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
-			settlesOn(f, chain, a)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			s, f, chain, a, b := purchases(t)
 			first := s
 			if c.otherInstance {
 				first = newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
@@ -46,9 +44,7 @@ func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
 // Many clients leave as soon as they have read an answer.
 func TestAClientThatLeavesAfterTheAnswerIsAcknowledged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
-		settlesOn(f, chain, a)
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
+		s, f, chain, a, b := purchases(t)
 		ctx, leave := context.WithCancel(TrackResponse(t.Context()))
 		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
 		leave()
@@ -151,9 +147,7 @@ func TestNoConnectionWaitsForTheAcknowledgement(t *testing.T) {
 func TestAGatedResponseProtectsItsPayerForTwoMinutes(t *testing.T) {
 	for _, later := range []time.Duration{time.Minute, 2*time.Minute + time.Second} {
 		bubble(t, later.String(), func(t *testing.T) {
-			f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
-			settlesOn(f, chain, a)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			s, f, chain, a, b := purchases(t)
 			pay := func(signed *buyer) Outcome {
 				ctx := TrackGatedResponse(t.Context())
 				o := s.Pay(ctx, Attempt{Payload: signed.v2(t), Client: "192.0.2.1"})

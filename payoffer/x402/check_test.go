@@ -50,9 +50,13 @@ func mirrored(t *testing.T, b *buyer) string {
 }
 
 func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
-	accepted := Requirements{
-		Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
-		MaxTimeoutSeconds: 300, Extra: extra{domain{Name: "USDC", Version: "2"}, "upfront"},
+	accepting := func(change func(*Requirements)) func(*testing.T, *buyer) []byte {
+		accepted := Requirements{
+			Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
+			MaxTimeoutSeconds: 300, Extra: extra{domain{Name: "USDC", Version: "2"}, "upfront"},
+		}
+		change(&accepted)
+		return func(t *testing.T, b *buyer) []byte { return b.v2For(t, accepted) }
 	}
 	says := map[string]string{ // what differs, with both values
 		"another scheme":                `scheme is "upto", expected "exact"`,
@@ -67,24 +71,12 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 		name, reason string
 		payload      func(t *testing.T, b *buyer) []byte
 	}{
-		{"another scheme", reasonRequirements, func(t *testing.T, b *buyer) []byte {
-			a := accepted
-			a.Scheme = "upto"
-			return b.v2For(t, a)
-		}},
-		{"another payee accepted", reasonRequirements, func(t *testing.T, b *buyer) []byte {
-			a := accepted
-			a.PayTo = otherPayTo
-			return b.v2For(t, a)
-		}},
+		{"another scheme", reasonRequirements, accepting(func(a *Requirements) { a.Scheme = "upto" })},
+		{"another payee accepted", reasonRequirements, accepting(func(a *Requirements) { a.PayTo = otherPayTo })},
 		{"another chain", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.chainID = 8453; return b.v2(t) }},
 		{"a chain nobody knows", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.network = "moon"; return b.v1(t) }},
 		{"version 1 with a CAIP-2 id", reasonRequirements, func(t *testing.T, b *buyer) []byte { b.network = "eip155:84532"; return b.v1(t) }},
-		{"version 2 with a chain's name", reasonRequirements, func(t *testing.T, b *buyer) []byte {
-			a := accepted
-			a.Network = "base-sepolia"
-			return b.v2For(t, a)
-		}},
+		{"version 2 with a chain's name", reasonRequirements, accepting(func(a *Requirements) { a.Network = "base-sepolia" })},
 		{"another recipient", reasonRecipient, func(t *testing.T, b *buyer) []byte { b.auth.To = otherPayTo; return b.v2(t) }},
 		{"too little", reasonValue, func(t *testing.T, b *buyer) []byte { b.auth.Value = "41999999"; return b.v2(t) }},
 		{"too much", reasonValue, func(t *testing.T, b *buyer) []byte { b.auth.Value = "42000001"; return b.v1(t) }},
@@ -128,9 +120,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 }
 
 func TestPayAnswersMalformedPayloads(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		got := s.pay([]byte(`{"x402Version":2,"secret":"</script>"}`))
 		require.Equal(t, Malformed, got.Status)
 		require.NotContains(t, got.Detail, "script")
@@ -139,9 +129,7 @@ func TestPayAnswersMalformedPayloads(t *testing.T) {
 }
 
 func TestPayMatchesAddressesWithoutCase(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		b.auth.To = strings.ToLower(b.auth.To)
 		got := s.pay(b.v2For(t, Requirements{

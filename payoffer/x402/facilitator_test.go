@@ -2,10 +2,12 @@ package x402
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +88,14 @@ func TestLogsHoldNoSecret(t *testing.T) {
 		require.Contains(t, s.logs.String(), "one.localhost")
 		require.NotContains(t, s.logs.String(), urlKey)
 	})
+}
+
+// loopbackOnly dials loopback addresses; every other name is unknown to it.
+func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error) {
+	if !strings.HasPrefix(address, "127.0.0.1:") {
+		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 func TestFacilitatorWasNotReachedBeforeAConnection(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -173,6 +173,53 @@ func newShop(t testing.TB, c setup) *shop {
 	s.Service, err = New(config)
 	require.NoError(t, err)
 	return s
+}
+
+// offChain is a shop of one facilitator that reads no chain.
+func offChain(t testing.TB) (*shop, *payoffertest.Facilitator) {
+	t.Helper()
+	f := payoffertest.NewPipedFacilitator(t, "one")
+	return newShop(t, setup{facilitators: one(f)}), f
+}
+
+// onChain is a shop of one facilitator that reads a chain, and a buyer.
+func onChain(t testing.TB) (*shop, *payoffertest.Facilitator, *payoffertest.Chain, *buyer) {
+	t.Helper()
+	f, chain := payoffertest.NewPipedFacilitator(t, "one"), newChain(t)
+	return newShop(t, setup{facilitators: one(f), chain: chain}), f, chain, newBuyer(1)
+}
+
+// purchases are onChain where the first of two purchases of a buyer is settled on the chain.
+func purchases(t testing.TB) (s *shop, f *payoffertest.Facilitator, chain *payoffertest.Chain, a, b *buyer) {
+	t.Helper()
+	s, f, chain, a = onChain(t)
+	settlesOn(f, chain, a)
+	return s, f, chain, a, newBuyer(2)
+}
+
+// withShop runs a test of offChain in a bubble.
+func withShop(t *testing.T, name string, test func(*testing.T, *shop, *payoffertest.Facilitator)) {
+	t.Helper()
+	bubble(t, name, func(t *testing.T) {
+		s, f := offChain(t)
+		test(t, s, f)
+	})
+}
+
+// observed records what the chain shows of a payment, as its observer does.
+func (s *shop) observed(chain *payoffertest.Chain, b *buyer) {
+	observation, _, err := chain.Find(s.t.Context(), b.key(), 0)
+	assert.NoError(s.t, err)
+	_, err = s.book.Record(s.t.Context(), nil, observation)
+	assert.NoError(s.t, err)
+}
+
+// receipts are those in the ledger.
+func (s *shop) receipts() []ledger.Receipt {
+	s.t.Helper()
+	receipts, err := s.book.Receipts(s.t.Context(), s.Offer.ID, 0, 10)
+	require.NoError(s.t, err)
+	return receipts
 }
 
 func accountOf(offerID string, rail *offer.USDC) ledger.Account {
@@ -335,14 +382,6 @@ var (
 	otherKey        = crypto.ToECDSAUnsafe(crypto.Keccak256([]byte("another buyer of the tests")))
 	otherKeyAddress = crypto.PubkeyToAddress(otherKey.PublicKey).Hex()
 )
-
-// loopbackOnly dials loopback addresses; every other name is unknown to it.
-func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error) {
-	if !strings.HasPrefix(address, "127.0.0.1:") {
-		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
-	}
-	return new(net.Dialer).DialContext(ctx, network, address)
-}
 
 // settlesOn has a facilitator put the Transfer of a buyer on a chain.
 func settlesOn(f *payoffertest.Facilitator, chain *payoffertest.Chain, b *buyer) {

@@ -46,9 +46,7 @@ func TestWhatAFacilitatorSaysOfTheListingIsReadAsTheBazaarHasIt(t *testing.T) {
 func (s *shop) listed() Listing { return s.Facilitators()[0].Listing }
 
 func TestTheListingIsToldOnceForEachChange(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		require.Equal(t, Listing{}, s.listed())
 		buyer := 0
 		pay := func(verify, settle string, want Listing) {

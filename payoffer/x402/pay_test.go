@@ -29,9 +29,7 @@ func TestPaySettlesInBothDialects(t *testing.T) {
 		{"version 2", "eip155:84532", 2, (*buyer).v2},
 		{"version 1", "base-sepolia", 1, (*buyer).v1},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f)})
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1)
 
 			got := s.pay(c.payload(b, t))
@@ -92,9 +90,7 @@ func TestPayRefusesAnotherPayloadUnderAKnownKey(t *testing.T) {
 		"another signature":                func(t *testing.T, b *buyer) { b.signature = mirrored(t, b) },
 		"a signature that was not checked": func(_ *testing.T, b *buyer) { b.signature = "0x" + strings.Repeat("ab", 99) },
 	} {
-		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f)})
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
 			forged := newBuyer(1)
 			change(t, forged)
@@ -175,24 +171,6 @@ func TestPayMakesLosersWaitForTheWinner(t *testing.T) {
 	})
 }
 
-func TestPayHoldsBackASecondPaymentOfAPayerWhileOneIsOpen(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Status: 500, Body: "oops"})
-		s := newShop(t, setup{facilitators: one(f)})
-		first, second := newBuyer(1), newBuyer(2)
-		require.Equal(t, Open, s.pay(first.v2(t)).Status)
-
-		got := s.pay(second.v2(t))
-		require.Equal(t, Conflict, got.Status)
-		require.Zero(t, got.RetryAfter)
-		require.Equal(t, "payer_has_open_payment", got.Reason)
-		require.Equal(t, first.auth.Nonce, got.Intent)
-		require.Len(t, f.Calls(payoffertest.CallSettle), 1)
-		s.requireState(second, "")
-	})
-}
-
 // late is a ledger whose first look for an intent comes before another
 // instance has committed it.
 type late struct {
@@ -209,9 +187,7 @@ func (u *late) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, erro
 }
 
 func TestAPaymentIsNotInItsOwnWay(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		a := newBuyer(1)
 		paid := s.pay(a.v2(t))
 		require.Equal(t, Settled, paid.Status)
@@ -279,10 +255,8 @@ func TestPayLimitsAttemptsOfAClient(t *testing.T) {
 }
 
 func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-		s := newShop(t, setup{facilitators: one(f)})
 		b := newBuyer(1)
 		ctx, leave := context.WithCancel(t.Context())
 		outcome := make(chan Outcome, 1)
@@ -303,10 +277,8 @@ func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 }
 
 func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-		s := newShop(t, setup{facilitators: one(f)})
 		b := newBuyer(1)
 		b.auth.ValidBefore = fmt.Sprint(time.Now().Unix() + 9)
 		go func() { time.Sleep(verifyTimeout - time.Millisecond); f.Release() }()

@@ -26,10 +26,9 @@ func requireChargedBy(t *testing.T, b *buyer, got Outcome) {
 // unacknowledged is a shop whose buyer has sent one payment and was told to wait.
 func unacknowledged(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffertest.Facilitator, *buyer) {
 	t.Helper()
-	f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+	s, f, chain, a := onChain(t)
 	settlesOn(f, chain, a)
 	f.Script(settleCall, answerLost, payoffertest.FacilitatorReply{})
-	s := newShop(t, setup{facilitators: one(f), chain: chain})
 	got := s.pay(payload(a))
 	require.Equal(t, Open, got.Status)
 	require.Equal(t, a.auth.Nonce, got.Intent)
@@ -94,9 +93,8 @@ func TestAPurchaseWithAnIdentifierOfItsOwnIsCharged(t *testing.T) {
 
 func TestAnAnswerThatWasLostProtectsThePayer(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		s, f, chain, a := onChain(t)
 		settlesOn(f, chain, a)
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
 		require.Equal(t, Settled, s.payAndLeave(a.v2(t)).Status)
 		time.Sleep(24 * time.Hour)
 		requireChargedBy(t, a, s.pay(signed(2).v2(t)))
@@ -104,27 +102,14 @@ func TestAnAnswerThatWasLostProtectsThePayer(t *testing.T) {
 	})
 }
 
-func TestAnAcknowledgedChargeDoesNotCoverTheNextPurchase(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
-		settlesOn(f, chain, a)
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
-		requireChargedBy(t, a, s.pay(a.v2(t)))
-		requireChargedBy(t, a, s.pay(a.v2(t)))
-		settlesOn(f, chain, b)
-		requireChargedBy(t, b, s.pay(b.v2(t)))
-		require.Len(t, f.Calls(settleCall), 2)
-	})
-}
-
 // Two tries of one client may be under way together, and the first may be
 // charged and told before the other one is verified.
 func TestWhatCameBeforeAChargeIsNotChargedBesides(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		s, f, chain, a := onChain(t)
+		b := newBuyer(2)
 		settlesOn(f, chain, b)
 		f.Script(verifyCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}, payoffertest.FacilitatorReply{})
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
 		slow := make(chan Outcome)
 		go func() { slow <- s.pay(a.v2(t)) }()
 		f.Await(verifyCall, 1)
@@ -139,9 +124,8 @@ func TestWhatCameBeforeAChargeIsNotChargedBesides(t *testing.T) {
 // or from whoever has read it.
 func TestWhatWasLeftForAnotherPaymentIsNotChargedBesides(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+		s, f, chain, a := onChain(t)
 		f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 500}, payoffertest.FacilitatorReply{})
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
 		require.Equal(t, Unavailable, s.pay(a.v2(t)).Status)
 		time.Sleep(time.Second)
 		b := signed(2)
@@ -207,9 +191,9 @@ func TestARecoveryIDIsWrittenAsTheTokenTakesIt(t *testing.T) {
 // charged.
 func TestARejectedPaymentIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
+		s, f, chain, a := onChain(t)
+		b := newBuyer(2)
 		f.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
 		require.Equal(t, Open, s.pay(a.v2(t)).Status)
 		require.Equal(t, Conflict, s.pay(b.v2(t)).Status)
 		chain.Kill(a.key(), "authorization_canceled")
@@ -244,9 +228,7 @@ func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
 		"the zero hash":                      {Transaction: zeroHash},
 		"another payer":                      {Body: `{"success":true,"network":"eip155:84532","transaction":"` + otherTransaction + `","payer":"` + otherPayTo + `"}`},
 	} {
-		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f)})
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, payoffertest.FacilitatorReply{Transaction: someTransaction}, reply)
 			require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
 			b := newBuyer(2)

@@ -31,9 +31,8 @@ var settledAs = `"transaction":"` + someTransaction + `","network":"eip155:84532
 func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 	for name, c := range pendingReplies {
 		bubble(t, name, func(t *testing.T) {
-			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+			s, f, chain, b := onChain(t)
 			f.Script(settleCall, c.reply)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
 
 			got := s.pay(b.v2(t))
 			require.Equal(t, Open, got.Status, got.Detail)
@@ -46,6 +45,7 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 			second := s.pay(newBuyer(2).v2(t))
 			require.Equal(t, Conflict, second.Status)
 			require.Equal(t, "payer_has_open_payment", second.Reason)
+			s.requireState(newBuyer(2), "")
 			require.Len(t, f.Calls(settleCall), calls, "a second authorization is not sent")
 			require.Equal(t, Open, s.pay(b.v2(t)).Status, "the first one is still open")
 
@@ -55,8 +55,7 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 			require.Equal(t, Settled, shown.Status, shown.Detail)
 			require.Equal(t, "seen", shown.Evidence)
 			require.Equal(t, someTransaction, shown.Response.Transaction)
-			receipts, err := s.book.Receipts(t.Context(), s.Offer.ID, 0, 10)
-			require.NoError(t, err)
+			receipts := s.receipts()
 			require.Len(t, receipts, 1, "one charge")
 		})
 	}
@@ -64,10 +63,9 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 
 func TestWhatAFacilitatorSettlesLaterIsAskedForAgain(t *testing.T) {
 	for name, c := range pendingReplies {
-		bubble(t, name, func(t *testing.T) {
-			f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+			b := newBuyer(1)
 			f.Script(settleCall, c.reply)
-			s := newShop(t, setup{facilitators: one(f)})
 			require.Equal(t, Open, s.pay(b.v2(t)).Status)
 			require.Equal(t, c.reason, s.requireState(b, ledger.IntentSettling).Reason)
 

@@ -27,9 +27,7 @@ func (s *shop) watching() {
 }
 
 func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
-	bubble(t, "well", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "well", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.watching()
 		require.Len(t, f.Calls(supportedCall), 1, "at once")
 		require.Len(t, f.Calls(probeCall), 1)
@@ -40,10 +38,8 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 		require.Len(t, f.Calls(probeCall), 2)
 		require.Empty(t, f.Calls(verifyCall))
 	})
-	bubble(t, "down", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
+	withShop(t, "down", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(probeCall, fails)
-		s := newShop(t, setup{facilitators: one(f)})
 		s.watching()
 		// One after the other, each pause spread by a fifth: 5, 10, 20, 40, 60, 60.
 		for n, most := range []time.Duration{5, 15, 35, 75, 135, 195} {
@@ -70,9 +66,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		"by status 500": fails, "by a closed connection": {Fault: payoffertest.FaultCloseRead}, "by no answer": hangs, "by no verdict": {Body: `{}`},
 	} {
 		for _, call := range []string{verifyCall, settleCall} {
-			bubble(t, call+" "+name, func(t *testing.T) {
-				f := payoffertest.NewPipedFacilitator(t, "one")
-				s := newShop(t, setup{facilitators: one(f)})
+			withShop(t, call+" "+name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 				s.watching()
 				time.Sleep(time.Minute)
 				f.Script(call, reply)
@@ -88,16 +82,14 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		s := newShop(t, setup{facilitators: one(f), limiter: limited(1_000_000, time.Minute)})
 		s.watching()
 		f.Script(verifyCall, fails)
-		for n := range 601 { // ten a second
+		for n := range 61 { // one a second
 			s.pay(stranger(n).v2(t))
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 		synctest.Wait()
 		require.Len(t, f.Calls(probeCall), 1+int(time.Minute/probeGap))
 	})
-	bubble(t, "and none by a client that left", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "and none by a client that left", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.watching()
 		time.Sleep(time.Minute)
 		f.Script(verifyCall, hangs)
@@ -122,10 +114,8 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 		"version 1 where it is all":     {supportsOnly(old), 1},
 		"version 2 where it is younger": {supportsOnly(old + `,{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`), 2},
 	} {
-		bubble(t, name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
+		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(supportedCall, c.supported)
-			s := newShop(t, setup{facilitators: one(f)})
 			s.watching()
 			time.Sleep(2 * probeEvery)
 			payers := map[string]bool{}

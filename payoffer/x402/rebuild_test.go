@@ -49,9 +49,7 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 		{"in an extension of ours", `"info":{"id"`, `"info":{"by a stranger":0,"id"`},
 		{"as an extension of ours", `"extensions":{`, `"extensions":{"bazaar":{"info":{"input":"by a stranger"}},`},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			s := newShop(t, setup{facilitators: one(f)})
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1).named("order_0123456789")
 			payload := mangle(t, b.v2(t), c.old, c.added)
 			require.Contains(t, payload, foreign)
@@ -71,14 +69,19 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
 	s := newShop(t, setup{facilitators: one(payoffertest.NewFacilitator(t))})
 	b := newBuyer(0xabcdef)
+	of, err := decodePayment(b.v2(t))
+	require.NoError(t, err)
 	rebuild := func(payload []byte) string {
 		p, err := decodePayment(payload)
 		require.NoError(t, err)
+		require.Equal(t, of.key(), p.key())
+		require.Equal(t, of.fingerprint(), p.fingerprint())
 		return string(p.rebuild(&s.Rails[0].terms, *s.extensions.Load()))
 	}
 	want := rebuild(b.v2(t))
 	require.Equal(t, want, rebuild([]byte(want)))
 	shouted := *b
+	shouted.token = "0x" + strings.ToUpper(b.token[2:])
 	shouted.signature = "0x" + strings.ToUpper(b.sign(t)[2:])
 	shouted.auth.From, shouted.auth.To = strings.ToLower(b.auth.From), "0x"+strings.ToUpper(b.auth.To[2:])
 	shouted.auth.Nonce = "0x" + strings.ToUpper(b.auth.Nonce[2:])

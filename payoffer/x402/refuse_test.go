@@ -20,10 +20,7 @@ func TestATransportRefusesByTheWordOfTheChainAlone(t *testing.T) {
 		"unused": {func(*shop, *payoffertest.Chain, *buyer) {}, Refused, true},
 		"paid by others": {func(s *shop, chain *payoffertest.Chain, b *buyer) {
 			chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-			observation, _, err := chain.Find(s.t.Context(), b.key(), 0)
-			require.NoError(s.t, err)
-			_, err = s.book.Record(s.t.Context(), nil, observation)
-			require.NoError(s.t, err)
+			s.observed(chain, b)
 		}, Settled, true},
 		"unreadable": {func(_ *shop, chain *payoffertest.Chain, _ *buyer) { chain.Down(true) }, Open, true},
 		"taken before": {func(s *shop, chain *payoffertest.Chain, b *buyer) {
@@ -31,8 +28,7 @@ func TestATransportRefusesByTheWordOfTheChainAlone(t *testing.T) {
 		}, Settled, false},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
+			s, f, chain, b := onChain(t)
 			chain.At(7, time.Now().Unix())
 			f.OnBroadcast(func(payoffertest.Settlement) (string, error) {
 				chain.Transfer(b.key(), someTransaction, 42_000_000, false)

@@ -164,9 +164,7 @@ func TestResolveLeavesALeaseAlone(t *testing.T) {
 }
 
 func TestResolveTakesOverAfterTheLease(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		// What a process leaves that was killed between the commit and the call.
 		p, err := decodePayment(b.v2(t))
@@ -187,9 +185,8 @@ func TestResolveTakesOverAfterTheLease(t *testing.T) {
 // confirm at the time.
 func claimed(t *testing.T) (*shop, *payoffertest.Facilitator, *payoffertest.Chain, *buyer) {
 	t.Helper()
-	f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+	s, f, chain, b := onChain(t)
 	chain.Down(true)
-	s := newShop(t, setup{facilitators: one(f), chain: chain})
 	got := s.pay(b.v2(t))
 	require.Equal(t, Settled, got.Status)
 	require.Equal(t, "claimed", got.Evidence)
@@ -208,8 +205,7 @@ func TestResolveProvesAClaim(t *testing.T) {
 		got := s.pay(b.v2(t))
 		require.Equal(t, "seen", got.Evidence)
 		require.Equal(t, someTransaction, got.Response.Transaction)
-		receipts, err := s.book.Receipts(t.Context(), "test-offer", 0, 10)
-		require.NoError(t, err)
+		receipts := s.receipts()
 		require.Len(t, receipts, 1)
 	})
 }

@@ -127,16 +127,12 @@ func TestANewAuthorizationProvesItsPayer(t *testing.T) {
 func TestAPaymentFromElsewhereIsProvenByNobody(t *testing.T) {
 	for name, covered := range map[string]uint64{"imported": 7, "suspended first": 6} {
 		bubble(t, name, func(t *testing.T) {
-			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+			s, _, chain, b := onChain(t)
 			chain.At(7, time.Now().Unix())
 			chain.Cover(1, covered)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
 			chain.Transfer(b.key(), someTransaction, 42_000_000, false)
 			record := func() {
-				observation, _, err := chain.Find(t.Context(), b.key(), 0)
-				require.NoError(t, err)
-				_, err = s.book.Record(t.Context(), nil, observation)
-				require.NoError(t, err)
+				s.observed(chain, b)
 			}
 			if name == "imported" {
 				record()
@@ -158,9 +154,8 @@ func TestAPaymentFromElsewhereIsProvenByNobody(t *testing.T) {
 }
 
 func TestIdentifyNamesAPaymentWithoutTakingIt(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, b := payoffertest.NewPipedFacilitator(t, "one"), newBuyer(1)
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+		b := newBuyer(1)
 		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
 		stored := s.requireState(b, ledger.IntentSettled)
 		require.Regexp(t, `^[0-9a-f]{64}$`, stored.Secret)

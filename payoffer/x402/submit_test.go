@@ -48,10 +48,8 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 		{"no, with status 400", "insufficient_funds", payoffertest.FacilitatorReply{Reason: "insufficient_funds", Status: 400}, 0, ""},
 		{"a redirect", "bad_answer_status_307", payoffertest.FacilitatorReply{Status: 307, Location: "http://one.localhost/settle", Body: " "}, 1, ""},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, c.reply)
-			s := newShop(t, setup{facilitators: one(f)})
 			b := newBuyer(1)
 
 			got := s.pay(b.v2(t))
@@ -91,10 +89,8 @@ func TestPayLeavesNothingWhenVerificationDoesNotSayYes(t *testing.T) {
 		{"no, with status 401", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 401, Reason: "unauthorized"}},
 		{"a redirect", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 308, Location: "/verify", Body: `{"isValid":true}`}},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(verifyCall, c.reply, payoffertest.FacilitatorReply{})
-			s := newShop(t, setup{facilitators: one(f)})
 			b := newBuyer(1)
 			got := s.pay(b.v2(t))
 			require.Equal(t, c.status, got.Status, got.Detail)
@@ -182,10 +178,8 @@ func TestSettleRepeatsAPendingSettlementOnceAndIdentically(t *testing.T) {
 		{"then no answer", payoffertest.FacilitatorReply{Status: 502, Body: "bad gateway"}, Open},
 		{"then a no that names no transaction", payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_nonce_already_used"}, Open},
 	} {
-		bubble(t, c.name, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
+		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, pending, c.second)
-			s := newShop(t, setup{facilitators: one(f)})
 			b := newBuyer(1)
 			require.Equal(t, c.status, s.pay(b.v2(t)).Status)
 			calls := f.Calls(settleCall)
@@ -230,15 +224,13 @@ func TestSettleWithAChain(t *testing.T) {
 			func(chain *payoffertest.Chain, b *buyer) { chain.Transfer(b.key(), hash(b), 42_000_000, false) }, Settled, "seen"},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
-			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+			s, f, chain, b := onChain(t)
 			f.Script(settleCall, c.reply)
 			f.OnBroadcast(func(payoffertest.Settlement) (string, error) { c.chain(chain, b); return hash(b), nil })
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
 			got := s.pay(b.v2(t))
 			require.Equal(t, c.status, got.Status, got.Detail)
 			require.Equal(t, c.evidence, got.Evidence)
-			receipts, err := s.book.Receipts(t.Context(), "test-offer", 0, 10)
-			require.NoError(t, err)
+			receipts := s.receipts()
 			require.Equal(t, c.evidence == "seen", len(receipts) == 1, "only the chain makes a receipt")
 			if c.evidence == "seen" {
 				require.Equal(t, "x402", receipts[0].Via)
@@ -252,10 +244,8 @@ func TestSettleWithAChain(t *testing.T) {
 // The ledger is held from the first look at a payment until its settlement is recorded, also if the client leaves.
 func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
 	for _, call := range []string{verifyCall, settleCall} {
-		bubble(t, call, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
+		withShop(t, call, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(call, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-			s := newShop(t, setup{facilitators: one(f)})
 			var held atomic.Int64
 			s.Hold = func() (func() error, bool) {
 				held.Add(1)
@@ -282,9 +272,7 @@ func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
 }
 
 func TestNoPaymentIsTakenOnceTheLedgerIsClosed(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f := payoffertest.NewPipedFacilitator(t, "one")
-		s := newShop(t, setup{facilitators: one(f)})
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.Hold = func() (func() error, bool) { return nil, false }
 		got := s.pay(newBuyer(1).v2(t))
 		require.Equal(t, Open, got.Status)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -25,32 +24,25 @@ func saysNothingCharged(o Outcome) bool {
 // authorization is unused and cannot be used any more.
 func TestPayRefusesATimeByTheWordOfTheChain(t *testing.T) {
 	in := func(seconds int64) string { return fmt.Sprint(time.Now().Unix() + seconds) }
-	set := func(after, before string) func(*authorization) {
-		return func(a *authorization) {
-			if after != "" {
-				a.ValidAfter = after
-			}
-			if before != "" {
-				a.ValidBefore = before
-			}
-		}
+	until := func(seconds int64) func(*authorization) {
+		return func(a *authorization) { a.ValidBefore = in(seconds) }
 	}
 	for _, c := range []struct {
 		name, reason string
-		change       func() func(*authorization)
+		change       func(*authorization)
 		// ahead is how far the chain's time is ahead of ours.
 		ahead                int64
 		withChain, withClock Status
 		without              Status
 	}{
-		{"not valid yet", reasonEarly, func() func(*authorization) { return set(in(1), "") }, 0, Refused, Unavailable, Refused},
-		{"expired", reasonLate, func() func(*authorization) { return set("", in(-1)) }, 0, Refused, Unavailable, Conflict},
-		{"about to expire", reasonLate, func() func(*authorization) { return set("", in(5)) }, 0, Unavailable, Unavailable, Conflict},
-		{"expired on the chain alone", reasonLate, func() func(*authorization) { return set("", in(5)) }, 6, Refused, Unavailable, Conflict},
-		{"expired, while the chain is behind", reasonLate, func() func(*authorization) { return set("", in(-1)) }, -1, Unavailable, Unavailable, Conflict},
-		{"valid for a day", reasonLate, func() func(*authorization) { return set("", in(86_400)) }, 0, Refused, Unavailable, Refused},
-		{"valid for ever", reasonLate, func() func(*authorization) {
-			return set("", new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String())
+		{"not valid yet", reasonEarly, func(a *authorization) { a.ValidAfter = in(1) }, 0, Refused, Unavailable, Refused},
+		{"expired", reasonLate, until(-1), 0, Refused, Unavailable, Conflict},
+		{"about to expire", reasonLate, until(5), 0, Unavailable, Unavailable, Conflict},
+		{"expired on the chain alone", reasonLate, until(5), 6, Refused, Unavailable, Conflict},
+		{"expired, while the chain is behind", reasonLate, until(-1), -1, Unavailable, Unavailable, Conflict},
+		{"valid for a day", reasonLate, until(86_400), 0, Refused, Unavailable, Refused},
+		{"valid for ever", reasonLate, func(a *authorization) {
+			a.ValidBefore = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String()
 		}, 0, Refused, Unavailable, Refused},
 	} {
 		for _, with := range []string{"a chain", "a wrong clock", "a wrong clock and no chain", "no chain"} {
@@ -68,7 +60,7 @@ func TestPayRefusesATimeByTheWordOfTheChain(t *testing.T) {
 					want = Unavailable
 				}
 				s, b := newShop(t, setup), newBuyer(1)
-				c.change()(&b.auth)
+				c.change(&b.auth)
 				got := s.pay(b.v2(t))
 				require.Equal(t, want, got.Status, got.Detail)
 				require.Equal(t, want == Refused && setup.chain != nil, saysNothingCharged(got), got.Detail)
@@ -117,10 +109,7 @@ func TestAUsedAuthorizationGetsWhatTheRowsSay(t *testing.T) {
 					if !c.row {
 						return
 					}
-					observation, _, err := chain.Find(t.Context(), b.key(), 0)
-					require.NoError(t, err)
-					_, err = s.book.Record(t.Context(), nil, observation)
-					require.NoError(t, err)
+					s.observed(chain, b)
 				}
 				if verified == "before it came" {
 					use()
@@ -156,10 +145,7 @@ func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
 		state  ledger.IntentState
 	}{
 		"which come to show it": {func(t *testing.T, s *shop, chain *payoffertest.Chain, b *buyer) {
-			observation, _, err := chain.Find(t.Context(), b.key(), 0)
-			require.NoError(t, err)
-			_, err = s.book.Record(t.Context(), nil, observation)
-			require.NoError(t, err)
+			s.observed(chain, b)
 		}, Settled, ledger.IntentSettled},
 		"which do not come to show it": {func(_ *testing.T, _ *shop, chain *payoffertest.Chain, _ *buyer) {
 			chain.Cover(1, 7)
@@ -173,10 +159,9 @@ func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
 		}, Open, ledger.IntentSettling},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
+			s, f, chain, b := onChain(t)
 			chain.At(7, time.Now().Unix())
 			chain.Cover(1, 6)
-			s := newShop(t, setup{facilitators: one(f), chain: chain})
 			chain.Transfer(b.key(), someTransaction, 42_000_000, false)
 			got := s.pay(b.v2(t))
 			require.Equal(t, Open, got.Status)
@@ -227,10 +212,7 @@ func TestAPaymentThatIsOnItsWayToABlockIsNotRefused(t *testing.T) {
 			go func() {
 				time.Sleep(2 * time.Second)
 				chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-				observation, _, err := chain.Find(t.Context(), b.key(), 0)
-				assert.NoError(t, err)
-				_, err = s.book.Record(t.Context(), nil, observation)
-				assert.NoError(t, err)
+				s.observed(chain, b)
 			}()
 		}
 		s = newShop(t, setup{made: hooked(t, f, &duringVerify), chain: chain})
@@ -279,10 +261,7 @@ func TestAUsedAuthorizationOfAContractWalletGetsItsReceiptByASignature(t *testin
 		s := newShop(t, setup{facilitators: one(f), chain: chain})
 		s.Rails[0].Chain = unread
 		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-		observation, _, err := chain.Find(t.Context(), b.key(), 0)
-		require.NoError(t, err)
-		_, err = s.book.Record(t.Context(), nil, observation)
-		require.NoError(t, err)
+		s.observed(chain, b)
 		got := s.pay(b.v2(t))
 		require.Equal(t, Open, got.Status, "it may come again")
 		require.Contains(t, got.Detail, someTransaction)

@@ -39,28 +39,19 @@ func TestTheChainProvesTheSignatureOfAWallet(t *testing.T) {
 	for _, length := range lengths {
 		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
 			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), length)
-			chain.Sign(b.auth.From, b.signatureBytes())
-			settlesOn(f, chain, b)
 			s := newShop(t, setup{facilitators: one(f), chain: chain})
-			requireChargedBy(t, b, s.pay(b.v2(t)))
-			require.Contains(t, string(f.Calls(settleCall)[0].Body), b.signature, "the facilitator gets every byte as it was signed")
-			requireChargedBy(t, b, s.pay(b.v1(t)))
-			require.Len(t, f.Calls(settleCall), 1)
-			require.Equal(t, 1, chain.Calls("signed"), "a known payment is not proven again")
-		})
-	}
-}
-
-func TestASignatureThatTheChainRefusesReachesNoFacilitator(t *testing.T) {
-	for _, length := range lengths {
-		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
-			f, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length)
-			s := newShop(t, setup{facilitators: one(f), chain: newChain(t)})
 			got := s.pay(b.v2(t))
 			require.Equal(t, Refused, got.Status)
 			require.Equal(t, "invalid_exact_evm_signature", got.Reason)
 			require.Empty(t, f.Calls(verifyCall))
 			s.requireState(b, "")
+			chain.Sign(b.auth.From, b.signatureBytes())
+			settlesOn(f, chain, b)
+			requireChargedBy(t, b, s.pay(b.v2(t)))
+			require.Contains(t, string(f.Calls(settleCall)[0].Body), b.signature, "every byte is sent as it was signed")
+			requireChargedBy(t, b, s.pay(b.v1(t)))
+			require.Len(t, f.Calls(settleCall), 1)
+			require.Equal(t, 2, chain.Calls("signed"), "a known payment is not proven again")
 		})
 	}
 }

@@ -27,8 +27,7 @@ func newNetwork(t testing.TB, indexes, blocks int) (n network) {
 // mine adds a block to all of them, and so many empty ones.
 func (n network) mine(empty int, txs ...fakeTx) {
 	for _, s := range n {
-		s.mine(txs...)
-		s.mineEmpty(empty)
+		s.bury(empty, txs...)
 	}
 }
 
@@ -74,32 +73,9 @@ func (b *bench) position() position {
 	return p
 }
 
-func TestTwoHostsAreObserved(t *testing.T) {
-	t.Parallel()
-	for hosts := 2; hosts <= 3; hosts++ {
-		b, n := newBench(t, single), newNetwork(t, hosts, 100)
-		o := b.hosts(n...)
-		b.wholly(o)
-		require.Equal(t, observe.Health{Rail: "btc", Source: "chain", ObservedThrough: "block 99", At: b.clock.Now().Unix()}, o.Health())
-		tx := pay("p", single, 1000)
-		n.setPool(tx)
-		b.wholly(o)
-		b.requireState("p", ledger.StatusSeen)
-		n.mine(1, tx)
-		b.wholly(o)
-		b.requireState("p", ledger.StatusConfirmed)
-		n.mine(10)
-		b.wholly(o)
-		require.True(t, b.row("p").Final)
-		require.EqualValues(t, 101, b.position().Height)
-	}
-}
-
 func TestAnInventedPaymentIsSeenAndNeverCounts(t *testing.T) {
 	t.Parallel()
-	b, n := newBench(t, single), newNetwork(t, 2, 100)
-	o := b.hosts(n...)
-	b.wholly(o)
+	b, n, o := hosted(t, single, 2)
 	n.mine(4)
 	n[0].inBlock(100, pay("invented", single, 1_000_000))
 	b.partly(o, observe.ErrDisagree)
@@ -129,24 +105,19 @@ func TestATransactionReportedDifferentlyIsSeen(t *testing.T) {
 	} {
 		for liar := range 2 {
 			t.Run(fmt.Sprint(name, liar), func(t *testing.T) {
-				b, n := newBench(t, single), newNetwork(t, 2, 100)
-				o := b.hosts(n...)
-				b.wholly(o)
+				b, n, o := hosted(t, single, 2)
 				tx := pay("p", single, 1000)
 				n.mine(3, tx)
 				lied := tx
 				lie(&lied)
 				n[liar].inBlock(100, lied)
 				b.partly(o, observe.ErrDisagree)
-				row, found, err := b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
-				require.NoError(t, err)
-				require.True(t, found)
+				row := b.receipt("p")
 				require.Equal(t, ledger.StatusSeen, row.Status)
 				require.False(t, row.Own)
 				n[liar].inBlock(100, tx)
 				b.wholly(o)
-				row, _, err = b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
-				require.NoError(t, err)
+				row = b.receipt("p")
 				require.Equal(t, ledger.StatusConfirmed, row.Status)
 				require.EqualValues(t, 1000, row.Amount)
 				require.EqualValues(t, 1000, b.sum(ledger.StatusConfirmed))
@@ -214,8 +185,7 @@ func TestAListWithAGapIsABadAnswer(t *testing.T) {
 	o := b.observer(chain)
 	b.round(o)
 	tx := pay("p", single, 1000)
-	chain.mine(tx)
-	chain.mineEmpty(2)
+	chain.bury(2, tx)
 	counted := object{"tx_count": 2, "funded_txo_count": 2, "spent_txo_count": 0}
 	chain.inBlock(120)
 	chain.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -228,15 +198,12 @@ func TestAListWithAGapIsABadAnswer(t *testing.T) {
 	b.clock.advance(maxPause)
 	require.EqualError(t, o.Poll(t.Context()), "bad_answer (127.0.0.1)", "of two that differ either may be the lie")
 	b.clock.advance(maxPause)
-	b.round(o)
-	b.requireState("p", ledger.StatusConfirmed)
+	b.becomes(o, "p", ledger.StatusConfirmed)
 }
 
 func TestALaggingHostHoldsWhatItDoesNotShow(t *testing.T) {
 	t.Parallel()
-	b, n := newBench(t, single), newNetwork(t, 2, 100)
-	o := b.hosts(n...)
-	b.wholly(o)
+	b, n, o := hosted(t, single, 2)
 	tx := pay("p", single, 1000)
 	n[0].mine(tx)
 	b.wholly(o)

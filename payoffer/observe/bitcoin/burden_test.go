@@ -113,9 +113,7 @@ func TestAnEndlessListIsABadAnswerSoon(t *testing.T) {
 
 func TestACycleThatDoesNotEndIsReported(t *testing.T) {
 	t.Parallel()
-	b, n := newBench(t, single), newNetwork(t, 2, 100)
-	o := b.hosts(n...)
-	b.wholly(o)
+	b, _, o := hosted(t, single, 2)
 	b.clock.advance(lateAfter)
 	require.False(t, o.Health().Partial)
 	b.clock.advance(time.Second)

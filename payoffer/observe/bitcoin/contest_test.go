@@ -1,10 +1,11 @@
 package bitcoin
 
 import (
-	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,9 +36,7 @@ func TestAThirdHostToleratesOne(t *testing.T) {
 	} {
 		for at := range 3 {
 			t.Run(name, func(t *testing.T) {
-				b, n := newBench(t, single), newNetwork(t, 3, 100)
-				o := b.hosts(n...)
-				b.wholly(o)
+				b, n, o := hosted(t, single, 3)
 				n.mine(2, tx)
 				c.wrong(n[at])
 				b.round(o)
@@ -72,9 +71,7 @@ func TestACountedPaymentIsTakenBackByTwo(t *testing.T) {
 		"is in the mempool": {func(s *fakeIndex) { s.inBlock(100); s.setPool(tx) }, ledger.StatusSeen},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, n := newBench(t, single), newNetwork(t, 2, 100)
-			o := b.hosts(n...)
-			b.wholly(o)
+			b, n, o := hosted(t, single, 2)
 			n.mine(2, tx)
 			b.wholly(o)
 			before := b.row("p")
@@ -96,9 +93,7 @@ func TestACountedPaymentIsTakenBackByTwo(t *testing.T) {
 // the others say nothing then, and that is nothing against the payment.
 func TestAHostThatWasNotAskedDeniesNothing(t *testing.T) {
 	t.Parallel()
-	b, n := newBench(t, zpub), newNetwork(t, 3, 100)
-	o := b.hosts(n...)
-	b.wholly(o)
+	b, n, o := hosted(t, zpub, 3)
 	n.mine(5, pay("p", b.at(0), 1000))
 	b.wholly(o)
 	b.wholly(o)
@@ -217,118 +212,68 @@ func TestTheAddressAdvancesOnWhatTwoHostsList(t *testing.T) {
 	}
 }
 
-func TestAFinalBlockThatChangesForTwoStopsTheRail(t *testing.T) {
+// A final block changes. With a second host it takes two to say so.
+func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 	t.Parallel()
-	b, n := newBench(t, single), newNetwork(t, 2, 100)
-	o := b.hosts(n...)
-	b.wholly(o)
-	for i, s := range n {
-		s.rewind(20)
-		s.mine(pay("other history", single, 1000))
-		s.mineEmpty(30)
-		if b.clock.advance(maxPause); i == 0 {
-			b.partly(o, observe.ErrDisagree)
-		} else {
-			require.EqualError(t, o.Poll(t.Context()), "final_history_changed (a.example, b.example)")
-			require.True(t, o.Health().Blind)
+	for hosts := 1; hosts <= 2; hosts++ {
+		b, n := newBench(t, single), newNetwork(t, hosts, 100)
+		o := b.hosts(n...)
+		b.round(o)
+		honest := slices.Clone(n[0].blocks)
+		for i, s := range n {
+			s.rewind(20)
+			s.mine(pay("other history", single, 1000))
+			s.mineEmpty(30)
+			if b.clock.advance(maxPause); i < hosts-1 {
+				b.partly(o, observe.ErrDisagree)
+			} else {
+				require.ErrorContains(t, o.Poll(t.Context()), "final_history_changed (a.example")
+				require.True(t, o.Health().Blind)
+			}
+			b.rows()
 		}
-		b.rows()
+		for _, s := range n {
+			s.blocks = honest
+		}
+		b.clock.advance(maxPause)
+		b.round(o)
 	}
 }
 
-// lowering lowers the origin while a cycle is under way, as another instance does.
-type lowering struct {
-	Ledger
-	lower func()
-}
-
-func (r *lowering) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
-	rows, err := r.Ledger.Unfinal(ctx, offer, account, limit)
-	if lower := r.lower; lower != nil {
-		r.lower = nil
-		lower()
-	}
-	return rows, err
-}
-
-func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(pay("hidden", single, 1000))
-	hidden := chain.blocks[100].txs
-	chain.blocks[100].txs = nil
-	chain.mineEmpty(30)
-	b.round(o)
-	require.EqualValues(t, 119, b.position().Height)
-	chain.inBlock(100, hidden...)
-	o.config.Ledger = &lowering{b.db, func() {
-		lowered, err := b.db.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
-		require.NoError(t, err)
-		require.True(t, lowered)
-	}}
-	o = b.observerOn(o)
-	b.round(o)
-	_, found, err := o.position(t.Context())
-	require.NoError(t, err)
-	require.False(t, found)
-	b.round(o)
-	b.requireState("hidden", ledger.StatusConfirmed)
-	require.EqualValues(t, 119, b.position().Height)
-}
-
-// loweringLate lowers the origin just before a cursor is stored.
-type loweringLate struct {
-	Ledger
-	lower func()
-}
-
-func (r *loweringLate) Record(ctx context.Context, cursor *ledger.Cursor, all ...ledger.Observation) ([]ledger.Receipt, error) {
-	if lower := r.lower; lower != nil && cursor != nil {
-		r.lower = nil
-		lower()
-	}
-	return r.Ledger.Record(ctx, cursor, all...)
-}
-
-func TestACursorDoesNotUndoALoweredOrigin(t *testing.T) {
+// Another instance lowers the origin while a cycle is under way, or just before a cursor
+// is stored.
+func TestACycleDoesNotUndoALoweredOrigin(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
-		for _, before := range []bool{false, true} {
-			t.Run(fmt.Sprint(account[:2], before), func(t *testing.T) {
+		for _, c := range []struct{ before, late bool }{{true, false}, {true, true}, {false, true}} {
+			t.Run(fmt.Sprint(account[:2], c), func(t *testing.T) {
 				t.Parallel()
 				b, chain := newBench(t, account), newFakeIndex(t, 100)
-				chain.mine(pay("old", b.at(0), 1000))
-				chain.mineEmpty(30)
+				chain.bury(30, pay("old", b.at(0), 1000))
 				b.clock.advance(5 * time.Hour)
 				b.newLedger(start.Add(20 * 10 * time.Minute).Unix())
 				o := b.observer(chain)
-				if before {
+				if c.before {
 					b.round(o)
 				}
-				o.config.Ledger = &loweringLate{b.db, func() {
+				lower := sync.OnceFunc(func() {
 					lowered, err := b.db.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
 					require.NoError(t, err)
 					require.True(t, lowered)
-				}}
+				})
+				if c.late {
+					o.config.Ledger = hook{Ledger: b.db, records: lower}
+				} else {
+					o.config.Ledger = hook{Ledger: b.db, starts: lower}
+				}
 				b.round(o)
 				_, found, err := o.position(t.Context())
 				require.NoError(t, err)
 				require.False(t, found)
 				b.rows()
-				b.round(o)
-				b.requireState("old", ledger.StatusConfirmed)
+				b.becomes(o, "old", ledger.StatusConfirmed)
 				require.EqualValues(t, 119, b.position().Height)
 			})
 		}
 	}
-}
-
-// observerOn is a new process on the ledger of another one.
-func (b *bench) observerOn(o *Observer) *Observer {
-	b.Helper()
-	fresh, err := New(o.config)
-	require.NoError(b, err)
-	return fresh
 }

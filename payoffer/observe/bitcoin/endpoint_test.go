@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,67 +27,52 @@ func answer(part string, status int, body string) func(http.ResponseWriter, *htt
 	}
 }
 
-// wrongAnswers are what a sick or hostile endpoint does, and the code for it.
-func wrongAnswers() map[string]struct {
-	fault func(http.ResponseWriter, *http.Request) bool
-	code  string
-} {
+// Whatever one endpoint of a host does, the other one is asked, and nothing of
+// the first one's responses is believed.
+func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
+	t.Parallel()
 	id, block := hashOf("p"), hashOf("b")
 	tx := func(status, value, script string) string {
 		return `[{"txid":"` + id + `","vin":[{"txid":"` + block + `","vout":0}],"vout":[{"scriptpubkey":"` + script + `","value":` + value + `}],"status":` + status + `}]`
 	}
 	ours, confirmed := scriptOf(single), `{"confirmed":true,"block_height":100,"block_hash":"`+block+`","block_time":1}`
-	type row = struct {
+	for name, wrong := range map[string]struct {
 		fault func(http.ResponseWriter, *http.Request) bool
 		code  string
-	}
-	return map[string]row{
-		"refuses":                      {answer("", 429, ""), observe.ErrLimited},
-		"wants a key":                  {answer("", 401, ""), observe.ErrUnauthorized},
-		"is broken":                    {answer("", 502, "<html>"), observe.ErrUnreachable},
-		"knows nothing":                {answer("", 404, ""), observe.ErrBadAnswer},
-		"sends elsewhere":              {answer("", 302, ""), observe.ErrBadAnswer},
-		"serves another network":       {answer("/block-height/0", 200, strings.Repeat("0", 64)), observe.ErrWrongChain},
-		"a web page":                   {answer("/blocks/tip/height", 200, "<html>100</html>"), observe.ErrBadAnswer},
-		"a negative height":            {answer("/blocks/tip/height", 200, "-1"), observe.ErrBadAnswer},
-		"a height beyond every chain":  {answer("/blocks/tip/height", 200, "9999999999"), observe.ErrBadAnswer},
-		"an endless height":            {answer("/blocks/tip/height", 200, strings.Repeat("1", maxText+9)), observe.ErrBadAnswer},
-		"an upper-case hash":           {answer("/block-height/101", 200, strings.Repeat("A", 64)), observe.ErrBadAnswer},
-		"another block":                {answer("/block/", 200, `{"id":"`+id+`","timestamp":1}`), observe.ErrBadAnswer},
-		"truncated":                    {answer("/txs/chain", 200, tx(confirmed, "10", ours)[:150]), observe.ErrBadAnswer},
-		"a list that is not closed":    {answer("/txs/chain", 200, strings.TrimSuffix(tx(confirmed, "10", ours), "]")), observe.ErrBadAnswer},
-		"something after the list":     {answer("/txs/chain", 200, tx(confirmed, "10", ours)+"[]"), observe.ErrBadAnswer},
-		"an object for a list":         {answer("/txs/chain", 200, `{}`), observe.ErrBadAnswer},
-		"a negative value":             {answer("/txs/chain", 200, tx(confirmed, "-1", ours)), observe.ErrBadAnswer},
-		"more than all bitcoin":        {answer("/txs/chain", 200, tx(confirmed, "2100000000000001", ours)), observe.ErrBadAnswer},
-		"a value of 2^64":              {answer("/txs/chain", 200, tx(confirmed, "18446744073709551616", ours)), observe.ErrBadAnswer},
-		"a fraction of a satoshi":      {answer("/txs/chain", 200, tx(confirmed, "1.5", ours)), observe.ErrBadAnswer},
-		"a script that is no hex":      {answer("/txs/chain", 200, tx(confirmed, "1", "zz")), observe.ErrBadAnswer},
-		"a transaction without status": {answer("/txs/chain", 200, tx("null", "1", ours)), observe.ErrBadAnswer},
-		"unconfirmed in the chain":     {answer("/txs/chain", 200, tx(`{"confirmed":false}`, "1", ours)), observe.ErrBadAnswer},
+	}{
+		"refuses":                     {answer("", 429, ""), observe.ErrLimited},
+		"wants a key":                 {answer("", 401, ""), observe.ErrUnauthorized},
+		"is broken":                   {answer("", 502, "<html>"), observe.ErrUnreachable},
+		"knows nothing":               {answer("", 404, ""), observe.ErrBadAnswer},
+		"sends elsewhere":             {answer("", 302, ""), observe.ErrBadAnswer},
+		"serves another network":      {answer("/block-height/0", 200, strings.Repeat("0", 64)), observe.ErrWrongChain},
+		"a web page":                  {answer("/blocks/tip/height", 200, "<html>100</html>"), observe.ErrBadAnswer},
+		"a negative height":           {answer("/blocks/tip/height", 200, "-1"), observe.ErrBadAnswer},
+		"a height beyond every chain": {answer("/blocks/tip/height", 200, "9999999999"), observe.ErrBadAnswer},
+		"an endless height":           {answer("/blocks/tip/height", 200, strings.Repeat("1", maxText+9)), observe.ErrBadAnswer},
+		"an upper-case hash":          {answer("/block-height/101", 200, strings.Repeat("A", 64)), observe.ErrBadAnswer},
+		"another block":               {answer("/block/", 200, `{"id":"`+id+`","timestamp":1}`), observe.ErrBadAnswer},
+		"truncated":                   {answer("/txs/chain", 200, tx(confirmed, "10", ours)[:150]), observe.ErrBadAnswer},
+		"a list that is not closed":   {answer("/txs/chain", 200, strings.TrimSuffix(tx(confirmed, "10", ours), "]")), observe.ErrBadAnswer},
+		"something after the list":    {answer("/txs/chain", 200, tx(confirmed, "10", ours)+"[]"), observe.ErrBadAnswer},
+		"an object for a list":        {answer("/txs/chain", 200, `{}`), observe.ErrBadAnswer},
+		"a negative value":            {answer("/txs/chain", 200, tx(confirmed, "-1", ours)), observe.ErrBadAnswer},
+		"more than all bitcoin":       {answer("/txs/chain", 200, tx(confirmed, "2100000000000001", ours)), observe.ErrBadAnswer},
+		"a script that is no hex":     {answer("/txs/chain", 200, tx(confirmed, "1", "zz")), observe.ErrBadAnswer},
+		"unconfirmed in the chain":    {answer("/txs/chain", 200, tx(`{"confirmed":false}`, "1", ours)), observe.ErrBadAnswer},
 		"a block off the chain": {func(w http.ResponseWriter, r *http.Request) bool {
 			return answer("/txs/chain/", 200, "[]")(w, r) || answer("/txs/chain", 200, tx(confirmed, "1", ours))(w, r)
 		}, observe.ErrBadAnswer},
-		"a confirmation without block": {answer("/txs/chain", 200, tx(`{"confirmed":true}`, "1", ours)), observe.ErrBadAnswer},
-		"no counts":                    {answer("/address/", 200, `{}`), observe.ErrBadAnswer},
 		"hangs up": {func(w http.ResponseWriter, _ *http.Request) bool {
 			panic(http.ErrAbortHandler)
 		}, observe.ErrUnreachable},
-	}
-}
-
-// Whatever one endpoint of a host does, the other one is asked, and nothing of
-// the first one's responses is believed.
-func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
-	t.Parallel()
-	for name, wrong := range wrongAnswers() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, single)
 			sick, well := newFakeIndex(t, 100), newFakeIndex(t, 100)
 			b.round(b.observer(well))
 			for _, chain := range []*fakeIndex{sick, well} {
-				chain.mine(pay("real", single, 1000))
-				chain.mine()
+				chain.bury(1, pay("real", single, 1000))
 			}
 			sick.setFault(wrong.fault)
 			o := b.observer(sick, well)
@@ -170,58 +154,25 @@ func TestAnEndpointThatIsBehindChangesNothing(t *testing.T) {
 	b.round(o)
 }
 
-func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	honest := slices.Clone(chain.blocks)
-	chain.rewind(20)
-	chain.mine(pay("other history", single, 1000))
-	chain.mineEmpty(30)
-	require.EqualError(t, o.Poll(t.Context()), "final_history_changed (127.0.0.1)")
-	require.True(t, o.Health().Blind)
-	b.rows()
-	chain.blocks = honest
-	b.clock.advance(maxPause)
-	b.round(o)
-}
-
 func TestALedgerThatIsGoneLosesNothing(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(pay("p", single, 1000))
-	chain.mine()
+	b, chain, o := observedBeside(t, single)
+	chain.bury(1, pay("p", single, 1000))
 	require.NoError(t, b.db.Close())
 	require.EqualError(t, o.Poll(t.Context()), "ledger_unavailable (ledger)")
 	require.Equal(t, observe.ErrLedger, o.Health().LastError)
 	require.NoError(t, b.db.Open(t.Context()))
-	b.round(o)
-	b.requireState("p", ledger.StatusConfirmed)
+	b.becomes(o, "p", ledger.StatusConfirmed)
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
+func TestRunEndsWithItsContextDuringACycle(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
 	ctx, cancel := context.WithCancel(t.Context())
-	asked := make(chan struct{})
 	chain.setFault(func(http.ResponseWriter, *http.Request) bool {
-		select {
-		case <-asked:
-		default:
-			close(asked)
-		}
+		cancel()
 		return false
 	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		o.Run(ctx)
-	}()
-	<-asked
-	cancel()
-	<-done
+	o.Run(ctx)
+	require.Empty(t, o.Health().LastError, "a stop is no failure of the index")
 }

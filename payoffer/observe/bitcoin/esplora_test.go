@@ -87,6 +87,12 @@ func (s *fakeIndex) mineEmpty(n int) {
 	}
 }
 
+// bury mines transactions, and empty blocks above them.
+func (s *fakeIndex) bury(empty int, txs ...fakeTx) {
+	s.mine(txs...)
+	s.mineEmpty(empty)
+}
+
 // rewind takes the newest blocks off the chain, and their transactions too.
 func (s *fakeIndex) rewind(n int) {
 	s.mu.Lock()

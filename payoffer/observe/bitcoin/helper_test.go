@@ -2,6 +2,7 @@ package bitcoin
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -66,7 +67,6 @@ type bench struct {
 	testing.TB
 	clock *clock
 	db    *ledger.Ledger
-	file  string // the db is kept there
 	rail  *offer.Bitcoin
 	rate  rate.Rate
 	// since and ahead are the Since and the ClockOffset of observers.
@@ -87,20 +87,15 @@ func newBench(t testing.TB, account string) *bench {
 	return b
 }
 
-// newBook takes a ledger that knows nothing but when the account was first
+// newLedger takes one that knows nothing but when the account was first
 // watched, in Unix seconds.
 func (b *bench) newLedger(since int64) {
 	b.Helper()
-	b.openLedger(payoffertest.LedgerFile(b.TB))
-	require.NoError(b, b.db.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
-}
-
-func (b *bench) openLedger(file string) {
-	b.Helper()
-	db := ledger.NewSQLite(file, b.clock.Now)
-	require.NoError(b, db.Open(b.Context()))
+	b.db = ledger.NewSQLite(payoffertest.LedgerFile(b.TB), b.clock.Now)
+	require.NoError(b, b.db.Open(b.Context()))
+	db := b.db
 	b.Cleanup(func() { require.NoError(b, db.Close()) })
-	b.db, b.file = db, file
+	require.NoError(b, b.db.Register(b.Context(), ledger.Account{Offer: testOffer, ID: b.rail.Account(), Rail: b.rail.Name(), Since: since}))
 }
 
 // observer is a new one, as after a restart. Its endpoints are on one host.
@@ -151,6 +146,88 @@ func (b *bench) round(o *Observer) {
 	b.clock.advance(pollEvery)
 	require.NoError(b, o.Poll(b.Context()))
 	require.False(b, o.Health().Blind)
+}
+
+// hook runs something when a round reads what it starts from, or before it records how
+// far it has read.
+type hook struct {
+	Ledger
+	starts, records func()
+}
+
+func (h hook) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+	rows, err := h.Ledger.Unfinal(ctx, offer, account, limit)
+	if h.starts != nil {
+		h.starts()
+	}
+	return rows, err
+}
+
+func (h hook) Record(ctx context.Context, cursor *ledger.Cursor, all ...ledger.Observation) ([]ledger.Receipt, error) {
+	if h.records != nil && cursor != nil {
+		h.records()
+	}
+	return h.Ledger.Record(ctx, cursor, all...)
+}
+
+// observed is an account that an observer has read once at an index.
+func observed(t testing.TB, account string) (*bench, *fakeIndex, *Observer) {
+	t.Helper()
+	b, chain := newBench(t, account), newFakeIndex(t, 100)
+	o := b.observer(chain)
+	b.round(o)
+	return b, chain, o
+}
+
+// observedBeside is observed for a test that runs beside others.
+func observedBeside(t *testing.T, account string) (*bench, *fakeIndex, *Observer) {
+	t.Helper()
+	t.Parallel()
+	return observed(t, account)
+}
+
+// unpriced is observed, while the price of bitcoin is unknown.
+func unpriced(t testing.TB) (*bench, *fakeIndex, *Observer) {
+	t.Helper()
+	b, chain := newBench(t, single), newFakeIndex(t, 100)
+	b.rate = rate.Rate{}
+	o := b.observer(chain)
+	b.round(o)
+	return b, chain, o
+}
+
+// requireWorth checks the value of the one receipt, which is named p.
+func (b *bench) requireWorth(cents int64, basis ledger.ValueBasis) {
+	b.Helper()
+	row := b.row("p")
+	require.NotNil(b, row.USDCents)
+	require.Equal(b, cents, *row.USDCents)
+	require.Equal(b, basis, row.ValueBasis)
+}
+
+// hosted is an account that an observer has read once at indexes on so many hosts.
+func hosted(t testing.TB, account string, hosts int) (*bench, network, *Observer) {
+	t.Helper()
+	b, n := newBench(t, account), newNetwork(t, hosts, 100)
+	o := b.hosts(n...)
+	b.wholly(o)
+	return b, n, o
+}
+
+// becomes is a round after which the one receipt has a state.
+func (b *bench) becomes(o *Observer, name string, want ledger.Status) {
+	b.Helper()
+	b.round(o)
+	b.requireState(name, want)
+}
+
+// receipt is what the second output of a transaction paid, whatever else was paid.
+func (b *bench) receipt(name string) ledger.Receipt {
+	b.Helper()
+	row, found, err := b.db.Receipt(b.Context(), testOffer, b.rail.Account(), hashOf(name)+":1")
+	require.NoError(b, err)
+	require.True(b, found)
+	return row
 }
 
 // rows are the receipts by the name of their transaction.

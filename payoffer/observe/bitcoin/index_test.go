@@ -2,6 +2,7 @@ package bitcoin
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,8 +30,7 @@ func TestTheAddressAdvancesOnlyWhenItWasPaid(t *testing.T) {
 	require.Equal(t, 2, b.changes)
 	b.requireState("first", ledger.StatusSeen)
 	chain.setPool()
-	chain.mine(tx)
-	chain.mine()
+	chain.bury(1, tx)
 	b.round(o)
 	require.Equal(t, b.at(1), o.Address(), "by one")
 	b.requireState("first", ledger.StatusConfirmed)
@@ -115,10 +115,7 @@ func TestVanishingPaymentsDoNotPassTheGapLimit(t *testing.T) {
 }
 
 func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, zpub)
 	var names []string
 	for i := range uint32(30) {
 		names = append(names, fmt.Sprint("p", i))
@@ -134,8 +131,7 @@ func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
 	require.Equal(t, 1, count(calls, "/address/"+b.at(10)), "one of the last 20")
 
 	// So long ago that every position of the observer has passed it.
-	chain.mine(pay("late", b.at(2), 7000))
-	chain.mineEmpty(50)
+	chain.bury(50, pay("late", b.at(2), 7000))
 	b.clock.advance(slowEvery)
 	b.round(o)
 	late := b.rows(append(names, "late")...)["late"]
@@ -160,13 +156,10 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 	// The other one reads the ledger, then this one records, then the other.
 	chain.setPool(pay("q", b.at(1), 1000))
 	recorded := false
-	deaf.setFault(nil)
-	two.config.Ledger = hook{two.config.Ledger, func() {
-		if !recorded {
-			recorded = true
-			b.round(one)
-		}
-	}}
+	two.config.Ledger = hook{Ledger: two.config.Ledger, starts: sync.OnceFunc(func() {
+		recorded = true
+		b.round(one)
+	})}
 	b.clock.advance(time.Minute)
 	require.NoError(t, two.Poll(t.Context()))
 	require.True(t, recorded)

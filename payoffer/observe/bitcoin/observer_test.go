@@ -37,12 +37,10 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 	require.False(t, row.Own || row.Testnet || row.Final)
 
 	chain.mine(tx)
-	b.round(o)
-	b.requireState("p", ledger.StatusSeen)
+	b.becomes(o, "p", ledger.StatusSeen)
 	require.Equal(t, chain.start+100*600, b.row("p").OccurredAt, "the time of its block")
 	chain.mine()
-	b.round(o)
-	b.requireState("p", ledger.StatusConfirmed)
+	b.becomes(o, "p", ledger.StatusConfirmed)
 	require.Equal(t, int64(4200), *b.row("p").USDCents, "46,667 satoshis at 90,000 USD are 42.0003 USD")
 	var proof evidence
 	require.NoError(t, json.Unmarshal(b.row("p").Evidence, &proof))
@@ -88,10 +86,7 @@ func TestADowntimeIsCaughtUp(t *testing.T) {
 }
 
 func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	var pool []fakeTx
 	var names []string
 	for i := range 70 {
@@ -101,8 +96,7 @@ func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 	chain.setPool(pool[:40]...)
 	b.round(o)
 	chain.setPool(pool...)
-	chain.mine(pool[0])
-	chain.mine()
+	chain.bury(1, pool[0])
 	b.round(o)
 	b.round(o)
 	rows := b.rows(names...)
@@ -114,10 +108,7 @@ func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 }
 
 func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	ours, other := scriptOf(single), strangers
 	chain.mine(
 		fakeTx{name: "two", spends: hashOf("x") + ":7", pays: []output{{ours, 10}, {other, 20}, {ours, 30}}},

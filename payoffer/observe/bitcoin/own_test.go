@@ -77,8 +77,7 @@ func TestMoneyOfTheWalletItselfIsNotAPayment(t *testing.T) {
 			test.spend(b, &tx)
 			o := b.observer(chain)
 			b.round(o)
-			chain.mine(tx)
-			chain.mine()
+			chain.bury(1, tx)
 			b.round(o)
 			row := b.row("tx")
 			require.Equal(t, test.own, row.Own)
@@ -118,8 +117,7 @@ func TestOneOutputIsOnePaymentOfAnOffer(t *testing.T) {
 			}
 			b.requireState("tx", ledger.StatusSeen)
 			chain.setPool()
-			chain.mine(tx)
-			chain.mine()
+			chain.bury(1, tx)
 			for _, o := range order {
 				b.round(o)
 			}

@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +11,9 @@ import (
 // sum is what stands in the sums of a status, in satoshis.
 func (b *bench) sum(status ledger.Status) (satoshis int64) {
 	b.Helper()
-	for _, total := range b.totals() {
+	totals, err := b.db.Totals(b.Context(), testOffer)
+	require.NoError(b, err)
+	for _, total := range totals {
 		if total.Status == status {
 			satoshis += total.Amount
 		}
@@ -24,18 +25,16 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
 		t.Run(account[:2], func(t *testing.T) {
-			b, chain := newBench(t, account), newFakeIndex(t, 100)
-			o := b.observer(chain)
-			b.round(o)
+			b, chain, o := observed(t, account)
 			paid := pay("paid", b.at(0), 50_000)
-			chain.mine(paid)
-			chain.mine()
+			chain.bury(1, paid)
 			b.round(o)
 			require.EqualValues(t, 50_000, b.sum(ledger.StatusConfirmed))
 
 			moved := fakeTx{name: "moved", spends: hashOf("paid") + ":1", from: scriptOf(b.at(0)), pays: []output{{strangers, 9}, {scriptOf(b.at(0)), 49_000}}}
-			check := func(status ledger.Status) {
+			check := func(status ledger.Status) { // after a round
 				t.Helper()
+				b.round(o)
 				row := b.rows("paid", "moved")["moved"]
 				require.Equal(t, status, row.Status)
 				require.True(t, row.Own)
@@ -44,32 +43,23 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 				require.Zero(t, b.sum(ledger.StatusSeen))
 			}
 			chain.setPool(moved)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.mine(moved)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.mineEmpty(3)
-			b.round(o)
 			check(ledger.StatusMoved)
 
 			// Its block leaves the chain; it waits, is replaced, and is mined after all.
 			chain.rewind(4)
 			chain.mineEmpty(5)
-			b.round(o)
 			check(ledger.StatusMoved)
 			chain.rewind(2)
-			chain.mine(fakeTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
-			chain.mineEmpty(2)
-			b.round(o)
+			chain.bury(2, fakeTx{name: "thief", spends: moved.spends, pays: []output{{strangers, 49_000}}})
 			check(ledger.StatusDropped)
 			chain.rewind(3)
-			chain.mine(moved)
-			chain.mineEmpty(3)
-			b.round(o)
+			chain.bury(3, moved)
 			check(ledger.StatusMoved)
 			chain.mineEmpty(12)
-			b.round(o)
 			check(ledger.StatusMoved)
 			require.True(t, b.rows("paid", "moved")["moved"].Final)
 			chain.called()
@@ -82,27 +72,11 @@ func TestMoneyThatMovesWithinTheAccountCountsNowhere(t *testing.T) {
 // An endpoint that does not tell what a transaction spends makes no payment of
 // what was known to be moved.
 func TestMovedMoneyStaysMoved(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	chain.mine(fakeTx{name: "p", spends: hashOf("x") + ":0", from: scriptOf(single), pays: []output{{scriptOf(single), 7}}})
-	b.round(o)
-	b.requireState("p", ledger.StatusMoved)
+	b.becomes(o, "p", ledger.StatusMoved)
 	chain.blocks[100].txs[0].from = ""
 	chain.mineEmpty(12)
-	b.round(o)
-	b.requireState("p", ledger.StatusMoved)
+	b.becomes(o, "p", ledger.StatusMoved)
 	require.Zero(t, b.sum(ledger.StatusConfirmed))
-}
-
-// totals are the sums that are not empty, without their values in US dollars.
-func (b *bench) totals() []ledger.Total {
-	b.Helper()
-	totals, err := b.db.Totals(b.Context(), testOffer)
-	require.NoError(b, err)
-	for i := range totals {
-		totals[i].USDCents, totals[i].UnknownUSD = 0, 0
-	}
-	return slices.DeleteFunc(totals, func(t ledger.Total) bool { return t.Count == 0 })
 }

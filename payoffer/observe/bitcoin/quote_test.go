@@ -1,7 +1,6 @@
 package bitcoin
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -12,18 +11,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
-
-// hook runs something after what a round starts from was read.
-type hook struct {
-	Ledger
-	state func()
-}
-
-func (h hook) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
-	rows, err := h.Ledger.Unfinal(ctx, offer, account, limit)
-	h.state()
-	return rows, err
-}
 
 func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	t.Parallel()
@@ -46,9 +33,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	} {
 		for _, waits := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, map[bool]string{true: ", seen in the mempool"}[waits]), func(t *testing.T) {
-				b, chain := newBench(t, single), newFakeIndex(t, 100)
-				o := b.observer(chain)
-				b.round(o)
+				b, chain, o := observed(t, single)
 				o.Quoted(50_000, 4200)
 				b.rate = rate.Rate{} // the quote is not published any more
 				b.round(o)
@@ -66,11 +51,9 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 					value := b.row("p").USDCents
 					require.Equal(t, c.basis == ledger.BasisQuote, value != nil, "who waits may never be mined, and no price is guessed")
 				}
-				chain.mine(tx)
-				chain.mine()
+				chain.bury(1, tx)
 				b.round(o)
-				require.Equal(t, c.want, *b.row("p").USDCents)
-				require.Equal(t, c.basis, b.row("p").ValueBasis)
+				b.requireWorth(c.want, c.basis)
 			})
 		}
 	}
@@ -92,10 +75,7 @@ func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 // A payment without a quote is worth the price at the time of its block, however late it
 // counts.
 func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	tx := pay("p", single, 100_000)
 	chain.setPool(tx)
 	b.round(o)
@@ -111,8 +91,7 @@ func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 		chain.mine()
 		b.round(b.observer(chain))
 	}
-	require.Equal(t, int64(8_000), *b.row("p").USDCents)
-	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
+	b.requireWorth(8_000, ledger.BasisRate)
 	require.True(t, b.row("p").Final)
 }
 
@@ -123,10 +102,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 	for name, late := range map[string]time.Duration{"an hour": time.Hour, "a second more": time.Hour + time.Second, "days": 100 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, chain := newBench(t, single), newFakeIndex(t, 100)
-			b.rate = rate.Rate{}
-			o := b.observer(chain)
-			b.round(o)
+			b, chain, o := unpriced(t)
 			chain.mine(pay("p", single, 100_000)) // ten minutes after the start
 			chain.mineEmpty(20)
 			b.round(o)
@@ -150,12 +126,8 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 // What the operator states of a payment is not taken for what a source knows.
 func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	b.rate = rate.Rate{}
-	o := b.observer(chain)
-	b.round(o)
-	chain.mine(pay("p", single, 100_000))
-	chain.mine()
+	b, chain, o := unpriced(t)
+	chain.bury(1, pay("p", single, 100_000))
 	b.round(o)
 	row := b.row("p")
 	_, err := b.db.Record(t.Context(), nil, ledger.Observation{
@@ -165,18 +137,15 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
 	b.round(o)
-	require.Equal(t, int64(9_500), *b.row("p").USDCents)
-	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
+	b.requireWorth(9_500, ledger.BasisStated)
 	chain.rewind(2) // and is not found any more
 	chain.mineEmpty(3)
 	b.round(o)
 	require.Equal(t, ledger.BasisStated, b.row("p").ValueBasis)
-	chain.mine(pay("p", single, 100_000))
-	chain.mineEmpty(20)
+	chain.bury(20, pay("p", single, 100_000))
 	b.rate = rate.Rate{MicroUSD: 100_000_000_000}
 	b.round(o)
-	require.Equal(t, int64(10_000), *b.row("p").USDCents)
-	require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
+	b.requireWorth(10_000, ledger.BasisRate)
 }
 
 func TestWorthIsRoundedDown(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 func TestAReorganizationTakesAPaymentBack(t *testing.T) {
@@ -25,18 +26,14 @@ func TestAReorganizationTakesAPaymentBack(t *testing.T) {
 		"spent elsewhere":     {func(chain *fakeIndex, depth int) { chain.mine(conflict); chain.mineEmpty(depth) }, ledger.StatusDropped},
 		"gone without trace":  {func(chain *fakeIndex, depth int) { chain.mineEmpty(depth + 1) }, ledger.StatusSeen},
 	} {
-		for depth := 1; depth <= 6; depth++ {
+		for _, depth := range []int{1, 2, 6, 3, 4, 5}[:cases.Of(3, 6, 6)] {
 			t.Run(fmt.Sprint(name, depth), func(t *testing.T) {
-				b, chain := newBench(t, single), newFakeIndex(t, 100)
-				o := b.observer(chain)
-				b.round(o)
-				chain.mine(tx)
-				chain.mineEmpty(depth - 1)
+				b, chain, o := observed(t, single)
+				chain.bury(depth-1, tx)
 				b.round(o)
 				chain.rewind(depth)
 				c.then(chain, depth)
-				b.round(o)
-				b.requireState("p", c.want)
+				b.becomes(o, "p", c.want)
 				require.False(t, b.row("p").Final)
 
 				// The chain changes its mind once more, and then makes it up.
@@ -44,8 +41,7 @@ func TestAReorganizationTakesAPaymentBack(t *testing.T) {
 				chain.mine(tx)
 				block := int64(len(chain.blocks) - 1)
 				chain.mineEmpty(depth + 12)
-				b.round(o)
-				b.requireState("p", ledger.StatusConfirmed)
+				b.becomes(o, "p", ledger.StatusConfirmed)
 				require.True(t, b.row("p").Final)
 				require.Equal(t, chain.start+block*600, b.row("p").OccurredAt, "the time of the block that it is in now")
 			})
@@ -54,10 +50,7 @@ func TestAReorganizationTakesAPaymentBack(t *testing.T) {
 }
 
 func TestAReplacedPaymentIsDroppedAndFinalWithItsReplacement(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	first, second := pay("first", single, 1000), pay("second", single, 900)
 	second.spends = first.spends
 	chain.setPool(first)
@@ -67,8 +60,7 @@ func TestAReplacedPaymentIsDroppedAndFinalWithItsReplacement(t *testing.T) {
 	rows := b.rows("first", "second")
 	require.Equal(t, ledger.StatusDropped, rows["first"].Status)
 	require.Equal(t, ledger.StatusSeen, rows["second"].Status)
-	chain.mine(second)
-	chain.mineEmpty(11)
+	chain.bury(11, second)
 	b.round(o)
 	rows = b.rows("first", "second")
 	require.Equal(t, ledger.StatusDropped, rows["first"].Status)
@@ -91,62 +83,46 @@ func TestAnEvictedPaymentIsDroppedAfterAnHourAndReturns(t *testing.T) {
 	chain.setPool()
 	b.round(o)
 	b.clock.advance(evictedAfter - pollEvery)
-	b.round(o)
-	b.requireState("p", ledger.StatusSeen)
+	b.becomes(o, "p", ledger.StatusSeen)
 	b.clock.advance(pollEvery)
-	b.round(o)
-	b.requireState("p", ledger.StatusSeen) // the other endpoint still has it
+	b.becomes(o, "p", ledger.StatusSeen) // the other endpoint still has it
 	other.setFault(answer("/tx/", 503, ""))
-	b.round(o)
-	b.requireState("p", ledger.StatusSeen) // and now does not tell
+	b.becomes(o, "p", ledger.StatusSeen) // and now does not tell
 	other.setFault(nil)
 	other.setPool()
-	b.round(o)
-	b.requireState("p", ledger.StatusDropped)
+	b.becomes(o, "p", ledger.StatusDropped)
 	require.False(t, b.row("p").Final)
 
 	chain.mineEmpty(500)
 	b.round(o)
 	chain.setPool(tx)
-	b.round(o)
-	b.requireState("p", ledger.StatusSeen)
-	chain.mine(tx)
-	chain.mine()
-	b.round(o)
-	b.requireState("p", ledger.StatusConfirmed)
+	b.becomes(o, "p", ledger.StatusSeen)
+	chain.bury(1, tx)
+	b.becomes(o, "p", ledger.StatusConfirmed)
 }
 
 // An instance behind the endpoint does not know the transaction, and another
 // one says that it spends its coin: no other transaction does.
 func TestAPaymentIsNoConflictWithItself(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	chain.setPool(pay("p", single, 1000))
 	b.round(o)
 	chain.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		return answer("/txs/mempool", 200, "[]")(w, r) || answer("/tx/"+hashOf("p"), 404, "")(w, r)
 	})
-	b.round(o)
-	b.requireState("p", ledger.StatusSeen)
+	b.becomes(o, "p", ledger.StatusSeen)
 }
 
 // A payment is first seen in the mempool, and a reorganization puts it into a
 // block in the place of one from before the first start.
 func TestAReceiptStaysOneBelowTheOrigin(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	tx := pay("p", single, 1000)
 	chain.setPool(tx)
 	b.round(o)
 	chain.rewind(1)
-	chain.mine(tx)
-	chain.mineEmpty(3)
-	b.round(o)
-	b.requireState("p", ledger.StatusConfirmed)
+	chain.bury(3, tx)
+	b.becomes(o, "p", ledger.StatusConfirmed)
 }
 
 // An endpoint shows a payment from before the first start as one that waits.
@@ -157,26 +133,22 @@ func TestWhatIsOlderThanTheFirstStartNeverCounts(t *testing.T) {
 			t.Parallel()
 			b, chain := newBench(t, account), newFakeIndex(t, 50)
 			tx := pay("p", b.at(0), 100_000)
-			chain.mine(tx)
-			chain.mineEmpty(30)
+			chain.bury(30, tx)
 			chain.start = start.Unix() - 80*600
 			o := b.observer(chain)
 			b.round(o)
 			require.Empty(t, b.rows())
 			chain.setPool(tx)
-			b.round(o)
-			b.requireState("p", ledger.StatusSeen)
+			b.becomes(o, "p", ledger.StatusSeen)
 			chain.setPool()
 			for range 3 {
-				b.round(o)
-				b.requireState("p", ledger.StatusDropped)
+				b.becomes(o, "p", ledger.StatusDropped)
 				o = b.observer(chain)
 				chain.mine()
 			}
 			require.True(t, b.row("p").Final)
 			chain.setPool(tx)
-			b.round(o)
-			b.requireState("p", ledger.StatusDropped)
+			b.becomes(o, "p", ledger.StatusDropped)
 		})
 	}
 }
@@ -192,11 +164,8 @@ func TestACycleReadsOneHistory(t *testing.T) {
 	} {
 		for _, part := range []string{"/block-height/101", "/block/", "/address/" + single, "/txs/chain"} {
 			t.Run(name+part, func(t *testing.T) {
-				b, chain := newBench(t, single), newFakeIndex(t, 100)
-				o := b.observer(chain)
-				b.round(o)
-				chain.mine(tx)
-				chain.mine()
+				b, chain, o := observed(t, single)
+				chain.bury(1, tx)
 				changed := false
 				chain.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
 					if !changed && strings.HasSuffix(r.URL.Path, part) || part == "/block/" && strings.HasPrefix(r.URL.Path, part) && !changed {
@@ -221,10 +190,7 @@ func TestACycleReadsOneHistory(t *testing.T) {
 // Transactions that never confirm cost nothing. They must not keep the
 // payments that count from being followed.
 func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
-	t.Parallel()
-	b, chain := newBench(t, single), newFakeIndex(t, 100)
-	o := b.observer(chain)
-	b.round(o)
+	b, chain, o := observedBeside(t, single)
 	for i := range maxUnconfirmed/50 + 5 {
 		var flood []fakeTx
 		for j := range 50 {
@@ -242,20 +208,13 @@ func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
 	require.Len(t, rows, maxUnconfirmed)
 
 	tx := pay("p", single, 1000)
-	state := func() ledger.Status {
-		r, found, err := b.db.Receipt(t.Context(), testOffer, b.rail.Account(), hashOf("p")+":1")
-		require.NoError(t, err)
-		require.True(t, found)
-		return r.Status
-	}
-	chain.mine(tx)
-	chain.mine()
+	chain.bury(1, tx)
 	b.round(o)
-	require.Equal(t, ledger.StatusConfirmed, state())
+	require.Equal(t, ledger.StatusConfirmed, b.receipt("p").Status)
 	chain.rewind(2)
 	chain.mineEmpty(3)
 	b.round(o)
-	require.Equal(t, ledger.StatusSeen, state())
+	require.Equal(t, ledger.StatusSeen, b.receipt("p").Status)
 }
 
 func TestOneHostIsOneWitnessHoweverItIsWritten(t *testing.T) {

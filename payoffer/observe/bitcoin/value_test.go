@@ -119,10 +119,7 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 	t.Parallel()
 	t.Run("than its first observation", func(t *testing.T) {
 		t.Parallel()
-		b, chain := newBench(t, single), newFakeIndex(t, 100)
-		b.rate = rate.Rate{}
-		o := b.observer(chain)
-		b.round(o)
+		b, chain, o := unpriced(t)
 		tx := pay("p", single, 50_000)
 		chain.setPool(tx)
 		b.round(o)
@@ -136,8 +133,7 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 		b.clock.advance(time.Hour)
 		b.rate = rate.Rate{MicroUSD: 60_000_000_000}
 		b.round(o)
-		require.Equal(t, int64(3000), *b.row("p").USDCents)
-		require.Equal(t, ledger.BasisRate, b.row("p").ValueBasis)
+		b.requireWorth(3000, ledger.BasisRate)
 	})
 	t.Run("than its block", func(t *testing.T) {
 		t.Parallel()

@@ -63,17 +63,14 @@ func TestCheckoutEvents(t *testing.T) {
 		"an endless intent":      {[]string{`pi_1`, "pi_" + strings.Repeat("1", 255)}, "", observe.Malformed},
 		"a negative amount":      {[]string{`4200`, `-4200`}, "", observe.Malformed},
 		"a fraction":             {[]string{`4200`, `4200.0`}, "", observe.Malformed},
-		"an exponent":            {[]string{`4200`, `42e2`}, "", observe.Malformed},
 		"an amount in a text":    {[]string{`4200`, `"4200"`}, "", observe.Malformed},
 		"2^53+1":                 {[]string{`4200`, `9007199254740993`}, "", observe.Malformed},
-		"2^63":                   {[]string{`4200`, `9223372036854775808`}, "", observe.Malformed},
 		"no amount":              {[]string{`"amount_total":4200,`, ``}, "", observe.Malformed},
 		"amount in another case": {[]string{`amount_total`, `Amount_Total`}, "", observe.Malformed},
 		"currency of no code":    {[]string{`"usd"`, `"US Dollars"`}, "", observe.Malformed},
 		"mode is a number":       {[]string{`"mode":"payment"`, `"mode":1`}, "", observe.Malformed},
 		"no data":                {[]string{`"data"`, `"date"`}, "", observe.Malformed},
 		"something after it":     {[]string{`}}}}`, `}}}} {}`}, "", observe.Malformed},
-		"cut short":              {[]string{`}}}}`, `}}}`}, "", observe.Malformed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

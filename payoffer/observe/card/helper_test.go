@@ -1,6 +1,7 @@
 package card
 
 import (
+	"bytes"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -65,6 +66,7 @@ type rig struct {
 	processor *payoffertest.Processor
 	db        *ledger.Ledger
 	path      string
+	log       bytes.Buffer
 }
 
 // newRig makes an observer with webhooks and API, which change may alter.
@@ -77,12 +79,20 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	return r
 }
 
+// newReadRig is newRig after a round.
+func newReadRig(t testing.TB, change func(*Config)) *rig {
+	t.Helper()
+	r := newRig(t, change)
+	require.NoError(t, r.try(t))
+	return r
+}
+
 // observer is another one on the same ledger, as after a restart.
 func (r *rig) observer(t testing.TB, change func(*Config)) *Observer {
 	t.Helper()
 	config := Config{
 		OfferID: "shop", Account: testAccount, Rail: "card", PaymentLink: testLink, Secret: testSecret, APIKey: testKey,
-		Ledger: r.db, Transport: r.processor, Now: r.clock.Now, Logger: slog.New(slog.DiscardHandler),
+		Ledger: r.db, Transport: r.processor, Now: r.clock.Now, Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
 	}
 	if change != nil {
 		change(&config)

@@ -1,7 +1,6 @@
 package card
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"testing"
@@ -18,6 +17,13 @@ import (
 func (r *rig) started(t testing.TB) {
 	t.Helper()
 	require.NoError(t, r.db.Register(t.Context(), ledger.Account{Offer: "shop", ID: testAccount, Rail: "card", Since: r.clock.Now().Unix()}))
+}
+
+func (r *rig) requireOrigin(t testing.TB, origin string) {
+	t.Helper()
+	account, err := r.db.Account(t.Context(), "shop", testAccount)
+	require.NoError(t, err)
+	require.Equal(t, origin, account.Origin)
 }
 
 func since(at int64, change func(*Config)) func(*Config) {
@@ -74,9 +80,7 @@ func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
 				require.NoError(t, r.try(t))
 				require.Contains(t, outcomes(t, r.db), intent)
 				if known || ahead > 0 {
-					account, err := r.db.Account(t.Context(), "shop", testAccount)
-					require.NoError(t, err)
-					require.Equal(t, fmt.Sprint(testStart), account.Origin)
+					r.requireOrigin(t, fmt.Sprint(testStart))
 				}
 			})
 		}
@@ -88,7 +92,6 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 	t.Parallel()
 	for _, days := range []time.Duration{10, 200} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
-			var log bytes.Buffer
 			r := newRig(t, nil)
 			tooEarly := r.processor.Pay(testLink, 4200, false)
 			r.clock.pass(day)
@@ -114,11 +117,11 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 			require.NoError(t, r.try(t))
 			require.Len(t, outcomes(t, r.db), 1)
 
-			r.Observer = r.observer(t, logged(&log, since(from, nil)))
+			r.Observer = r.observer(t, since(from, nil))
 			r.processor.SetReply(payoffertest.ProcessorReply{Unreachable: true})
 			require.Error(t, r.try(t))
 			require.True(t, r.Health().Partial)
-			require.Contains(t, log.String(), "are read again")
+			require.Contains(t, r.log.String(), "are read again")
 
 			r.processor.SetReply(payoffertest.ProcessorReply{})
 			r.Observer = r.observer(t, nil) // also once the option is gone
@@ -128,9 +131,7 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 			require.Contains(t, found, unseen)
 			require.NotContains(t, found, tooEarly)
 			require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 1000}, found[early])
-			account, err := r.db.Account(t.Context(), "shop", testAccount)
-			require.NoError(t, err)
-			require.Equal(t, fmt.Sprint(from), account.Origin)
+			r.requireOrigin(t, fmt.Sprint(from))
 			transitions, err := r.db.Transitions(t.Context(), "shop", 0, 100)
 			require.NoError(t, err)
 			for _, transition := range transitions {
@@ -146,7 +147,6 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 // TestALoweredOriginWithoutAKeyLetsLateWebhooksIn.
 func TestALoweredOriginWithoutAKeyLetsLateWebhooksIn(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
 	r := newRig(t, withoutKey)
 	from := r.clock.Now().Unix()
 	intent := r.processor.Pay(testLink, 4200, false)
@@ -156,10 +156,10 @@ func TestALoweredOriginWithoutAKeyLetsLateWebhooksIn(t *testing.T) {
 	require.NoError(t, r.try(t))
 	require.Equal(t, observe.Ignored, r.deliver(t, r.processor.Events()[0]))
 
-	r.Observer = r.observer(t, logged(&log, since(from, withoutKey)))
+	r.Observer = r.observer(t, since(from, withoutKey))
 	require.NoError(t, r.try(t))
-	require.Contains(t, log.String(), "level=WARN")
-	require.Contains(t, log.String(), "api_key")
+	require.Contains(t, r.log.String(), "level=WARN")
+	require.Contains(t, r.log.String(), "api_key")
 	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
 	require.Contains(t, outcomes(t, r.db), intent)
 }

@@ -1,7 +1,6 @@
 package card
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // row is the receipt of a payment.
@@ -20,79 +20,87 @@ func (r *rig) row(t testing.TB, intent string) ledger.Receipt {
 	return row
 }
 
-// requireEverywhere checks the receipt after webhooks, after the list of events, and after the list of payments, each
-// on a new ledger.
-func requireEverywhere(t *testing.T, live func(r *rig) (intent string), check func(t *testing.T, row ledger.Receipt)) {
+// outcome is what the receipt of a payment comes to.
+func (r *rig) outcome(t testing.TB, intent string) outcome {
 	t.Helper()
-	for name, read := range map[string]func(t *testing.T, r *rig){
-		"webhooks": func(t *testing.T, r *rig) { r.deliverAll(t, 0) },
-		"webhooks in reverse": func(t *testing.T, r *rig) {
-			events := r.processor.Events()
-			for i := range events {
-				r.deliver(t, events[len(events)-1-i])
-			}
-		},
-		"events":   func(t *testing.T, r *rig) { require.NoError(t, r.try(t)) },
-		"payments": func(t *testing.T, r *rig) { r.clock.pass(40 * day); require.NoError(t, r.observer(t, nil).try(t)) },
-		"all": func(t *testing.T, r *rig) {
-			r.deliverAll(t, 0)
-			require.NoError(t, r.try(t))
-			r.clock.pass(40 * day)
-			require.NoError(t, r.observer(t, nil).try(t))
-			r.deliverAll(t, 0)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil)
-			require.NoError(t, r.try(t))
-			intent := live(r)
-			r.clock.pass(time.Minute)
-			read(t, r)
-			check(t, r.row(t, intent))
-		})
-	}
+	row := r.row(t, intent)
+	return outcome{row.Status, row.Amount, row.Refunded}
 }
 
-func TestADisputeSubtractsTheDisputedAmount(t *testing.T) {
+// TestALifeEndsTheSameHoweverItIsRead: by webhooks, by the list of events and by the list of payments, each on a new
+// ledger. What is only authorised is seen, and no event of a checkout tells that its money was taken.
+func TestALifeEndsTheSameHoweverItIsRead(t *testing.T) {
 	t.Parallel()
+	const paid, authorised = false, true
 	for name, test := range map[string]struct {
-		live func(r *rig) string
-		want outcome
+		authorised bool
+		live       func(p *payoffertest.Processor, intent string, later func())
+		want       outcome
 	}{
-		"a part": {func(r *rig) string {
-			intent := r.processor.Pay(testLink, 4200, false)
-			r.processor.DisputePart(intent, "usd", 1000)
-			return intent
+		"a part is disputed": {paid, func(p *payoffertest.Processor, intent string, _ func()) {
+			p.DisputePart(intent, "usd", 1000)
 		}, outcome{ledger.StatusConfirmed, 4200, 1000}},
-		"a part, lost": {func(r *rig) string {
-			intent := r.processor.Pay(testLink, 4200, false)
-			r.clock.pass(time.Hour)
-			r.processor.CloseDispute(r.processor.DisputePart(intent, "usd", 1000), false)
-			return intent
+		"a part is disputed and lost": {paid, func(p *payoffertest.Processor, intent string, later func()) {
+			later()
+			p.CloseDispute(p.DisputePart(intent, "usd", 1000), false)
 		}, outcome{ledger.StatusConfirmed, 4200, 1000}},
-		"won after a refund of a part": {func(r *rig) string {
-			intent := r.processor.Pay(testLink, 4200, false)
-			r.processor.Refund(intent, 700, "succeeded")
-			r.processor.CloseDispute(r.processor.DisputePart(intent, "usd", 3500), true)
-			return intent
+		"a dispute is won after a refund of a part": {paid, func(p *payoffertest.Processor, intent string, _ func()) {
+			p.Refund(intent, 700, "succeeded")
+			p.CloseDispute(p.DisputePart(intent, "usd", 3500), true)
 		}, outcome{ledger.StatusConfirmed, 4200, 700}},
-		"what a refund left": {func(r *rig) string {
-			intent := r.processor.Pay(testLink, 4200, false)
-			r.processor.Refund(intent, 700, "succeeded")
-			r.processor.DisputePart(intent, "usd", 3500)
-			return intent
+		"what a refund left is disputed": {paid, func(p *payoffertest.Processor, intent string, _ func()) {
+			p.Refund(intent, 700, "succeeded")
+			p.DisputePart(intent, "usd", 3500)
 		}, outcome{ledger.StatusReversed, 4200, 700}},
-		"in another currency": {func(r *rig) string {
-			intent := r.processor.Pay(testLink, 4200, false)
-			r.processor.DisputePart(intent, "eur", 1000)
-			return intent
+		"a dispute in another currency": {paid, func(p *payoffertest.Processor, intent string, _ func()) {
+			p.DisputePart(intent, "eur", 1000)
 		}, outcome{ledger.StatusReversed, 4200, 0}},
+		"not captured": {authorised, func(*payoffertest.Processor, string, func()) {}, outcome{ledger.StatusSeen, 4200, 0}},
+		"captured": {authorised, func(p *payoffertest.Processor, intent string, _ func()) {
+			p.Capture(intent, 4200)
+		}, outcome{ledger.StatusConfirmed, 4200, 0}},
+		"a part is captured": {authorised, func(p *payoffertest.Processor, intent string, _ func()) {
+			p.Capture(intent, 2000)
+		}, outcome{ledger.StatusConfirmed, 4200, 2200}},
+		"a part is captured, and some of it refunded": {authorised, func(p *payoffertest.Processor, intent string, later func()) {
+			p.Capture(intent, 2000)
+			later()
+			p.Refund(intent, 500, "succeeded")
+		}, outcome{ledger.StatusConfirmed, 4200, 2700}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			requireEverywhere(t, test.live, func(t *testing.T, row ledger.Receipt) {
-				require.Equal(t, test.want, outcome{row.Status, row.Amount, row.Refunded})
+		for way, read := range map[string]func(t *testing.T, r *rig){
+			"webhooks": func(t *testing.T, r *rig) { r.deliverAll(t, 0) },
+			"webhooks in reverse": func(t *testing.T, r *rig) {
+				events := r.processor.Events()
+				for i := range events {
+					r.deliver(t, events[len(events)-1-i])
+				}
+			},
+			"events":   func(t *testing.T, r *rig) { require.NoError(t, r.try(t)) },
+			"payments": func(t *testing.T, r *rig) { r.clock.pass(40 * day); require.NoError(t, r.observer(t, nil).try(t)) },
+			"all": func(t *testing.T, r *rig) {
+				r.deliverAll(t, 0)
+				require.NoError(t, r.try(t))
+				r.clock.pass(40 * day)
+				require.NoError(t, r.observer(t, nil).try(t))
+				r.deliverAll(t, 0)
+			},
+		} {
+			t.Run(name+", by "+way, func(t *testing.T) {
+				r := newReadRig(t, nil)
+				var intent string
+				if test.authorised {
+					intent = r.processor.Authorise(testLink, 4200)
+					r.clock.pass(2 * day)
+				} else {
+					intent = r.processor.Pay(testLink, 4200, false)
+				}
+				test.live(r.processor, intent, func() { r.clock.pass(time.Hour) })
+				r.clock.pass(time.Minute)
+				read(t, r)
+				require.Equal(t, test.want, r.outcome(t, intent))
 			})
-		})
+		}
 	}
 }
 
@@ -105,7 +113,7 @@ func TestADisputeOfAnotherCurrencyFollowsItsPayment(t *testing.T) {
 	r.processor.DisputePart(intent, "eur", 900)
 	r.deliverAll(t, 0)
 	row := r.row(t, intent)
-	require.Equal(t, outcome{ledger.StatusConfirmed, 3900, 900}, outcome{row.Status, row.Amount, row.Refunded})
+	require.Equal(t, outcome{ledger.StatusConfirmed, 3900, 900}, r.outcome(t, intent))
 	require.Equal(t, "EUR", row.Asset)
 	require.Nil(t, row.USDCents)
 
@@ -150,39 +158,6 @@ func TestADelayedPaymentIsOfTheDayOnWhichItWasPaid(t *testing.T) {
 	}
 }
 
-// TestACaptureConfirms: what is only authorised is seen, and no event of a checkout
-// tells that its money was taken.
-func TestACaptureConfirms(t *testing.T) {
-	t.Parallel()
-	for captured, want := range map[int64]outcome{
-		0:    {ledger.StatusSeen, 4200, 0},
-		4200: {ledger.StatusConfirmed, 4200, 0},
-		2000: {ledger.StatusConfirmed, 4200, 2200},
-	} {
-		t.Run(fmt.Sprint(captured), func(t *testing.T) {
-			requireEverywhere(t, func(r *rig) string {
-				intent := r.processor.Authorise(testLink, 4200)
-				r.clock.pass(2 * day)
-				if captured > 0 {
-					r.processor.Capture(intent, captured)
-				}
-				return intent
-			}, func(t *testing.T, row ledger.Receipt) {
-				require.Equal(t, want, outcome{row.Status, row.Amount, row.Refunded})
-			})
-		})
-	}
-	requireEverywhere(t, func(r *rig) string {
-		intent := r.processor.Authorise(testLink, 4200)
-		r.processor.Capture(intent, 2000)
-		r.clock.pass(time.Hour)
-		r.processor.Refund(intent, 500, "succeeded")
-		return intent
-	}, func(t *testing.T, row ledger.Receipt) {
-		require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 2700}, outcome{row.Status, row.Amount, row.Refunded})
-	})
-}
-
 // TestWhatWasNotCapturedIsNoMoney, whether or not the processor tells of its refund.
 func TestWhatWasNotCapturedIsNoMoney(t *testing.T) {
 	t.Parallel()
@@ -194,8 +169,7 @@ func TestWhatWasNotCapturedIsNoMoney(t *testing.T) {
 			r.deliver(t, body)
 		}
 	}
-	row := r.row(t, intent)
-	require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 2200}, outcome{row.Status, row.Amount, row.Refunded})
+	require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 2200}, r.outcome(t, intent))
 }
 
 // TestACaptureOfAnotherProductIsNoReceipt.

@@ -99,8 +99,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 		s.requireObserved()
 		s.requireRight()
 		s.lower(1001)
-		s.round()
-		s.requireRight()
+		s.requireRightAfterRound()
 		s.requireOrigin("0")
 		s.requireLines(3, "later from_block is ignored")
 	}
@@ -108,8 +107,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 
 // A final block that was never there stops a rail until the endpoints show it or the first block is earlier.
 func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.chain.pay(price)
 	s.chain.finalize()
 	s.settle()
@@ -125,14 +123,11 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 
 // A cycle that began before the origin was lowered does not put the cursor back.
 func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	s.chain.mine(5)
-	s.chain.finalize()
+	s := openReadBeside(t, 1)
+	s.chain.mineFinal(5)
 	s.round()
 	s.chain.pay(price)
-	s.chain.mine(20)
-	s.chain.finalize()
+	s.chain.mineFinal(20)
 	s.nodes[0].on("eth_getLogs", func(_ call, pass func() any) any {
 		_, err := s.db.Ledger.LowerOrigin(t.Context(), offerID, s.config.USDC.Account(), "7")
 		require.NoError(t, err)

@@ -64,8 +64,7 @@ type branch struct {
 // newBranch begins a chain of so many final blocks.
 func newBranch(t testing.TB, blocks int) *branch {
 	b := &branch{t: t, made: new(int), funds: big.NewInt(price)}
-	b.mine(blocks)
-	b.finalize()
+	b.mineFinal(blocks)
 	return b
 }
 
@@ -83,6 +82,12 @@ func (b *branch) mine(blocks int, transactions ...*transaction) {
 		b.blocks = append(b.blocks, &mined{b.unique(), genesis + blockTime*int64(len(b.blocks)), transactions})
 		transactions = nil
 	}
+}
+
+// mineFinal adds final blocks, the first of which holds the transactions.
+func (b *branch) mineFinal(blocks int, transactions ...*transaction) {
+	b.mine(blocks, transactions...)
+	b.finalize()
 }
 
 // finalize makes all blocks final.

@@ -11,8 +11,7 @@ import (
 
 // Rows answer for a block when it was read whole, and again by the round after.
 func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	requireCovered := func(through uint64) {
 		t.Helper()
 		since, got := s.Covered()
@@ -21,20 +20,21 @@ func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
 			require.EqualValues(t, genesis+399*blockTime+1, since)
 		}
 	}
+	roundCovers := func(through uint64) {
+		t.Helper()
+		s.round()
+		requireCovered(through)
+	}
 	requireCovered(0)
-	s.round()
-	requireCovered(0)
-	s.round()
-	requireCovered(399)
+	roundCovers(0)
+	roundCovers(399)
 	paid := s.chain.authorize()
 	s.use(paid)
 	requireCovered(399)
-	s.round()
-	requireCovered(399)
+	roundCovers(399)
 	_, found := s.paidBy(paid)
 	require.True(t, found, "the row is there before its block is covered")
-	s.round()
-	requireCovered(400)
+	roundCovers(400)
 
 	// What is open is not covered, and what was covered stays so.
 	hidden := s.use(s.chain.authorize())
@@ -51,28 +51,22 @@ func TestACycleCoversWhatTheCycleBeforeSaw(t *testing.T) {
 	}
 	s.nodes[1].honest()
 	s.now += backoffMost
-	s.round()
-	requireCovered(400)
-	s.round()
-	requireCovered(401)
+	roundCovers(400)
+	roundCovers(401)
 
 	// Endpoints that stand on different branches cover nothing.
 	s.nodes[1].branch = s.chain.fork()
 	s.chain.mine(1)
 	s.nodes[1].mine(1)
-	s.round()
-	requireCovered(401)
-	s.round()
-	requireCovered(401)
+	roundCovers(401)
+	roundCovers(401)
 	s.nodes[1].branch = s.chain
 	s.round()
-	s.round()
-	requireCovered(402)
+	roundCovers(402)
 }
 
 func TestARailThatIsOnlyFollowedCoversNothing(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.config.FollowOnly = true
 	s.restart()
 	s.round()
@@ -96,8 +90,7 @@ func TestTheRowsAnswerForWhatIsCovered(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 2)
+			s := openReadBeside(t, 2)
 			s.round()
 			key := s.chain.authorize()
 			s.chain.mine(1, s.chain.transaction(c.events(key)...))
@@ -118,8 +111,7 @@ func TestTheRowsAnswerForWhatIsCovered(t *testing.T) {
 
 // After a reorganization of the same height the rows answer again only once a round has begun on the new branch.
 func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	s.chain.mine(3)
 	s.settle()
 	key := s.chain.authorize()
@@ -143,8 +135,7 @@ func TestARowThatIsMissingOnAnotherBranchRefusesNobody(t *testing.T) {
 }
 
 func TestADroppedReceiptResetsTheWatermark(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	key := s.chain.authorize()
 	s.use(key)
 	s.settle()
@@ -173,8 +164,7 @@ func TestADroppedReceiptResetsTheWatermark(t *testing.T) {
 
 // Every way to a receipt brings the nonce, and one that is there already gets it.
 func TestAReceiptHasTheNonceOfItsAuthorization(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	first, second := s.chain.authorize(), s.chain.authorize()
 	batch := s.chain.transaction(used(first), transfer(payer, payTo, price), transfer(payer, payTo, 2*price),
 		used(second), transfer(payer, payTo, price), []event{{stranger, used(first)[0].topics, nil}}, transfer(payer, payTo, price))

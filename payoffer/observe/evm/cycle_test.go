@@ -15,8 +15,7 @@ import (
 )
 
 func TestARailThatWasNeverReadIsBlind(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	require.Equal(t, observe.Health{Rail: "usdc", Source: "chain", Blind: true, Partial: true}, s.Health())
 }
 
@@ -30,8 +29,7 @@ func TestAnotherChainOrTokenIsNotRead(t *testing.T) {
 		"eighteen decimals":  func(n *node) { n.answer("eth_call", "0x"+strings.Repeat("0", 62)+"12") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 1)
+			s := openBeside(t, 1)
 			lie(s.nodes[0])
 			s.requireError("wrong_chain (one.example)", true)
 			s.nodes[0].honest()
@@ -94,8 +92,7 @@ func TestAMalformedBlockIsABadAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 1)
+			s := openBeside(t, 1)
 			change(s.nodes[0])
 			s.requireError("bad_answer (one.example)", true)
 		})
@@ -119,9 +116,7 @@ func TestAnEndpointWithoutFinalBlocksUsesDeepOnes(t *testing.T) {
 	for name, instead := range map[string]any{"an error": fault{code: -32602}, "null": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, 1)
-			s.config.Confirm = Safe
-			s.restart()
+			s := openAt(t, 1, Safe)
 			s.nodes[0].withoutTags(instead)
 			s.round()
 			payment := s.chain.pay(price)
@@ -129,8 +124,7 @@ func TestAnEndpointWithoutFinalBlocksUsesDeepOnes(t *testing.T) {
 			s.round()
 			s.requireStatus(ledger.StatusSeen, payment)
 			s.chain.mine(1)
-			s.round()
-			s.requireRight()
+			s.requireRightAfterRound()
 			require.True(t, s.row(payment).Final)
 			require.Equal(t, s.chain.head()-deepBlocks, s.cursor())
 			require.Equal(t, 1, strings.Count(s.log.String(), "reports no finalized blocks"), s.log.String())
@@ -143,8 +137,7 @@ func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
 	t.Parallel()
 	for name, instead := range map[string]any{"an error": fault{code: -32602}, "null": nil} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 1)
+			s := openReadBeside(t, 1)
 			s.nodes[0].withoutTags(instead)
 			s.requireError("bad_answer (one.example)", true)
 			require.NotContains(t, s.log.String(), "far below its head")
@@ -163,8 +156,7 @@ func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
 
 // A chain that shows no new block for minutes hides what was paid since: the rail does not claim to know all.
 func TestAChainThatStandsStillIsNotObservedCompletely(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.now += staleAfter * time.Second
 	s.round()
 	s.requireProblem("lagging", false)
@@ -226,8 +218,7 @@ func TestAProblemIsLoggedOnce(t *testing.T) {
 			n.honest()
 		}
 		expect(`level=INFO msg="the chain can be read again"`, "\n")
-		s.chain.mine(1)
-		s.chain.finalize()
+		s.chain.mineFinal(1)
 		s.elapse(time.Minute)
 		s.chain.rewind(1)
 		s.chain.mine(2)

@@ -51,20 +51,6 @@ func logsOf(most int) func(string, []json.RawMessage) string {
 	}
 }
 
-func TestAnAnswerThatWasCutOffIsReadInParts(t *testing.T) {
-	for _, most := range []int{suspicious, 150, 10_000} {
-		e := serve(t, logsOf(most))
-		logs, _, err := e.logs(context.Background(), filter{}, 1, 3000, 1000)
-		require.NoError(t, err)
-		require.Len(t, logs, 3000)
-		seen := make(map[uint64]bool)
-		for _, l := range logs {
-			seen[uint64(l.BlockNumber)] = true
-		}
-		require.Len(t, seen, 3000, "every block, once")
-	}
-}
-
 func TestHalvesThatDoNotAddUpAreABadAnswer(t *testing.T) {
 	whole := true
 	e := serve(t, func(method string, params []json.RawMessage) string {

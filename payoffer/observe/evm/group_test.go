@@ -116,6 +116,13 @@ func (h *house) receipts() (all []ledger.Status) {
 	return all
 }
 
+// requirePaid requires, after a while, the status of what the offer was paid once.
+func (h *house) requirePaid(after time.Duration, status ledger.Status) {
+	h.s.Helper()
+	h.s.elapse(after)
+	require.Equal(h.s, []ledger.Status{status}, h.receipts())
+}
+
 // at is where its cursor stands; empty for none.
 func (h *house) at() string {
 	h.s.Helper()
@@ -153,9 +160,8 @@ func TestManyIdleAccountsCauseFewCalls(t *testing.T) {
 			s.requireIdle(0)
 			c.start = s.calls()
 			calls, asked := s.calls(), s.db.asked.Load()
-			for range 60 {
-				s.chain.mine(5)
-				s.chain.finalize()
+			for range 20 {
+				s.chain.mineFinal(5)
 				s.elapse(10 * time.Second)
 			}
 			s.elapse(cursorEvery)
@@ -184,11 +190,9 @@ func TestAPaymentToAnyOfManyIsFoundAndFollowedToTheEnd(t *testing.T) {
 					h := s.houses[n]
 					s.chain.mine(1)
 					h.pay()
-					s.elapse(watchEvery)
-					require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+					h.requirePaid(watchEvery, ledger.StatusConfirmed)
 					s.requireIdle(1)
-					s.chain.mine(3)
-					s.chain.finalize()
+					s.chain.mineFinal(3)
 					s.elapse(2 * watchEvery)
 					s.requireIdle(0)
 				}
@@ -213,16 +217,13 @@ func TestAPaymentThatLeavesTheChainIsDroppedAndMayReturn(t *testing.T) {
 	onStreet(t, 2, 5, func(t *testing.T, s *street) {
 		h := s.houses[3]
 		h.pay()
-		s.elapse(watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+		h.requirePaid(watchEvery, ledger.StatusConfirmed)
 		gone := s.chain.rewind(1)
 		s.chain.mine(2)
-		s.elapse(watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusDropped}, h.receipts())
+		h.requirePaid(watchEvery, ledger.StatusDropped)
 		s.requireIdle(1)
 		s.chain.mine(1, gone...)
-		s.elapse(watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+		h.requirePaid(watchEvery, ledger.StatusConfirmed)
 	})
 }
 
@@ -230,16 +231,14 @@ func TestAnAccountBehindDelaysNoOtherAndCatchesUp(t *testing.T) {
 	t.Parallel()
 	onStreet(t, 2, 5, func(t *testing.T, s *street) {
 		late := s.houses[4]
-		s.chain.mine(1)
-		s.chain.finalize()
+		s.chain.mineFinal(1)
 		s.elapse(cursorEvery + watchEvery)
 		require.NotEmpty(t, late.at())
 		late.move()
 		s.houses = s.houses[:4]
 		s.chain.mine(30_000)
 		late.pay()
-		s.chain.mine(30_000)
-		s.chain.finalize()
+		s.chain.mineFinal(30_000)
 		s.now += 60_000 * blockTime * time.Second
 		s.elapse(time.Minute)
 		s.requireIdle(0)
@@ -253,8 +252,7 @@ func TestAnAccountBehindDelaysNoOtherAndCatchesUp(t *testing.T) {
 			require.Len(t, paid.receipts(), before+1, "nobody waits for who is behind")
 		}
 		s.chain.finalize()
-		s.elapse(2 * time.Minute)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, other.receipts())
+		other.requirePaid(2*time.Minute, ledger.StatusConfirmed)
 		s.requireIdle(0)
 	})
 }
@@ -265,8 +263,7 @@ func TestAnAccountWhoseOriginIsLoweredIsReadAgain(t *testing.T) {
 		h := s.houses[1]
 		hidden := h.pay()
 		s.nodes[0].hide(hidden)
-		s.chain.mine(5)
-		s.chain.finalize()
+		s.chain.mineFinal(5)
 		s.elapse(cursorEvery + watchEvery)
 		require.Empty(t, h.receipts())
 		s.nodes[0].honest()
@@ -275,8 +272,7 @@ func TestAnAccountWhoseOriginIsLoweredIsReadAgain(t *testing.T) {
 		lowered, err := s.db.Ledger.LowerOrigin(t.Context(), h.id, h.account, "1") // by another instance
 		require.NoError(t, err)
 		require.True(t, lowered)
-		s.elapse(2 * watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+		h.requirePaid(2*watchEvery, ledger.StatusConfirmed)
 		s.elapse(cursorEvery)
 		s.requireIdle(0)
 	})
@@ -292,13 +288,11 @@ func TestAReloadAndARemovedOfferLeaveTheOthersIdle(t *testing.T) {
 		changed.pay()
 		changed.move()
 		removed.pay()
-		s.elapse(2 * watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusSeen}, next.receipts())
+		next.requirePaid(2*watchEvery, ledger.StatusSeen)
 		require.Empty(t, removed.receipts())
 		s.requireIdle(1)
 		s.chain.finalize()
-		s.elapse(2 * watchEvery)
-		require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, next.receipts())
+		next.requirePaid(2*watchEvery, ledger.StatusConfirmed)
 		s.requireIdle(0)
 
 		again := s.build(0, nil)
@@ -328,8 +322,7 @@ func TestAnEndpointThatTakesFewAccountsIsAskedForFew(t *testing.T) {
 				s.requireIdle(0)
 				h := s.houses[29]
 				h.pay()
-				s.elapse(watchEvery)
-				require.Equal(t, []ledger.Status{ledger.StatusConfirmed}, h.receipts())
+				h.requirePaid(watchEvery, ledger.StatusConfirmed)
 			})
 		})
 	}

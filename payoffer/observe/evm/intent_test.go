@@ -27,6 +27,33 @@ func (s *till) requireProof(key ledger.IntentKey, tx *transaction, found bool) (
 	return proof
 }
 
+// requireDead requires why an authorization can never be used; empty while it can.
+func (s *till) requireDead(reason string, key ledger.IntentKey, until int64, about ...any) {
+	s.Helper()
+	got, err := s.Dead(s.Context(), key, until)
+	require.NoError(s, err)
+	require.Equal(s, reason, got, about...)
+}
+
+// requireUndecided requires that neither Prove nor Find answers.
+func (s *till) requireUndecided(problem string, key ledger.IntentKey, tx *transaction) {
+	s.Helper()
+	_, found, err := s.Prove(s.Context(), key, tx.hash.Hex())
+	require.EqualError(s, err, problem)
+	require.False(s, found)
+	_, found, err = s.Find(s.Context(), key, 0)
+	require.EqualError(s, err, problem)
+	require.False(s, found)
+}
+
+// requireFound requires whether an authorization was used since a time.
+func (s *till) requireFound(found bool, key ledger.IntentKey, since int64) {
+	s.Helper()
+	_, got, err := s.Find(s.Context(), key, since)
+	require.NoError(s, err)
+	require.Equal(s, found, got)
+}
+
 // The Transfer that an authorization made is the log after its AuthorizationUsed, from the same payer to the rail.
 func TestAnAuthorizationIsProvenByTheTransferThatFollowsItsUse(t *testing.T) {
 	t.Parallel()
@@ -53,8 +80,7 @@ func TestAnAuthorizationIsProvenByTheTransferThatFollowsItsUse(t *testing.T) {
 		"only paid": {func(_, _ ledger.IntentKey) [][]event { return [][]event{transfer(payer, payTo, price)} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 2)
+			s := openBeside(t, 2)
 			key := s.chain.authorize()
 			tx := s.chain.transaction(c.events(key, s.chain.authorize())...)
 			s.chain.mine(1, tx)
@@ -74,12 +100,9 @@ func TestAnAuthorizationIsProvenByTheTransferThatFollowsItsUse(t *testing.T) {
 // A proof counts at the configured level, and is final where the chain is.
 func TestAProofSaysHowSureItIs(t *testing.T) {
 	t.Parallel()
-	s := open(t, 2)
-	s.config.Confirm = Safe
-	s.restart()
+	s := openAt(t, 2, Safe)
 	key := s.chain.authorize()
-	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-	s.chain.mine(1, tx)
+	tx := s.use(key)
 	require.Equal(t, ledger.StatusSeen, s.requireProof(key, tx, true).State)
 	s.chain.safe++
 	require.Equal(t, ledger.StatusConfirmed, s.requireProof(key, tx, true).State)
@@ -96,8 +119,7 @@ func TestOneEndpointProvesNothing(t *testing.T) {
 	for endpoints, found := range map[int]bool{2: false, 3: true} {
 		s := open(t, endpoints)
 		key := s.chain.authorize()
-		tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-		s.chain.mine(1, tx)
+		tx := s.use(key)
 		s.nodes[0].hide(tx)
 		s.requireProof(key, tx, found)
 
@@ -126,16 +148,10 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 	for _, method := range []string{"*", "eth_getTransactionReceipt"} {
 		s := openRead(t, 2)
 		key := s.chain.authorize()
-		tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-		s.chain.mine(1, tx)
+		tx := s.use(key)
 		s.nodes[1].answer(method, fault{status: 503})
-		_, found, err := s.Prove(t.Context(), key, tx.hash.Hex())
-		require.EqualError(t, err, "unreachable (two.example)")
-		require.False(t, found)
+		s.requireUndecided("unreachable (two.example)", key, tx)
 		require.Equal(t, "unreachable", s.Health().LastError)
-		_, found, err = s.Find(t.Context(), key, 0)
-		require.EqualError(t, err, "unreachable (two.example)")
-		require.False(t, found)
 	}
 	s := openRead(t, 2)
 	key := s.chain.authorize()
@@ -144,8 +160,7 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 	require.EqualError(t, err, "unreachable (two.example)")
 	require.False(t, found)
 	s.nodes[1].answer("*", fault{})
-	s.chain.mine(1000)
-	s.chain.finalize()
+	s.chain.mineFinal(1000)
 	reason, err := s.Dead(t.Context(), key, genesis)
 	require.EqualError(t, err, "unreachable (two.example)")
 	require.Empty(t, reason)
@@ -153,24 +168,16 @@ func TestNothingIsDecidedWithTooFewEndpoints(t *testing.T) {
 
 // The search goes backwards as far as the authorization may have been used, and no farther.
 func TestAnAuthorizationIsSoughtSinceItWasSigned(t *testing.T) {
-	t.Parallel()
-	s := open(t, 1)
+	s := openBeside(t, 1)
 	key := s.chain.authorize()
-	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-	s.chain.mine(1, tx)
+	s.use(key)
 	signed := s.chain.blocks[s.chain.head()].time
 	s.chain.mine(3 * searchStep)
-	_, found, err := s.Find(t.Context(), key, signed+searchSlack)
-	require.NoError(t, err)
-	require.True(t, found)
+	s.requireFound(true, key, signed+searchSlack)
 	asked := s.nodes[0].count("eth_getLogs")
-	_, found, err = s.Find(t.Context(), key, s.chain.blocks[s.chain.head()].time)
-	require.NoError(t, err)
-	require.False(t, found)
+	s.requireFound(false, key, s.chain.blocks[s.chain.head()].time)
 	require.Equal(t, asked+1, s.nodes[0].count("eth_getLogs"))
-	_, found, err = s.Find(t.Context(), s.chain.authorize(), 0)
-	require.NoError(t, err)
-	require.False(t, found, "to the first block")
+	s.requireFound(false, s.chain.authorize(), 0)
 
 	// A block that cannot be read is no end.
 	s.nodes[0].on("eth_getBlockByNumber", func(c call, pass func() any) any {
@@ -179,7 +186,7 @@ func TestAnAuthorizationIsSoughtSinceItWasSigned(t *testing.T) {
 		}
 		return pass()
 	})
-	_, found, err = s.Find(t.Context(), key, signed)
+	_, found, err := s.Find(t.Context(), key, signed)
 	require.EqualError(t, err, "bad_answer (one.example)")
 	require.False(t, found)
 }
@@ -197,35 +204,23 @@ func TestAnAuthorizationIsDeadByFinalBlocksAlone(t *testing.T) {
 		"paid to the rail":  {func(k ledger.IntentKey) [][]event { return [][]event{used(k), transfer(payer, payTo, price)} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 2)
+			s := openBeside(t, 2)
 			key := s.chain.authorize()
 			s.chain.mine(1, s.chain.transaction(c.events(key)...))
 			until := s.chain.blocks[s.chain.head()].time + 600
-			reason, err := s.Dead(t.Context(), key, until)
-			require.NoError(t, err)
-			require.Empty(t, reason, "it is not final yet")
+			s.requireDead("", key, until, "it is not final yet")
 			s.chain.finalize()
-			reason, err = s.Dead(t.Context(), key, until)
-			require.NoError(t, err)
-			require.Equal(t, c.reason, reason)
-			s.chain.mine(1000)
-			s.chain.finalize()
-			reason, err = s.Dead(t.Context(), key, until)
-			require.NoError(t, err)
-			require.Equal(t, c.reason, reason, "its end is past, which is not why")
+			s.requireDead(c.reason, key, until)
+			s.chain.mineFinal(1000)
+			s.requireDead(c.reason, key, until, "its end is past, which is not why")
 		})
 	}
 	s := open(t, 2)
 	key, until := s.chain.authorize(), s.chain.blocks[s.chain.head()].time+2*blockTime
 	for blocks, want := range []string{"", "", "", reasonExpired} {
-		reason, err := s.Dead(t.Context(), key, until)
-		require.NoError(t, err)
-		require.Equal(t, want, reason, "%d blocks later", blocks)
+		s.requireDead(want, key, until, "%d blocks later", blocks)
 		s.chain.mine(1)
-		reason, err = s.Dead(t.Context(), key, until)
-		require.NoError(t, err)
-		require.Equal(t, want, reason, "%d blocks later, and one that is not final", blocks)
+		s.requireDead(want, key, until, "%d blocks later, and one that is not final", blocks)
 		s.chain.finalize()
 	}
 }
@@ -239,36 +234,25 @@ func TestOneEndpointAloneKillsNoAuthorization(t *testing.T) {
 		s.nodes[0].branch = s.chain.fork()
 		s.nodes[0].mine(400)
 		s.nodes[0].finalize()
-		reason, err := s.Dead(t.Context(), key, until)
-		require.NoError(t, err)
-		require.Empty(t, reason)
-		s.chain.mine(400)
-		s.chain.finalize()
-		reason, err = s.Dead(t.Context(), key, until)
-		require.NoError(t, err)
-		require.Equal(t, reasonExpired, reason)
+		s.requireDead("", key, until)
+		s.chain.mineFinal(400)
+		s.requireDead(reasonExpired, key, until)
 	}
 }
 
 // An authorization that one endpoint shows to have paid is not dead, whatever the others say.
 func TestAnAuthorizationThatAnEndpointShowsPaidIsNotDead(t *testing.T) {
-	t.Parallel()
-	s := open(t, 3)
+	s := openBeside(t, 3)
 	key := s.chain.authorize()
 	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-	s.chain.mine(1000, tx)
-	s.chain.finalize()
+	s.chain.mineFinal(1000, tx)
 	for _, n := range s.nodes[:2] {
 		n.hide(tx)
 		n.spends(common.Hash{}.Hex())
 	}
-	reason, err := s.Dead(t.Context(), key, genesis)
-	require.NoError(t, err)
-	require.Empty(t, reason)
+	s.requireDead("", key, genesis)
 	s.nodes[0].honest()
-	_, found, err := s.Find(t.Context(), key, genesis)
-	require.NoError(t, err)
-	require.True(t, found, "two of three prove it")
+	s.requireFound(true, key, genesis)
 }
 
 // Whoever cannot say how an authorization was spent has no vote on its death.
@@ -294,12 +278,10 @@ func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
 		"its receipt cannot be read": {func(n *node, _ *transaction) { n.answer("eth_getTransactionReceipt", fault{status: 500}) }, "unreachable (two.example)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, 2)
+			s := openBeside(t, 2)
 			key := s.chain.authorize()
 			tx := s.chain.transaction(used(key), transfer(payer, stranger, price))
-			s.chain.mine(1000, tx)
-			s.chain.finalize()
+			s.chain.mineFinal(1000, tx)
 			c.change(s.nodes[1], tx)
 			reason, err := s.Dead(t.Context(), key, s.chain.blocks[s.chain.head()].time)
 			require.Empty(t, reason)
@@ -310,9 +292,7 @@ func TestAnAuthorizationIsNotDeadWhileItsEndIsUnknown(t *testing.T) {
 			require.EqualError(t, err, c.problem)
 			s.nodes[1].honest()
 			s.now += backoffMost
-			reason, err = s.Dead(t.Context(), key, s.chain.blocks[s.chain.head()].time)
-			require.NoError(t, err)
-			require.Equal(t, reasonElsewhere, reason)
+			s.requireDead(reasonElsewhere, key, s.chain.blocks[s.chain.head()].time)
 		})
 	}
 }

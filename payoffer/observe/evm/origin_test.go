@@ -58,8 +58,7 @@ func (s *till) requireOnly(payments ...*transaction) {
 func (s *till) made(number uint64) int64 { return s.chain.blocks[number].time }
 
 func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.chain.pay(price) // in block 400
 	s.chain.pay(price) // in block 401, in the very second of the start
 	s.register(s.made(401))
@@ -107,14 +106,12 @@ func TestTheStartIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 
 // Where the offset is found out later, before the first cursor stands, the origin is still put right.
 func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.register(s.made(399) + 300)
 	ahead := time.Duration(0)
 	s.config.ClockOffset = func() time.Duration { return ahead }
 	s.restart()
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireOrigin("400")
 	require.Empty(t, s.rows())
 	ahead = 5 * time.Minute
@@ -133,7 +130,7 @@ func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
 // The block of the start is found in a few calls, however long ago that was.
 func TestTheOriginIsFoundInFewCalls(t *testing.T) {
 	t.Parallel()
-	for _, ago := range []int{0, 1, 2, 3, 100, 49_999, 50_000} {
+	for _, ago := range []int{0, 1, 100, 50_000} {
 		s := open(t, 2)
 		s.chain.mine(50_000 - 399)
 		s.chain.final = 0
@@ -178,8 +175,7 @@ func TestTheOriginNeedsAgreementOnItsTime(t *testing.T) {
 
 // An endpoint that stands still shows a head from long before the start: what came between is not to be counted.
 func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
-	t.Parallel()
-	s := open(t, 1)
+	s := openBeside(t, 1)
 	behind := s.chain.fork()
 	s.chain.mine(staleAfter)
 	s.chain.pay(price)
@@ -191,16 +187,14 @@ func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
 	s.requireError("lagging (one.example)", true)
 	s.requireOrigin("")
 	s.nodes[0].branch = s.chain
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireOrigin(origin)
 	s.requireOnly(payment)
 }
 
 // After a reorganization another block may stand where the origin was, made after the start.
 func TestAReorganizationOfTheOriginLowersIt(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.chain.mine(3)
 	s.register(s.made(402))
 	s.round()

@@ -23,8 +23,7 @@ func TestAPaymentThatOneOfTwoHidesIsSeenUntilBothShowIt(t *testing.T) {
 		s := openRead(t, 2)
 		before := s.chain.head()
 		payment := s.chain.pay(price)
-		s.chain.mine(3)
-		s.chain.finalize()
+		s.chain.mineFinal(3)
 		s.nodes[liar].hide(payment)
 		s.requireError(disagree, false)
 		s.requireStatus(ledger.StatusSeen, payment)
@@ -38,36 +37,39 @@ func TestAPaymentThatOneOfTwoHidesIsSeenUntilBothShowIt(t *testing.T) {
 	}
 }
 
+// falsehoods are what an endpoint may tell of a payment.
+var falsehoods = map[string]func(*transaction){
+	"another amount":  func(tx *transaction) { tx.events = transfer(payer, payTo, 7*price) },
+	"another payer":   func(tx *transaction) { tx.events = transfer(stranger, payTo, price) },
+	"failed":          func(tx *transaction) { tx.failed = true },
+	"another ordinal": func(tx *transaction) { tx.events = slices.Concat(transfer(payer, stranger, price), tx.events) },
+}
+
+// tell has an endpoint tell a falsehood of a payment.
+func (s *till) tell(n *node, payment *transaction, falsehood func(*transaction)) {
+	lie := *payment
+	falsehood(&lie)
+	n.branch = s.chain.fork()
+	n.replace(payment, &lie)
+}
+
 // Two of three decide, whatever the third one does.
 func TestOneFalseEndpointOfThreeChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, lie := range map[string]func(s *till, payment *transaction){
+	lies := map[string]func(s *till, payment *transaction){
 		"hides": func(s *till, payment *transaction) { s.nodes[1].hide(payment) },
-		"another amount": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: transfer(payer, payTo, 7*price)})
-		},
-		"another payer": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: transfer(stranger, payTo, price)})
-		},
-		"failed": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: payment.events, failed: true})
-		},
-		"another ordinal": func(s *till, payment *transaction) {
-			s.nodes[1].branch = s.chain.fork()
-			s.nodes[1].replace(payment, &transaction{hash: payment.hash, events: slices.Concat(transfer(payer, stranger, price), payment.events)})
-		},
 		"another block": func(s *till, payment *transaction) {
 			s.nodes[1].branch = s.chain.fork()
 			moved := s.nodes[1].rewind(1)
 			s.nodes[1].mine(1, moved...)
 		},
-	} {
+	}
+	for name, falsehood := range falsehoods {
+		lies[name] = func(s *till, payment *transaction) { s.tell(s.nodes[1], payment, falsehood) }
+	}
+	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 3)
+			s := openReadBeside(t, 3)
 			payment := s.chain.pay(price)
 			lie(s, payment)
 			for range 2 {
@@ -108,21 +110,12 @@ func (s *till) confirmedRow(tx *transaction) (confirmed ledger.Receipt) {
 // With two endpoints that tell different things of a payment, none of them is believed.
 func TestAPaymentReportedDifferentlyIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*transaction){
-		"amount":  func(tx *transaction) { tx.events = transfer(payer, payTo, 7*price) },
-		"payer":   func(tx *transaction) { tx.events = transfer(stranger, payTo, price) },
-		"outcome": func(tx *transaction) { tx.failed = true },
-		"ordinal": func(tx *transaction) { tx.events = slices.Concat(transfer(payer, stranger, 1), tx.events) },
-	} {
+	for name, falsehood := range falsehoods {
 		for _, liar := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := openRead(t, 2)
+				s := openReadBeside(t, 2)
 				payment := s.chain.pay(price)
-				s.nodes[liar].branch = s.chain.fork()
-				lie := *payment
-				change(&lie)
-				s.nodes[liar].replace(payment, &lie)
+				s.tell(s.nodes[liar], payment, falsehood)
 				for range 3 {
 					s.requireError(disagree, false)
 					require.Empty(t, s.confirmed())
@@ -165,8 +158,7 @@ func TestAPaymentThatOneEndpointMakesUpDoesNotCount(t *testing.T) {
 
 // A log of a transaction that nobody knows is no money, and still keeps the rail from claiming to know all.
 func TestALogWithoutItsTransactionIsNotCounted(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	payment := s.chain.pay(price)
 	s.nodes[0].answer("eth_getTransactionReceipt", nil)
 	s.requireError("sources_disagree (one.example)", false)
@@ -182,8 +174,7 @@ func TestAConfirmedPaymentThatOneOfTwoDeniesIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, liar := range []int{0, 1} {
 		s := openRead(t, 2)
-		payment := s.chain.pay(price)
-		s.round()
+		payment := s.paid()
 		s.requireRight()
 		s.nodes[liar].hide(payment)
 		s.restart()
@@ -198,10 +189,8 @@ func TestAConfirmedPaymentThatOneOfTwoDeniesIsSeen(t *testing.T) {
 
 // One that cannot be read denies nothing: what was confirmed where the other one shows it stays so.
 func TestAConfirmedPaymentStaysWhileNoEndpointDeniesIt(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
+	s := openReadBeside(t, 2)
+	payment := s.paid()
 	version := s.row(payment).Version
 	s.restart()
 	s.nodes[1].answer("eth_getTransactionReceipt", fault{code: -32000})
@@ -224,68 +213,47 @@ func TestAConfirmedPaymentStaysWhileNoEndpointDeniesIt(t *testing.T) {
 // A head that goes back a little takes nothing back; a chain that does not reach so far any more stands for nothing.
 func TestAPaymentStaysConfirmedWhileItsBlockStands(t *testing.T) {
 	t.Parallel()
-	s := open(t, 2)
-	s.config.Confirm = Safe
-	s.restart()
+	s := openAt(t, 2, Safe)
 	s.round()
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	s.requireStatus(ledger.StatusSeen, payment)
 	require.Empty(t, s.confirmed())
 	s.chain.mine(2)
 	s.chain.safe = s.chain.head()
-	s.round()
-	s.requireRight()
+	s.requireRightAfterRound()
 	s.chain.safe -= 3
-	s.round()
-	s.requireRight()
+	s.requireRightAfterRound()
 	require.False(t, s.row(payment).Final)
 	s.requireObserved()
 
 	moved := s.chain.rewind(3)
 	s.requireError("lagging "+both, false)
 	s.requireStatus(ledger.StatusSeen, payment)
-	s.chain.mine(3, moved...)
-	s.chain.finalize()
+	s.chain.mineFinal(3, moved...)
 	s.settle()
 }
 
-// One endpoint that lags has nothing to say of what it has not reached.
+// An endpoint that lags has nothing to say of what it has not reached. Alone it confirms nothing.
 func TestAnEndpointThatLagsDeniesNothing(t *testing.T) {
 	t.Parallel()
-	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
-	s.nodes[1].branch = s.chain.fork()
-	s.nodes[1].rewind(1)
-	s.restart()
-	s.requireError("lagging "+both, false)
-	s.requireStatus(ledger.StatusConfirmed, payment)
-	s.nodes[1].branch = s.chain
-	s.settle()
-}
-
-func TestOneEndpointThatLagsConfirmsNothing(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	payment := s.chain.pay(price)
-	s.round()
-	s.nodes[0].branch = s.chain.fork()
-	s.nodes[0].rewind(1)
-	s.restart()
-	s.requireError("lagging (one.example)", false)
-	s.requireStatus(ledger.StatusSeen, payment)
-	s.nodes[0].branch = s.chain
-	s.settle()
+	for endpoints, status := range map[int]ledger.Status{1: ledger.StatusSeen, 2: ledger.StatusConfirmed} {
+		s := openRead(t, endpoints)
+		payment := s.paid()
+		s.nodes[endpoints-1].branch = s.chain.fork()
+		s.nodes[endpoints-1].rewind(1)
+		s.restart()
+		s.requireError("lagging "+[]string{"(one.example)", both}[endpoints-1], false)
+		s.requireStatus(status, payment)
+		s.nodes[endpoints-1].branch = s.chain
+		s.settle()
+	}
 }
 
 // The lower one of two heads holds, until it has stood still for a minute.
 func TestAnEndpointThatStandsStillIsLeftOut(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	s.nodes[1].branch = s.chain.fork()
-	payment := s.chain.pay(price)
-	s.round()
+	payment := s.paid()
 	require.Empty(t, s.rows())
 	s.now += stalledAfter - 2*every
 	s.round()
@@ -303,9 +271,7 @@ func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 	t.Parallel()
 	for _, endpoints := range []int{1, 2, 3} {
 		for level, confirmed := range map[Level][]bool{Latest: {true, true, true}, Safe: {false, true, true}, Finalized: {false, false, true}} {
-			s := open(t, endpoints)
-			s.config.Confirm = level
-			s.restart()
+			s := openAt(t, endpoints, level)
 			s.round()
 			payment := s.chain.pay(price)
 			for i, advance := range []func(){func() {}, func() { s.chain.safe++ }, func() { s.chain.final++ }} {
@@ -321,10 +287,8 @@ func TestAPaymentCountsAtItsLevelOfFinality(t *testing.T) {
 
 // An endpoint shows receipts of blocks that were left behind: only what stands in a block of its chain counts.
 func TestAReceiptOfAnAbandonedBlockIsIgnored(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	payment := s.chain.pay(price)
-	s.round()
+	s := openReadBeside(t, 1)
+	payment := s.paid()
 	old := s.nodes[0].showReceipt(payment.hash)
 	s.chain.rewind(1)
 	s.chain.mine(1)

@@ -149,8 +149,7 @@ func TestAUseThatOneEndpointHasNotReachedIsRead(t *testing.T) {
 }
 
 func TestAnswersToABatchComeInAnyOrder(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	key := s.chain.authorize()
 	s.use(key)
 	want := s.reading(key)
@@ -277,10 +276,8 @@ func TestAReadingEndsAfterTwoSeconds(t *testing.T) {
 }
 
 func TestNothingIsReadWhileFinalHistoryHasChanged(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	s.chain.mine(1)
-	s.chain.finalize()
+	s := openReadBeside(t, 1)
+	s.chain.mineFinal(1)
 	s.settle()
 	s.chain.rewind(1)
 	s.chain.mine(2)

@@ -66,16 +66,13 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 	} {
 		for _, endpoints := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("%s, %d endpoints", name, endpoints), func(t *testing.T) {
-				t.Parallel()
-				s := openRead(t, endpoints)
+				s := openReadBeside(t, endpoints)
 				for depth := 1; depth <= deepest; depth = depth*2 + endpoints {
 					s.chain.finalize()
 					s.round()
-					payment := s.chain.pay(price)
-					s.round()
+					payment := s.paid()
 					s.chain.mine(depth - 1)
-					s.round()
-					s.requireRight()
+					s.requireRightAfterRound()
 					reorganize(s, depth, payment)
 				}
 			})
@@ -85,8 +82,7 @@ func TestReceiptsFollowTheChainThroughReorganizations(t *testing.T) {
 
 // One transaction makes several Transfers: each is a receipt of its own, and keeps its name wherever it goes.
 func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	batch := s.chain.transaction(
 		transfer(payer, stranger, price), transfer(payer, payTo, price), transfer(stranger, payTo, 2*price), transfer(payer, payTo, 9_999),
 		[]event{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
@@ -114,13 +110,10 @@ func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
 
 // A transfer that left the chain is looked for during a day of finalized time, and then no more.
 func TestATransferThatLeftTheChainIsLookedForDuringADay(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	payment := s.chain.pay(price)
-	s.round()
+	s := openReadBeside(t, 2)
+	payment := s.paid()
 	s.chain.rewind(1)
-	s.chain.mine(forgetAfter/blockTime + 1)
-	s.chain.finalize()
+	s.chain.mineFinal(forgetAfter/blockTime + 1)
 	s.settle()
 	require.False(t, s.row(payment).Final)
 	s.chain.mine(1)
@@ -161,12 +154,7 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 			require.Equal(t, rows, s.rows())
 			require.Equal(t, anchor, s.cursor())
 		}
-		_, found, err := s.Prove(t.Context(), key, fresh.hash.Hex())
-		require.EqualError(t, err, "final_history_changed "+hosts)
-		require.False(t, found)
-		_, found, err = s.Find(t.Context(), key, 0)
-		require.EqualError(t, err, "final_history_changed "+hosts)
-		require.False(t, found)
+		s.requireUndecided("final_history_changed "+hosts, key, fresh)
 		reason, err := s.Dead(t.Context(), key, 0)
 		require.EqualError(t, err, "final_history_changed "+hosts)
 		require.Empty(t, reason)
@@ -176,8 +164,7 @@ func TestAChangeOfFinalHistoryStopsTheRail(t *testing.T) {
 			n.answer("*", fault{status: 500})
 		}
 		require.ErrorContains(t, s.look(), "unreachable")
-		_, _, err = s.Prove(t.Context(), key, fresh.hash.Hex())
-		require.EqualError(t, err, "final_history_changed "+hosts)
+		s.requireUndecided("final_history_changed "+hosts, key, fresh)
 
 		s.now += 2 * backoffMost
 		for _, n := range s.nodes {
@@ -197,8 +184,7 @@ func TestAnEndpointWithAnotherHistoryIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for endpoints, status := range map[int]ledger.Status{2: ledger.StatusSeen, 3: ledger.StatusConfirmed} {
 		s := openRead(t, endpoints)
-		s.chain.mine(1)
-		s.chain.finalize()
+		s.chain.mineFinal(1)
 		s.round()
 		anchor := s.cursor()
 		s.nodes[0].atBlock(number(anchor), func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })

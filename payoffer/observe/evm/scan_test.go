@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -14,59 +15,41 @@ import (
 // however few logs.
 func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 	t.Parallel()
-	for name, cap := range map[string]func(n *node){
-		"a cap on ranges": func(n *node) {
-			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if q := c.query(); q.ToBlock-q.FromBlock >= 40 {
-					return fault{code: -32602}
-				}
-				return pass()
-			})
+	// ranges refuses larger ranges by a fault.
+	ranges := func(blocks hexutil.Uint64, f fault) rule {
+		return func(c call, pass func() any) any {
+			if q := c.query(); q.ToBlock-q.FromBlock >= blocks {
+				return f
+			}
+			return pass()
+		}
+	}
+	for name, cap := range map[string]rule{
+		"a cap on ranges":             ranges(40, fault{code: -32602}),
+		"a cap by status":             ranges(100, fault{status: 413}),
+		"a page instead of many logs": ranges(300, fault{text: "<html>too much</html>"}),
+		"a cap on results": func(_ call, pass func() any) any {
+			if shown := pass().([]object); len(shown) <= 20 {
+				return shown
+			}
+			return fault{code: -32005}
 		},
-		"a cap on results": func(n *node) {
-			n.on("eth_getLogs", func(_ call, pass func() any) any {
-				if shown := pass().([]object); len(shown) <= 20 {
-					return shown
-				}
-				return fault{code: -32005}
-			})
-		},
-		"a cap by status": func(n *node) {
-			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if q := c.query(); q.ToBlock-q.FromBlock >= 100 {
-					return fault{status: 413}
-				}
-				return pass()
-			})
-		},
-		"a page instead of many logs": func(n *node) {
-			n.on("eth_getLogs", func(c call, pass func() any) any {
-				if q := c.query(); q.ToBlock-q.FromBlock >= 300 {
-					return fault{text: "<html>too much</html>"}
-				}
-				return pass()
-			})
-		},
-		"logs cut off without a word": func(n *node) {
-			n.on("eth_getLogs", func(_ call, pass func() any) any {
-				shown := pass().([]object)
-				return shown[:min(len(shown), suspicious)]
-			})
+		"logs cut off without a word": func(_ call, pass func() any) any {
+			shown := pass().([]object)
+			return shown[:min(len(shown), suspicious)]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, 1)
+			s := openReadBeside(t, 1)
 			for range 150 {
 				s.chain.pay(price)
 				s.chain.mine(13)
 			}
 			last := s.chain.pay(price)
 			s.chain.final = s.chain.head() - 50
-			cap(s.nodes[0])
+			s.nodes[0].on("eth_getLogs", cap)
 			s.restart()
-			s.round()
-			s.requireRight()
+			s.requireRightAfterRound()
 			s.requireObserved()
 			require.Len(t, s.rows(), 151)
 			require.False(t, s.row(last).Final)
@@ -90,11 +73,9 @@ func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 
 // One of two that cannot answer for a range hides nothing, but the range is not covered.
 func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	payment := s.chain.pay(price)
-	s.chain.mine(5)
-	s.chain.finalize()
+	s.chain.mineFinal(5)
 	s.nodes[0].answer("eth_getLogs", fault{status: 500})
 	s.requireError("unreachable (one.example)", false)
 	s.requireStatus(ledger.StatusConfirmed, payment)
@@ -107,15 +88,13 @@ func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
 
 // A payment in the middle that is not sure yet holds the cursor before it, and the ranges after it are read again.
 func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	first := s.chain.pay(price)
 	s.chain.mine(10)
 	second := s.chain.pay(price)
 	s.chain.mine(6000)
 	third := s.chain.pay(price)
-	s.chain.mine(10)
-	s.chain.finalize()
+	s.chain.mineFinal(10)
 	place, _, _ := s.chain.place(second.hash)
 	s.nodes[0].hide(second)
 	for range 2 {
@@ -132,8 +111,7 @@ func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
 
 // After a long outage the known receipts are followed again before all is read.
 func TestALongOutageIsReadInParts(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	gap := stepsAtOnce*spanMost + 1000
 	s.chain.mine(gap)
 	late := s.chain.pay(price)
@@ -153,8 +131,7 @@ func TestALongOutageIsReadInParts(t *testing.T) {
 
 // An endpoint shows logs that nobody asked for: none of them is money.
 func TestUnrequestedLogsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	for _, foreign := range [][]event{
 		transfer(payer, stranger, price), transfer(payer, payTo, 9_999), transfer(payer, payTo, 0),
 		{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
@@ -177,10 +154,8 @@ func TestUnrequestedLogsAreNotCounted(t *testing.T) {
 
 // A failed transaction moved nothing.
 func TestAFailedTransactionIsNotCounted(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	payment := s.chain.pay(price)
-	s.round()
+	s := openReadBeside(t, 1)
+	payment := s.paid()
 	s.requireRight()
 	failed := *payment
 	failed.failed = true
@@ -205,8 +180,7 @@ func TestAFailedTransactionIsNotCounted(t *testing.T) {
 }
 
 func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	payment := s.chain.transaction(transfer(stranger, payTo, 12_345_678))
 	s.chain.mine(1, s.chain.transaction(transfer(payer, stranger, 1)), payment)
 	s.round()
@@ -227,10 +201,8 @@ func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
 }
 
 func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
-	before := s.chain.pay(price)
-	s.round()
+	s := openReadBeside(t, 1)
+	before := s.paid()
 	require.False(t, s.row(before).Own)
 	s.config.Own = func(address string) bool { return address == "0xde709f2102306220921060314715629080e2fb77" }
 	s.restart()
@@ -293,8 +265,7 @@ func TestATransferToItselfIsNotAPayment(t *testing.T) {
 
 // Many small payments must not delay a large one: all that is not final is looked at in every round.
 func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	for range 26 {
 		var small []*transaction
 		for range 10 {
@@ -302,15 +273,13 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 		}
 		s.chain.mine(1, small...)
 	}
-	large := s.chain.pay(price)
-	s.round()
+	large := s.paid()
 	s.requireRight()
 	require.Len(t, s.rows(), 261)
 	asked, written := s.nodes[0].count("eth_getTransactionReceipt"), s.db.recorded
 	s.chain.rewind(1)
 	s.chain.mine(1)
-	s.round()
-	s.requireRight()
+	s.requireRightAfterRound()
 	s.requireStatus(ledger.StatusDropped, large)
 	require.Equal(t, asked+1, s.nodes[0].count("eth_getTransactionReceipt"), "what stands in the same block is not read again")
 	require.Equal(t, written+1, s.db.recorded, "what is no news is not written again")
@@ -318,8 +287,7 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 
 // An account of the past is followed, and not scanned.
 func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
+	s := openReadBeside(t, 2)
 	known, gone := s.chain.pay(price), s.chain.pay(2*price)
 	s.round()
 	s.config.FollowOnly = true
@@ -341,8 +309,7 @@ func TestALedgerThatFailsLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Unfinal", "Cursor", "Account", "Record"} {
 		s := openRead(t, 1)
-		s.chain.pay(price)
-		s.round()
+		s.paid()
 		cursor := s.cursor()
 		s.chain.pay(price)
 		s.chain.finalize()
@@ -357,8 +324,7 @@ func TestALedgerThatFailsLosesNothing(t *testing.T) {
 
 // What the ledger refuses for good keeps nothing else out, but is missing in the sums.
 func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	refused := s.chain.pay(price)
 	s.db.refused = map[string]bool{fmt.Sprintf("eip155:84532:%s:0", refused.hash.Hex()): true}
 	other := s.chain.pay(price)
@@ -369,10 +335,8 @@ func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
 
 // The cursor stands at a block on whose hash enough endpoints agree.
 func TestTheCursorNeedsAgreementOnItsBlock(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 2)
-	s.chain.mine(2)
-	s.chain.finalize()
+	s := openReadBeside(t, 2)
+	s.chain.mineFinal(2)
 	place := number(s.chain.head())
 	s.nodes[0].atBlock(place, func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
 	s.round()

@@ -81,6 +81,28 @@ func openRead(t *testing.T, endpoints int) *till {
 	return s
 }
 
+// openBeside is open, and openReadBeside openRead, for a test that runs beside others.
+func openBeside(t *testing.T, endpoints int) *till {
+	t.Helper()
+	t.Parallel()
+	return open(t, endpoints)
+}
+
+func openReadBeside(t *testing.T, endpoints int) *till {
+	t.Helper()
+	t.Parallel()
+	return openRead(t, endpoints)
+}
+
+// openAt is open for payments that count at a level of finality.
+func openAt(t *testing.T, endpoints int, level Level) *till {
+	t.Helper()
+	s := open(t, endpoints)
+	s.config.Confirm = level
+	s.restart()
+	return s
+}
+
 // clock goes with the chain, or ahead of it.
 func (s *till) clock() time.Time {
 	return time.Unix(genesis+399*blockTime, 0).Add(s.now)
@@ -212,6 +234,21 @@ func (s *till) requireRight() {
 	require.Zero(s, amount, "the money in the sums")
 }
 
+// paid is a payment, and a round after it.
+func (s *till) paid() *transaction {
+	s.Helper()
+	payment := s.chain.pay(price)
+	s.round()
+	return payment
+}
+
+// requireRightAfterRound is a round after which requireRight holds.
+func (s *till) requireRightAfterRound() {
+	s.Helper()
+	s.round()
+	s.requireRight()
+}
+
 // settle is two rounds, after which all must be right and known to be.
 func (s *till) settle() {
 	s.Helper()
@@ -238,10 +275,9 @@ func (s *till) cursor() (position uint64) {
 // ledger is a ledger that fails as scripted.
 type fakeLedger struct {
 	*ledger.Ledger
-	// broken is the method that fails; refused are the external ids that can be no row; origin is answered instead of the
-	// stored one.
-	broken, origin string
-	refused        map[string]bool
+	// broken is the method that fails; refused are the external ids that can be no row.
+	broken  string
+	refused map[string]bool
 	// recorded counts the rows that were written, and asked the calls.
 	recorded int
 	asked    atomic.Int64
@@ -261,43 +297,31 @@ func (b *fakeLedger) fails(method string) error {
 	return nil
 }
 
+// unless calls the ledger unless the method is broken.
+func unless[T any](b *fakeLedger, method string, call func() (T, error)) (value T, err error) {
+	if err := b.fails(method); err != nil {
+		return value, err
+	}
+	return call()
+}
+
 func (b *fakeLedger) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
-	if err := b.fails("Unfinal"); err != nil {
-		return nil, err
-	}
-	return b.Ledger.Unfinal(ctx, offer, account, limit)
+	return unless(b, "Unfinal", func() ([]ledger.Receipt, error) { return b.Ledger.Unfinal(ctx, offer, account, limit) })
 }
 
-func (b *fakeLedger) Cursor(ctx context.Context, offer, account string) (ledger.Cursor, bool, error) {
-	if err := b.fails("Cursor"); err != nil {
-		return ledger.Cursor{}, false, err
+func (b *fakeLedger) Cursor(ctx context.Context, offer, account string) (c ledger.Cursor, found bool, err error) {
+	if err = b.fails("Cursor"); err == nil {
+		c, found, err = b.Ledger.Cursor(ctx, offer, account)
 	}
-	return b.Ledger.Cursor(ctx, offer, account)
-}
-
-func (b *fakeLedger) SetOrigin(ctx context.Context, offer, account, origin string) (string, error) {
-	if err := b.fails("SetOrigin"); err != nil {
-		return "", err
-	}
-	return b.Ledger.SetOrigin(ctx, offer, account, origin)
+	return c, found, err
 }
 
 func (b *fakeLedger) LowerOrigin(ctx context.Context, offer, account, origin string) (bool, error) {
-	if err := b.fails("LowerOrigin"); err != nil {
-		return false, err
-	}
-	return b.Ledger.LowerOrigin(ctx, offer, account, origin)
+	return unless(b, "LowerOrigin", func() (bool, error) { return b.Ledger.LowerOrigin(ctx, offer, account, origin) })
 }
 
 func (b *fakeLedger) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
-	if err := b.fails("Account"); err != nil {
-		return ledger.Account{}, err
-	}
-	stored, err := b.Ledger.Account(ctx, offer, account)
-	if b.origin != "" {
-		stored.Origin = b.origin
-	}
-	return stored, err
+	return unless(b, "Account", func() (ledger.Account, error) { return b.Ledger.Account(ctx, offer, account) })
 }
 
 func (b *fakeLedger) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error) {

@@ -36,8 +36,7 @@ func TestASignatureIsValidWhereEnoughEndpointsSaySo(t *testing.T) {
 		{"one of three is silent", []any{yes, fault{status: 500}, yes}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := openRead(t, len(c.answers))
+			s := openReadBeside(t, len(c.answers))
 			s.settle()
 			before, calls := s.Health(), make([]int, len(s.nodes))
 			for i, n := range s.nodes {
@@ -61,8 +60,7 @@ func TestASignatureIsValidWhereEnoughEndpointsSaySo(t *testing.T) {
 
 // The call creates the validator with the account, the hash and the signature, each in its place.
 func TestTheValidatorGetsTheSignature(t *testing.T) {
-	t.Parallel()
-	s := openRead(t, 1)
+	s := openReadBeside(t, 1)
 	s.settle()
 	var got []byte
 	s.nodes[0].on("eth_call", func(c call, _ func() any) any {

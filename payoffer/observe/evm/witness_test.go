@@ -76,14 +76,12 @@ func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
 
 // A payer is served while the second endpoint is dead: what one shows of the authorization is enough.
 func TestAnAuthorizationIsReadWithoutADeadEndpoint(t *testing.T) {
-	t.Parallel()
-	s := open(t, 2)
+	s := openBeside(t, 2)
 	s.nodes[1].answer("*", fault{})
 	s.requireError("unreachable (two.example)", false)
 	key := s.chain.authorize()
 	s.reading(key)
-	tx := s.chain.transaction(used(key), transfer(payer, payTo, price))
-	s.chain.mine(1, tx)
+	tx := s.use(key)
 	_, found, err := s.Prove(t.Context(), key, tx.hash.Hex())
 	require.NoError(t, err)
 	require.True(t, found)

@@ -76,6 +76,13 @@ func newFixture(t testing.TB, options ...func(*Config)) *fixture {
 	return f
 }
 
+// fixtureBeside is newFixture for a test that runs beside others.
+func fixtureBeside(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	return newFixture(t)
+}
+
 // openLedger begins a new ledger, whose account is first watched then.
 func (f *fixture) openLedger(since int64) {
 	f.t.Helper()
@@ -186,6 +193,13 @@ func (f *fixture) receipt(id string) (ledger.Receipt, bool) {
 	r, found, err := f.db.Ledger.Receipt(f.t.Context(), testOffer, testAccount, id)
 	require.NoError(f.t, err)
 	return r, found
+}
+
+// requireReadHeld reads the shop and requires the money that counts then, in US cents.
+func (f *fixture) requireReadHeld(cents int64, about ...any) {
+	f.t.Helper()
+	f.mustRead()
+	require.Equal(f.t, cents, f.held(), about...)
 }
 
 // held is the money that counts, in US cents: confirmed by evidence that counts.

@@ -65,8 +65,7 @@ func TestTheFirstStartIsTheOriginHoweverLateTheFirstAnswerIs(t *testing.T) {
 	f.pass(26 * time.Hour)
 	f.db.broken = false
 	f.start()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	require.Equal(t, "1795262400", f.stored().Origin)
 	require.False(t, f.Health().Blind)
 }
@@ -101,8 +100,7 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 			f.mustRead()
 			heard = true
 			f.pass(time.Minute)
-			f.mustRead()
-			require.Equal(t, test.held, f.held())
+			f.requireReadHeld(test.held)
 			require.Equal(t, "1795262400", f.stored().Origin)
 		})
 	}
@@ -126,23 +124,20 @@ func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
 }
 
 func TestAnEarlierSinceHasEverythingReadAgainOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.sell()
 	f.mustRead()
 	day := 24 * time.Hour
 	for _, back := range []time.Duration{400 * day, 300 * day, 30 * day, 30*day + time.Second} {
 		f.sellAt(-back)
 	}
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	f.sell()
 	f.pass(10 * day)
 	now := strconv.FormatInt(f.now().Unix(), 10)
 	_, err := f.db.Record(t.Context(), &ledger.Cursor{Offer: testOffer, Account: testAccount, Position: now, Anchor: now}) // what was never read
 	require.NoError(t, err)
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 
 	begin := f.now().Add(-310 * day)
 	f.start(beginAt(begin))
@@ -158,8 +153,7 @@ func TestAnEarlierSinceHasEverythingReadAgainOnce(t *testing.T) {
 	f.start(beginAt(begin))
 	f.mustRead()
 	f.start(beginAt(begin.Add(day))) // a later one raises nothing
-	f.mustRead()
-	require.Equal(t, int64(5*4200), f.held())
+	f.requireReadHeld(5 * 4200)
 	require.Equal(t, 1, strings.Count(f.log.String(), "are read again"), f.log)
 	require.Contains(t, f.log.String(), "since=2026-01-25T12:00:00Z before=2026-11-21T12:00:00Z")
 }

@@ -35,8 +35,7 @@ func TestAPingOnlyHasTheListRead(t *testing.T) {
 }
 
 func TestManyPingsCauseFewCalls(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.mustOnce()
 	sale := f.sell()
 	for range 100 {
@@ -63,8 +62,7 @@ func TestWithoutATokenNothingIsMonitored(t *testing.T) {
 }
 
 func TestAWrongSecretIsUnverified(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.mustOnce()
 	f.pass(time.Minute)
 	for _, secret := range []string{"", testSecret[1:], testSecret + "0", "0123456789abcdef0123456789abcdeF"} {
@@ -79,8 +77,7 @@ func TestAWrongSecretIsUnverified(t *testing.T) {
 
 // An address with another secret can be the shop's old one. It is reported until a ping arrives at the right one.
 func TestPingsToAnotherAddressAreReported(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	require.Equal(t, observe.Unverified, f.deliver("short", "", nil))
 	require.Empty(t, f.Health().LastError, "a guess")
 	for range 9 {

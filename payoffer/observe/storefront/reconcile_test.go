@@ -18,8 +18,7 @@ import (
 func countLines(b *bytes.Buffer) int { return strings.Count(b.String(), "\n") }
 
 func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
 
@@ -62,16 +61,14 @@ func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
 			t.Run(name+" by "+product, func(t *testing.T) {
 				f := newFixture(t, func(cfg *Config) { cfg.Product = product })
 				f.sell(test.change)
-				f.mustRead()
-				require.Equal(t, test.held, f.held())
+				f.requireReadHeld(test.held)
 			})
 		}
 	}
 }
 
 func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
 	for _, step := range []struct {
@@ -89,15 +86,13 @@ func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
 	} {
 		f.pass(listEvery)
 		f.shop.Change(sale.ID, step.change)
-		f.mustRead()
-		require.Equal(t, step.held, f.held(), step.name)
+		f.requireReadHeld(step.held, step.name)
 	}
 }
 
 // The list tells when a sale was made, which may be hours before it succeeds.
 func TestSaleThatSucceedsLateIsFound(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.mustRead()
 	f.pass(11 * time.Hour)
 	sale := f.sell(func(s *payoffertest.StorefrontSale) { s.Failed = true })
@@ -105,14 +100,12 @@ func TestSaleThatSucceedsLateIsFound(t *testing.T) {
 	f.mustRead()
 	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.Failed = false })
 	f.pass(listEvery)
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 }
 
 // Months later the list of the newest sales does not have the sale any more.
 func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
 	f.pass(100 * 24 * time.Hour)
@@ -120,22 +113,18 @@ func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
 	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.RefundedCents = s.Price })
 	f.pass(sweepEvery - time.Minute)
 	f.start() // a restart sweeps no earlier
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	f.pass(time.Minute)
-	f.mustRead()
-	require.Zero(t, f.held())
+	f.requireReadHeld(0)
 
 	f.pass(200 * 24 * time.Hour)
 	f.mustRead()
 	f.shop.Change(sale.ID, func(s *payoffertest.StorefrontSale) { s.RefundedCents = 0 })
-	f.mustRead()
-	require.Zero(t, f.held(), "out of reach")
+	f.requireReadHeld(0, "out of reach")
 }
 
 func TestSalesOfALongOutageAreFound(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.mustRead()
 	for range 35 {
 		f.pass(5 * time.Hour)
@@ -149,8 +138,7 @@ func TestSalesOfALongOutageAreFound(t *testing.T) {
 	require.Equal(t, "1795262400", cursor.Position, "and the cursor stands at 2026-11-21T12:00:00Z")
 
 	f.shop.Fail(nil)
-	f.mustRead()
-	require.Equal(t, int64(35*4200), f.held())
+	f.requireReadHeld(35 * 4200)
 	cursor, _, err = f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
@@ -187,8 +175,7 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 			require.NotContains(t, f.log.String(), testToken)
 			require.Zero(t, f.held())
 			f.shop.Fail(nil)
-			f.mustRead()
-			require.Equal(t, int64(4200), f.held())
+			f.requireReadHeld(4200)
 			require.False(t, f.Health().Partial)
 			require.Empty(t, f.Health().LastError)
 			_, found := f.receipt(sale.ID)
@@ -203,14 +190,12 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 		require.Equal(t, observe.ErrLedger, f.Health().LastError)
 		require.NotContains(t, f.log.String(), errDisk.Error())
 		f.db.broken = false
-		f.mustRead()
-		require.Equal(t, int64(4200), f.held())
+		f.requireReadHeld(4200)
 	})
 }
 
 func TestTheTokenIsNotSentToAnotherHost(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	elsewhere := payoffertest.NewStorefront(t, testToken)
 	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusTemporaryRedirect, Location: elsewhere.URL() + "/v2/sales"})
 	require.Error(t, f.read())
@@ -219,33 +204,28 @@ func TestTheTokenIsNotSentToAnotherHost(t *testing.T) {
 }
 
 func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.sell()
 	f.sell(func(s *payoffertest.StorefrontSale) { s.ID = "<script>" })
 	f.mustRead()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	require.Equal(t, 1, countLines(f.log), "logged once")
 }
 
 func TestClockThatWentAheadHidesNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	f.pass(10 * 24 * time.Hour)
 	f.mustRead()
 	f.pass(-10 * 24 * time.Hour)
 	f.sell()
-	f.mustRead()
-	require.Equal(t, int64(4200), f.held())
+	f.requireReadHeld(4200)
 	cursor, _, err := f.db.Cursor(t.Context(), testOffer, testAccount)
 	require.NoError(t, err)
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
 }
 
 func TestRunReadsTheListAfterAPingAndEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
+	f := fixtureBeside(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
