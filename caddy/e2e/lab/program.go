@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,11 +30,7 @@ func (p *Program) Path(t testing.TB) (path string, output []byte, err error) {
 	path = Path(t, "bin/e2e/"+p.Name)
 	p.once.Do(func() {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		// Packages are tested at the same time. The lock ends with the file.
-		lock, err := os.OpenFile(filepath.Join(filepath.Dir(path), "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-		require.NoError(t, err)
-		defer lock.Close()
-		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+		defer Lock(t, filepath.Join(filepath.Dir(path), "lock"))()
 		command := exec.Command("go", "build", "-ldflags", "-w -s", "-tags", p.Tags, "-o", path, p.Package)
 		command.Dir = Path(t, p.Folder)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
