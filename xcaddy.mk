@@ -31,7 +31,9 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 
 # The tests wait for disks, PostgreSQL, other processes, polls and the browser much of the time, so more packages run at once
 # than there are processors. The slowest packages start first. The second run is never taken from the test cache, which
-# cannot see the binary that it builds.
+# cannot see the binary that it builds. Memory is collected less often than by default, which saves a quarter of their time.
+test: export GOGC ?= 400
+test: export PAY_OFFER_RUN := $(shell date +%s)
 test: ## Run the tests of the plugin, then those of the built binary.
 	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
 	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'

@@ -8,8 +8,9 @@ import { createInterface } from "node:readline";
 
 // packages loads those that are installed for the tests.
 export const packages = createRequire(new URL("../node/package.json", import.meta.url));
-// axe is the file of axe-core: of its two the smaller, for it takes longer to send it to the browser than to run it.
-export const axe = packages.resolve("axe-core/axe.min.js");
+// axe is the text of axe-core: of its two files the smaller, for it takes longer to send it to the browser than to run it. What
+// it comes to is large, too, and does not come back.
+const axe = `${readFileSync(packages.resolve("axe-core/axe.min.js"))};0`;
 
 export const { chromium } = packages("playwright-core");
 export const options = {
@@ -30,7 +31,7 @@ export const launch = () => chromium.launch(options);
 
 // audit is what axe-core finds wrong in a page, or in one element of it. A page whose clock is stopped has the real timer aside.
 export async function audit(page, within = "html", options = {}) {
-  if (await page.evaluate(() => !window.axe)) await page.evaluate(`${readFileSync(axe)};0`); // what it comes to is large, too
+  if (await page.evaluate(() => !window.axe)) await page.evaluate(axe);
   return page.evaluate(
     async ([within, options]) => {
       const timer = window.setTimeout;

@@ -1,5 +1,3 @@
-import { axe } from "./drive.mjs";
-
 // Lanes are pages that are used again, for to make one takes longer than to look at it. In each there is one with JavaScript
 // and one without.
 export const lanes = (browser, count) => Array.from({ length: count }, () => new Map()).map((pages) => ({ open: (view) => open(browser, pages, view) }));
@@ -68,7 +66,6 @@ async function open(browser, pages, view) {
   const kind = Boolean(view.noScript);
   if (!pages.has(kind)) {
     const made = await make(browser, view);
-    await made.context.addInitScript({ path: axe }); // sent once
     await stopClock(made);
     pages.set(kind, made);
   }

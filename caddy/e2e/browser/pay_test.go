@@ -73,37 +73,39 @@ func (v visit) copies(t *testing.T) {
 	}
 }
 
-// rows opens each row by the keyboard, in every language: on a phone nothing but what is seen is loaded.
+// rows opens each row by the keyboard, in every language, and wide in that of the longest texts: on a phone nothing but what is seen is loaded.
 func (v visit) rows(t *testing.T) {
 	o := showcase.Offer(t, v.showcase)
 	var views []View
+	longest := longestLanguage(t)
 	for _, l := range text.Languages {
 		for _, width := range widths {
-			views = append(views, View{URL: v.showcase + offer.PathMethods + "?lang=" + l.Tag, Width: width})
+			if width == 390 || l.Tag == longest {
+				views = append(views, View{URL: v.showcase + offer.PathMethods + "?lang=" + l.Tag, Width: width})
+			}
 		}
 	}
-	all := v.Rows(t, views...)
-	for _, l := range text.Languages {
-		for _, width := range widths {
-			require.Len(t, all[0], len(o.Rails))
-			asked := []string{}
-			for i, row := range all[0] {
-				rail := o.Rails[i]
-				require.Equal(t, rail.Name(), row.Rail)
-				require.Equal(t, []string{rail.Name()}, row.Open, "one row is open at a time")
-				require.Zero(t, row.Overflow, rail.Name())
-				require.Contains(t, row.Text, l.Say(rail.Face().Act), l.Tag)
-				if width == 390 {
-					require.LessOrEqual(t, row.Height, maxHeight, "%s in %s", rail.Name(), l.Tag)
-					require.Empty(t, row.Low, "%s in %s", rail.Name(), l.Tag)
-					require.Equal(t, asked, row.Before, "a code that nobody asked for was loaded")
-				}
-				if rail.Methods(o, showcase.Live)[0].URL == "" {
-					asked = append(asked, rail.Name())
-				}
-				require.Equal(t, asked, row.After, "a code of a closed row was loaded")
+	for n, rows := range v.Rows(t, views...) {
+		width, what := views[n].Width, views[n].URL
+		_, tag, _ := strings.Cut(what, "?lang=")
+		l, _ := text.Choose(tag, nil)
+		require.Len(t, rows, len(o.Rails))
+		asked := []string{}
+		for i, row := range rows {
+			rail := o.Rails[i]
+			require.Equal(t, rail.Name(), row.Rail)
+			require.Equal(t, []string{rail.Name()}, row.Open, "one row is open at a time")
+			require.Zero(t, row.Overflow, rail.Name())
+			require.Contains(t, row.Text, l.Say(rail.Face().Act), what)
+			if width == 390 {
+				require.LessOrEqual(t, row.Height, maxHeight, "%s in %s", rail.Name(), what)
+				require.Empty(t, row.Low, "%s in %s", rail.Name(), what)
+				require.Equal(t, asked, row.Before, "a code that nobody asked for was loaded")
 			}
-			all = all[1:]
+			if rail.Methods(o, showcase.Live)[0].URL == "" {
+				asked = append(asked, rail.Name())
+			}
+			require.Equal(t, asked, row.After, "a code of a closed row was loaded")
 		}
 	}
 }

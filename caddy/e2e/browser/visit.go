@@ -12,14 +12,18 @@ type Visit struct {
 	Method  string            `json:"method,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"`
+	// Widths are those of the windows that it is looked at in: 390 and 1280 pixels, or one of them.
+	Widths []int `json:"widths"`
+	// Audit lets axe-core look for violations, which takes longer than all else.
+	Audit bool `json:"audit"`
 }
 
 // Visited is what a page is like.
 type Visited struct {
-	// Looks are those at 390 and 1280 pixels in light and dark colors, Zoomed those at 200 and 400 % of the latter, and Plain
-	// those without JavaScript.
+	// Looks are those in the widths, in light and dark colors, Zoomed those at 200 and 400 % of 1280 pixels, and Plain those
+	// without JavaScript.
 	Looks, Zoomed, Plain []Look
-	// Keyboard is what the key Tab leads to.
+	// Keyboard is what the key Tab leads to, at 1280 pixels.
 	Keyboard struct {
 		// Controls is how much there is to reach, Unreached what was not, and Unseen what shows no focus.
 		Controls          int

@@ -32,11 +32,11 @@ export async function visit(lane, given) {
   };
 
   // A page that was loaded wide is not one that was loaded narrow.
-  for (const width of [narrow, wide]) {
+  for (const width of given.widths) {
     const used = await load({ width });
     for (const dark of schemes) {
       const seen = await look(used, { width, dark });
-      if (dark === (width === wide)) seen.violations = await audit(used.page, "html", await rules(used.page, dark));
+      if (dark === (width === wide) && given.audit) seen.violations = await audit(used.page, "html", given.widths.length > 1 ? await rules(used.page, dark) : {});
       found.looks.push(seen);
     }
     if (width === wide) {
@@ -51,7 +51,7 @@ export async function visit(lane, given) {
     leave(used);
   }
   const plain = await load({ noScript: true });
-  for (const width of [narrow, wide]) for (const dark of schemes) found.plain.push(await look(plain, { width, dark, noScript: true }));
+  for (const width of given.widths) for (const dark of schemes) found.plain.push(await look(plain, { width, dark, noScript: true }));
   leave(plain);
   return found;
 }

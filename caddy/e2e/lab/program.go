@@ -5,14 +5,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // Program is a command that tests run, built without cgo, as releases are. It stands in bin/e2e for all packages of tests,
-// so that it is linked once: go build leaves alone what is up to date.
+// so that it is linked once: go build leaves alone what is up to date. To see that takes it a second, so that it is asked once
+// in a run of the whole test command, which PAY_OFFER_RUN names.
 type Program struct {
 	// Name is the file's name.
 	Name string
@@ -31,15 +31,17 @@ func (p *Program) Path(t testing.TB) (path string, output []byte, err error) {
 	path = Path(t, "bin/e2e/"+p.Name)
 	p.once.Do(func() {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		// Packages are tested at the same time. The lock ends with the file.
-		lock, err := os.OpenFile(filepath.Join(filepath.Dir(path), "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-		require.NoError(t, err)
-		defer lock.Close()
-		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+		defer Lock(t, filepath.Join(filepath.Dir(path), "lock"))()
+		run, stamp := os.Getenv("PAY_OFFER_RUN"), path+".run"
+		if before, err := os.ReadFile(stamp); err == nil && run != "" && string(before) == run {
+			return
+		}
 		command := exec.Command("go", "build", "-ldflags", "-w -s", "-tags", p.Tags, "-o", path, p.Package)
 		command.Dir = Path(t, p.Folder)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		p.output, p.err = command.CombinedOutput()
+		if p.output, p.err = command.CombinedOutput(); p.err == nil {
+			p.err = os.WriteFile(stamp, []byte(run), 0o600)
+		}
 	})
 	return path, p.output, p.err
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
@@ -32,20 +33,30 @@ func Visit(t testing.TB, agent Agent, url string, key *ecdsa.PrivateKey, answer 
 	readLine(t, start(ctx, t, string(agent), append(env, "URL="+url, "PRIVATE_KEY="+privateKey(key))...), answer)
 }
 
+var newer struct {
+	sync.Once
+	path string
+}
+
 // Newer returns the path of Node.js 22 or newer, which some programs need: the installed one, or that which npm brings.
 func Newer(t testing.TB) string {
 	t.Helper()
 	lab.RequireNode(t)
-	for _, path := range []string{"node", lab.Path(t, "caddy/e2e/node/node_modules/.bin/node")} {
-		output, err := exec.Command(path, "--print", "process.versions.node").Output()
-		if err != nil {
-			continue
+	newer.Do(func() {
+		for _, path := range []string{"node", lab.Path(t, "caddy/e2e/node/node_modules/.bin/node")} {
+			output, err := exec.Command(path, "--print", "process.versions.node").Output()
+			if err != nil {
+				continue
+			}
+			major, _, _ := strings.Cut(string(output), ".")
+			if number, err := strconv.Atoi(major); err == nil && number >= 22 {
+				newer.path = path
+				return
+			}
 		}
-		major, _, _ := strings.Cut(string(output), ".")
-		if number, err := strconv.Atoi(major); err == nil && number >= 22 {
-			return path
-		}
+	})
+	if newer.path == "" {
+		lab.Skip(t, "Node.js 22 is not installed")
 	}
-	lab.Skip(t, "Node.js 22 is not installed")
-	return ""
+	return newer.path
 }

@@ -31,6 +31,7 @@ type market struct {
 	facilitator string
 	line        atomic.Value // of line
 	visits      int
+	audited     map[string]bool
 }
 
 // line is the state of the line to the facilitator.
@@ -44,7 +45,7 @@ const (
 
 func openMarket(t *testing.T) *market {
 	t.Helper()
-	m := &market{browser: browser.Run(t, "caddy/e2e/wallet/wallet.mjs"), chain: chain.Start(t)}
+	m := &market{browser: browser.Run(t, "caddy/e2e/wallet/wallet.mjs"), chain: chain.Start(t), audited: map[string]bool{}}
 	m.line.Store(works)
 	official, err := url.Parse(node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/btcsuite/btcd/address/v2"
@@ -52,12 +53,14 @@ type server struct {
 	node Caller
 	// network is the one that is pretended: its addresses stand for the same scripts on the node's network.
 	network, own *chaincfg.Params
+	// spent are outputs that inputs spend, by their wire.OutPoint: they never change, and the node is asked for each in turn.
+	spent sync.Map
 }
 
 // Handler serves the API. The chain of the node, on the network own, is shown as one of another network: extended public
 // keys have no form for regression tests.
 func Handler(node Caller, own, network *chaincfg.Params) http.Handler {
-	return &server{node, network, own}
+	return &server{node: node, network: network, own: own}
 }
 
 // Start serves Handler on a loopback port until the test ends, and returns its base URL.
@@ -252,6 +255,9 @@ func (s *server) prevout(ctx context.Context, o wire.OutPoint) (any, error) {
 	if o.Index == wire.MaxPrevOutIndex {
 		return nil, nil
 	}
+	if known, ok := s.spent.Load(o); ok {
+		return known, nil
+	}
 	var f found
 	if err := s.node.Call(ctx, &f, "getrawtransaction", o.Hash.String(), 1); err != nil {
 		return nil, err
@@ -260,7 +266,8 @@ func (s *server) prevout(ctx context.Context, o wire.OutPoint) (any, error) {
 	if err != nil || o.Index >= uint32(len(tx.TxOut)) {
 		return nil, errNotFound
 	}
-	return output(tx.TxOut[o.Index]), nil
+	known, _ := s.spent.LoadOrStore(o, output(tx.TxOut[o.Index]))
+	return known, nil
 }
 
 // translate gives an address of the pretended network the form of the node's.

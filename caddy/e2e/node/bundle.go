@@ -1,0 +1,60 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+)
+
+var bundled struct {
+	sync.Mutex
+	done bool
+}
+
+// bundle returns the path of a script in one file with all that it imports: to load the hundreds of modules of a client
+// takes four times as long. The files stand in bin/e2e/node for all packages of tests, until a script or a package changes.
+func bundle(t testing.TB, script string) string {
+	t.Helper()
+	folder := lab.Path(t, "bin/e2e/node")
+	bundled.Lock()
+	defer bundled.Unlock()
+	if !bundled.done {
+		require.NoError(t, os.MkdirAll(folder, 0o755))
+		defer lab.Lock(t, filepath.Join(folder, "lock"))()
+		source := lab.Path(t, "caddy/e2e/node")
+		var scripts []string
+		sum := sha256.New()
+		for _, pattern := range []string{"*.mjs", "cloudflare/*.mjs", "node_modules/.package-lock.json", "cloudflare/node_modules/.package-lock.json"} {
+			files, err := filepath.Glob(filepath.Join(source, pattern))
+			require.NoError(t, err)
+			for _, file := range files {
+				content, err := os.ReadFile(file)
+				require.NoError(t, err)
+				sum.Write(content)
+				if filepath.Ext(file) == ".mjs" {
+					scripts = append(scripts, file)
+				}
+			}
+		}
+		stamp, state := filepath.Join(folder, "sources.sha256"), hex.EncodeToString(sum.Sum(nil))
+		if before, err := os.ReadFile(stamp); err != nil || string(before) != state {
+			command := exec.CommandContext(t.Context(), filepath.Join(source, "node_modules/.bin/esbuild"), append(scripts,
+				"--bundle", "--platform=node", "--format=esm", "--out-extension:.js=.mjs", "--log-level=error", "--outbase="+source, "--outdir="+folder,
+				// Some packages are CommonJS, and require what Node.js has.
+				`--banner:js=import { createRequire } from "node:module"; const require = createRequire(import.meta.url);`)...)
+			output, err := command.CombinedOutput()
+			require.NoError(t, err, "%s", output)
+			require.NoError(t, os.WriteFile(stamp, []byte(state), 0o600))
+		}
+		bundled.done = true
+	}
+	return filepath.Join(folder, script)
+}
