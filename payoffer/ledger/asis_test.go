@@ -13,7 +13,7 @@ import (
 
 func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
-		where := d.create(t)
+		where := d.vacant(t)
 		for range 2 {
 			err := d.handle(t, where, time.Now).OpenAsItIs(t.Context())
 			require.ErrorContains(t, err, "opening the ledger ")
@@ -39,7 +39,8 @@ func cut(t *testing.T, dsn string) {
 	var all bool
 	require.NoError(t, db.QueryRow(`
 		SELECT coalesce(bool_and(pg_terminate_backend(pid, 10000)), true) FROM pg_locks
-		WHERE locktype = 'advisory' AND classid = `+lockSpace+`::oid
+		WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND locktype = 'advisory' AND classid = `+lockSpace+`::oid
 			AND objid = (hashtext('in use: ' || quote_ident(current_schema()))::bigint & 4294967295)::oid`).Scan(&all))
 	require.True(t, all)
 }

@@ -46,7 +46,7 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	t.Helper()
 	l, clock := d.ledger(t)
 	rng := rand.New(rand.NewPCG(seed, 11))
-	for step := range int64(cases.Of(150, 300, 3_000)) {
+	for step := range int64(cases.Of(50, 300, 3_000)) {
 		clock.set(1_000 + step)
 		randomStep(t, l, rng)
 	}
@@ -315,7 +315,7 @@ func TestBackupIsOneMomentOfALedgerInUse(t *testing.T) {
 				}
 			}
 		}()
-		for n := range 3 {
+		for n := range cases.Of(2, 3, 20) {
 			paid = <-acknowledged
 			copied := filepath.Join(t.TempDir(), fmt.Sprint(n))
 			_, err := d.handle(t, where, time.Now).Backup(t.Context(), copied)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 // A child of this test binary writes to the ledger that these name until it is
@@ -132,7 +134,7 @@ func TestKilledProcessLosesNoCommitAndReleasesTheLock(t *testing.T) {
 		require.NoError(t, l.Close())
 		rng := rand.New(rand.NewPCG(42, 4))
 		acknowledged := 0
-		for range 8 {
+		for range cases.Of(3, 8, 40) {
 			acknowledged = killAfter(t, d, where, 1+rng.IntN(30), acknowledged)
 			requireSound(t, d, where, acknowledged)
 		}
@@ -177,7 +179,8 @@ func TestSQLiteCopyTakenWhileWritingOpensWhole(t *testing.T) {
 	require.NoError(t, err)
 	path := l.dialect.(*sqliteDialect).real
 
-	const payments, copies = 200, 10
+	copies := cases.Of(4, 10, 100)
+	payments := 20 * copies
 	done := make(chan int, payments)
 	failed := make(chan error, 1)
 	go func() {

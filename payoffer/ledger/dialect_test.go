@@ -1,7 +1,12 @@
 package ledger
 
 import (
+	"fmt"
+	"net/url"
+	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +18,7 @@ import (
 // testDialect is a database that the same tests run on.
 type testDialect struct {
 	name string
-	// create returns where a new, empty database is.
+	// create returns where a new database without rows is. It is a copy, which takes a fraction of what migrations take.
 	create func(t testing.TB) (where string)
 	// handle returns an unopened handle to it.
 	handle func(t testing.TB, where string, now func() time.Time) *Ledger
@@ -24,8 +29,14 @@ type testDialect struct {
 }
 
 var sqliteTests = testDialect{
-	name:   "sqlite",
-	create: func(t testing.TB) string { return filepath.Join(t.TempDir(), "ledger.db") },
+	name: "sqlite",
+	create: func(t testing.TB) string {
+		empty, err := sqliteTemplate()
+		require.NoError(t, err)
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		require.NoError(t, os.WriteFile(path, empty, 0o600))
+		return path
+	},
 	handle: func(_ testing.TB, where string, now func() time.Time) *Ledger { return NewSQLite(where, now) },
 	fault: func(write string) string {
 		return "CREATE TRIGGER fault AFTER " + write + " BEGIN SELECT RAISE(FAIL, 'injected'); END"
@@ -34,8 +45,17 @@ var sqliteTests = testDialect{
 }
 
 var postgresTests = testDialect{
-	name:   "postgres",
-	create: func(t testing.TB) string { return postgres.Shared(t).DSN(t) },
+	name: "postgres",
+	create: func(t testing.TB) string {
+		server := postgres.Shared(t)
+		postgresTemplate.once.Do(func() { postgresTemplate.url = makePostgresTemplate(t, server) })
+		name := fmt.Sprint("copy_", postgresTemplate.copies.Add(1))
+		server.Exec(t, "CREATE DATABASE "+name+" TEMPLATE template")
+		t.Cleanup(func() { server.Exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+		dsn := postgresTemplate.url
+		dsn.Path = "/" + name
+		return dsn.String()
+	},
 	handle: func(t testing.TB, where string, now func() time.Time) *Ledger {
 		l, err := NewPostgres(where, now)
 		require.NoError(t, err)
@@ -46,6 +66,40 @@ var postgresTests = testDialect{
 			CREATE TRIGGER fault AFTER ` + write + ` FOR EACH ROW EXECUTE FUNCTION fault()`
 	},
 	heal: "DROP FUNCTION fault CASCADE",
+}
+
+var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "ledger")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "ledger.db")
+	if err := openAndClose(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+var postgresTemplate struct {
+	once   sync.Once
+	url    url.URL
+	copies atomic.Int64
+}
+
+// makePostgresTemplate makes the database "template" of an empty ledger.
+func makePostgresTemplate(t testing.TB, server *postgres.Server) url.URL {
+	server.Exec(t, "CREATE DATABASE template")
+	dsn, err := url.Parse(server.DSN(t))
+	require.NoError(t, err)
+	query := dsn.Query()
+	query.Del("search_path")
+	dsn.Path, dsn.RawQuery = "/template", query.Encode()
+	l, err := NewPostgres(dsn.String(), time.Now)
+	require.NoError(t, err)
+	require.NoError(t, l.Open(t.Context()))
+	require.NoError(t, l.Close())
+	return *dsn
 }
 
 // eachDialect runs a test on every kind of database, beside the other tests that
@@ -77,6 +131,14 @@ func (d testDialect) ledgerAt(t testing.TB, where string) (*Ledger, *testClock) 
 		Account{Offer: testOffer, ID: testAccount, Rail: "usdc", Testnet: true},
 		Account{Offer: testOffer, ID: cardAccount, Rail: "card"}))
 	return l, clock
+}
+
+// vacant returns where a ledger can be made.
+func (d testDialect) vacant(t testing.TB) string {
+	if d.name == sqliteTests.name {
+		return filepath.Join(t.TempDir(), "ledger.db")
+	}
+	return postgres.Shared(t).DSN(t)
 }
 
 // schemaVersion reads the number of the last migration as stored.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
@@ -107,7 +108,7 @@ func TestBooksAreOfOneMoment(t *testing.T) {
 				}
 			})
 		}
-		for range 50 {
+		for range cases.Of(20, 50, 500) {
 			totals, receipts, err := l.TotalsAndReceipts(t.Context(), testOffer, 0, 10_000)
 			require.NoError(t, err)
 			var counted, listed int64

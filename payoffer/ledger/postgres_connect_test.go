@@ -49,10 +49,16 @@ func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// TestPostgresSettingsOfTheRoleAreSeen changes a role while a ledger is open.
-func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
-	t.Parallel() // a server of its own
-	server := postgres.Start(t)
+func TestPostgresServerThatChangesOrEnds(t *testing.T) {
+	t.Parallel()
+	server := postgres.Start(t) // of its own
+	t.Run("settings are seen", func(t *testing.T) { settingsOfTheRoleAreSeen(t, server) })
+	t.Run("restart", func(t *testing.T) { restartLosesNoCommitAndNoLedger(t, server) })
+}
+
+// settingsOfTheRoleAreSeen changes a role while a ledger is open.
+func settingsOfTheRoleAreSeen(t *testing.T, server *postgres.Server) {
+	t.Helper()
 	dsn := server.DSN(t)
 	l, _ := postgresTests.ledgerAt(t, dsn)
 	for setting, problem := range map[string]string{
@@ -81,9 +87,8 @@ func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
 	require.NoError(t, openPostgres(t, dsn))
 }
 
-func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
-	t.Parallel() // a server of its own
-	server := postgres.Start(t)
+func restartLosesNoCommitAndNoLedger(t *testing.T, server *postgres.Server) {
+	t.Helper()
 	l, _ := postgresTests.ledgerAt(t, server.DSN(t))
 	for n := range 5 {
 		require.NoError(t, pay(l, n))
