@@ -20,8 +20,7 @@ func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
 			if d.name == sqliteTests.name {
 				require.ErrorIs(t, err, os.ErrNotExist)
 				require.ErrorContains(t, err, where)
-				left, err := os.ReadDir(filepath.Dir(where))
-				require.NoError(t, err)
+				left := must(os.ReadDir(filepath.Dir(where)))(t)
 				require.Empty(t, left)
 			} else {
 				require.ErrorContains(t, err, "there is no ledger")
@@ -33,8 +32,7 @@ func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
 // cut ends the sessions that say that a ledger on PostgreSQL is in use, as a server does that gives way to its standby.
 func cut(t *testing.T, dsn string) {
 	t.Helper()
-	db, err := sql.Open("pgx", dsn)
-	require.NoError(t, err)
+	db := must(sql.Open("pgx", dsn))(t)
 	defer db.Close()
 	var all bool
 	require.NoError(t, db.QueryRow(`
@@ -67,7 +65,7 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 
 		if d.name == postgresTests.name {
 			for err := errors.New("none yet"); !errors.Is(err, errMoved); { // its sessions are lost, and that of the mover may not be gone
-				_, err = instance.Record(t.Context(), nil, chainObservation("0xb", StatusConfirmed))
+				err = errorOf(instance.Record(t.Context(), nil, chainObservation("0xb", StatusConfirmed)))
 				require.Error(t, err)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // testDialect is a database that the same tests run on.
 type testDialect struct {
 	name string
-	// create returns where a new database without rows is. It is a copy, which takes a fraction of what migrations take.
+	// create returns where a new database without rows is: a copy, which is made faster than by migrations.
 	create func(t testing.TB) (where string)
 	// handle returns an unopened handle to it.
 	handle func(t testing.TB, where string, now func() time.Time) *Ledger
@@ -31,8 +31,7 @@ type testDialect struct {
 var sqliteTests = testDialect{
 	name: "sqlite",
 	create: func(t testing.TB) string {
-		empty, err := sqliteTemplate()
-		require.NoError(t, err)
+		empty := must(sqliteTemplate())(t)
 		path := filepath.Join(t.TempDir(), "ledger.db")
 		require.NoError(t, os.WriteFile(path, empty, 0o600))
 		return path
@@ -57,9 +56,7 @@ var postgresTests = testDialect{
 		return dsn.String()
 	},
 	handle: func(t testing.TB, where string, now func() time.Time) *Ledger {
-		l, err := NewPostgres(where, now)
-		require.NoError(t, err)
-		return l
+		return must(NewPostgres(where, now))(t)
 	},
 	fault: func(write string) string {
 		return `CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected'; END $$;
@@ -90,13 +87,11 @@ var postgresTemplate struct {
 // makePostgresTemplate makes the database "template" of an empty ledger.
 func makePostgresTemplate(t testing.TB, server *postgres.Server) url.URL {
 	server.Exec(t, "CREATE DATABASE template")
-	dsn, err := url.Parse(server.DSN(t))
-	require.NoError(t, err)
+	dsn := must(url.Parse(server.DSN(t)))(t)
 	query := dsn.Query()
 	query.Del("search_path")
 	dsn.Path, dsn.RawQuery = "/template", query.Encode()
-	l, err := NewPostgres(dsn.String(), time.Now)
-	require.NoError(t, err)
+	l := must(NewPostgres(dsn.String(), time.Now))(t)
 	require.NoError(t, l.Open(t.Context()))
 	require.NoError(t, l.Close())
 	return *dsn
@@ -113,6 +108,15 @@ func eachDialect(t *testing.T, test func(t *testing.T, d testDialect)) {
 			test(t, d)
 		})
 	}
+}
+
+// eachLedger is eachDialect with an open ledger, see testDialect.ledger.
+func eachLedger(t *testing.T, test func(t *testing.T, l *Ledger, clock *testClock)) {
+	t.Helper()
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		test(t, l, clock)
+	})
 }
 
 // ledger opens a new database with the two accounts that tests pay to.
@@ -159,6 +163,5 @@ func (d testDialect) makeNewer(t testing.TB, l *Ledger) {
 	if d.name == sqliteTests.name {
 		statement = "PRAGMA user_version = 99"
 	}
-	_, err := l.db.write.Exec(statement)
-	require.NoError(t, err)
+	must(l.db.write.Exec(statement))(t)
 }

@@ -16,8 +16,7 @@ import (
 // withParameter adds a parameter to a URL.
 func withParameter(t *testing.T, dsn, name, value string) string {
 	t.Helper()
-	u, err := url.Parse(dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(dsn))(t)
 	query := u.Query()
 	query.Set(name, value)
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as libpq reads it
@@ -102,16 +101,14 @@ func restartLosesNoCommitAndNoLedger(t *testing.T, server *postgres.Server) {
 	}
 	server.Start(t)
 	require.Eventually(t, func() bool { return pay(l, 5) == nil }, 30*time.Second, time.Millisecond)
-	receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
-	require.NoError(t, err)
+	receipts := must(l.Receipts(t.Context(), testOffer, 0, 10))(t)
 	require.Len(t, receipts, 6)
 	requireConsistent(t, l)
 }
 
 func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 	t.Parallel()
-	dsn, err := url.Parse(postgresTests.create(t))
-	require.NoError(t, err)
+	dsn := must(url.Parse(postgresTests.create(t)))(t)
 	socket := dsn.Query().Get("host")
 	closing, err := net.Listen("tcp", "127.0.0.1:0") // as a proxy does without a server behind it
 	require.NoError(t, err)
@@ -160,8 +157,7 @@ func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := postgres.Shared(t)
 	dsn := server.DSN(t)
-	u, err := url.Parse(dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(dsn))(t)
 	server.Exec(t, "CREATE TABLE "+u.Query().Get("search_path")+".totals (mine INTEGER)")
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own")
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own", "nothing of the first attempt is left")
@@ -178,8 +174,7 @@ func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid)
-		require.NoError(t, err)
+		must(l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid))(t)
 		_, err = tx.exec(ctx, "", "SELECT 1")
 		return err
 	})

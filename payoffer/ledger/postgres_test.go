@@ -136,8 +136,7 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 			ended = true // and read what is left
 		default:
 		}
-		page, err := all[0].Transitions(t.Context(), testOffer, last, 1000)
-		require.NoError(t, err)
+		page := must(all[0].Transitions(t.Context(), testOffer, last, 1000))(t)
 		for _, tr := range page {
 			require.False(t, read[tr.ExternalID])
 			read[tr.ExternalID], last = true, tr.Seq
@@ -160,8 +159,7 @@ func TestPostgresInstancesMigrateTogether(t *testing.T) {
 		}
 		group.Wait()
 		l, _ := postgresTests.ledgerAt(t, dsn)
-		files, err := fs.Glob(l.dialect.migrations(), "*.sql")
-		require.NoError(t, err)
+		files := must(fs.Glob(l.dialect.migrations(), "*.sql"))(t)
 		require.Equal(t, len(files), postgresTests.schemaVersion(t, l))
 	}
 }
