@@ -106,23 +106,19 @@ func TestNoLogContainsASecret(t *testing.T) {
 		t.Run(application.name, func(t *testing.T) {
 			i := newInstance(t)
 			sites := strings.Replace(i.caddyfile(loggingSite(application.directives)), "\tadmin off\n", "\tadmin off\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n", 1)
-			config, err := adapt(t, sites)
-			require.NoError(t, err)
-			require.NoError(t, caddy.Load([]byte(config), true))
+			require.NoError(t, loadCaddyfile(t, sites))
 			sent := 0
 			for protocol, client := range clients {
 				for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 					for _, c := range secretRequests {
-						request, err := http.NewRequestWithContext(t.Context(), method, i.service, nil)
-						require.NoError(t, err)
+						request := must(http.NewRequestWithContext(t.Context(), method, i.service, nil))(t)
 						request.URL.Opaque = "//" + request.URL.Host + c.target // as it is, without cleaning
 						for name, values := range c.header {
 							request.Header[name] = values
 						}
 						response, err := client.Do(request)
 						require.NoError(t, err, c.name)
-						body, err := io.ReadAll(response.Body)
-						require.NoError(t, err)
+						body := must(io.ReadAll(response.Body))(t)
 						require.NoError(t, response.Body.Close())
 						require.Equal(t, protocol, response.Proto)
 						if strings.HasPrefix(c.target, "/app") {
@@ -159,8 +155,7 @@ func TestARedactedLineHasTheFieldsOfCaddysLine(t *testing.T) {
 		if path == "/v1/offer" {
 			request.Header.Del("X-Payment")
 		}
-		response, err := i.client.Do(request)
-		require.NoError(t, err)
+		response := must(i.client.Do(request))(t)
 		require.NoError(t, response.Body.Close())
 	}
 	require.NoError(t, caddy.Stop())
@@ -268,12 +263,4 @@ func TestAnOrdinaryRequestIsCheckedWithoutAllocations(t *testing.T) {
 	r = r.WithContext(requestContext(r))
 	require.False(t, hasSecret(r))
 	require.Zero(t, testing.AllocsPerRun(100, func() { hasSecret(r) }))
-}
-
-func BenchmarkOrdinaryRequest(b *testing.B) {
-	r := httptest.NewRequest(http.MethodGet, "/v1/offer", nil)
-	r.Header = http.Header{"Accept": {"text/html"}, "User-Agent": {"test"}}
-	for b.Loop() {
-		hasSecret(r)
-	}
 }

@@ -36,13 +36,11 @@ func TestCaddyfileAdaptsAsWritten(t *testing.T) {
 	t.Setenv("OFFER_TEST_VISIBLE", "visible name")
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
 	t.Setenv("OFFER_TEST_EMPTY", "")
-	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
-	require.NoError(t, err)
+	files := must(filepath.Glob("testdata/adapt/*.caddyfiletest"))(t)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".caddyfiletest"), func(t *testing.T) {
-			content, err := os.ReadFile(file)
-			require.NoError(t, err)
+			content := must(os.ReadFile(file))(t)
 			caddyfile, want, found := strings.Cut(string(content), "\n----------\n")
 			require.True(t, found, "no line of hyphens")
 			want = strings.TrimSpace(want)

@@ -25,8 +25,7 @@ func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
 		out, err := o.payOffer("announcements")
 		return err == nil && waits.MatchString(out) && !strings.Contains(out, "secret-path")
 	}, 30*time.Second, 10*time.Millisecond)
-	out, err := o.payOffer("announcements", "--json")
-	require.NoError(t, err)
+	out := must(o.payOffer("announcements", "--json"))(t)
 	require.Contains(t, out, `"last_error":"refused"`)
 	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathAnnouncements, "{}").status)
 }

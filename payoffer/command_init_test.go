@@ -2,7 +2,6 @@ package payoffer
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -47,30 +46,7 @@ func adaptedHandler(t *testing.T, file string) *Handler {
 	adapted, err := adapt(t, file) // without a warning: 'caddy fmt' changes nothing
 	require.NoError(t, err)
 	require.NoError(t, caddy.Validate(decode(t, adapted)))
-	var all any
-	require.NoError(t, json.Unmarshal([]byte(adapted), &all))
-	handler := new(Handler)
-	findHandler(t, all, handler)
-	return handler
-}
-
-func findHandler(t *testing.T, in any, handler *Handler) {
-	t.Helper()
-	switch in := in.(type) {
-	case map[string]any:
-		if in["handler"] == "pay_offer" {
-			text, err := json.Marshal(in)
-			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal(text, handler))
-		}
-		for _, value := range in {
-			findHandler(t, value, handler)
-		}
-	case []any:
-		for _, value := range in {
-			findHandler(t, value, handler)
-		}
-	}
+	return handlersOf(t, adapted)[0]
 }
 
 // Each file is valid before its secrets are set.
@@ -141,8 +117,7 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 			require.NoError(t, err)
 			c.want.BaseURL = "https://pay.example.org"
 			require.Equal(t, &c.want, adaptedHandler(t, file))
-			info, err := os.Stat("Caddyfile")
-			require.NoError(t, err)
+			info := must(os.Stat("Caddyfile"))(t)
 			require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "an address in it may be a secret")
 			for _, step := range c.steps {
 				_, after, found := strings.Cut(steps, step)

@@ -58,8 +58,7 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 		require.Empty(t, out)
 	}
 	for _, args := range [][]string{{}, {"ledger"}, {"--help"}, {"ledger", "--help"}} {
-		out, err := run(args...)
-		require.NoError(t, err)
+		out := must(run(args...))(t)
 		require.Contains(t, out, "Usage:")
 	}
 	for _, args := range [][]string{{"--colour"}, {"ledger", "backup", "x.db", "--colour"}} {
@@ -103,16 +102,12 @@ func TestCommandRecordKeepsTheBooks(t *testing.T) {
 
 func TestCommandReceivedPrintsATable(t *testing.T) {
 	o := newOperated(t, books)
-	_, err := o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50")
-	require.NoError(t, err)
-	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5", "--sure")
-	require.NoError(t, err)
-	_, err = o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled")
-	require.NoError(t, err)
+	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50"))(t)
+	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5", "--sure"))(t)
+	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled"))(t)
 	openPayment(t, "0x01", func(*ledger.Intent) {})
 
-	out, err := o.payOffer("received")
-	require.NoError(t, err)
+	out := must(o.payOffer("received"))(t)
 	lines := strings.Split(out, "\n")
 	require.Equal(t, offer.Host(o.service)+": 42.50 USD received in 1 payment", lines[0])
 	require.Equal(t, "METHOD MONITORED CONFIRMED OUTCOME UNKNOWN DISPUTED", strings.Join(strings.Fields(lines[1]), " "))
@@ -120,8 +115,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 	require.Regexp(t, `^transfer +(automatic|by hand) +42\.50 \(1\) +- +5\.00 \(1\)$`, lines[4])
 	require.Contains(t, out, "\nSome payment methods are not monitored automatically: ")
 
-	raw, err := o.payOffer("received", "--json")
-	require.NoError(t, err)
+	raw := must(o.payOffer("received", "--json"))(t)
 	require.Equal(t, "{\"offers\":[{\"id\":\""+offer.Host(o.service), strings.Split(raw, `","`)[0], "the answer as it is")
 	require.True(t, json.Valid([]byte(raw)))
 }
@@ -133,20 +127,16 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 		require.NoError(t, err)
 	}
 	record(t)
-	out, err := o.payOffer("received", "--receipts")
-	require.NoError(t, err)
+	out := must(o.payOffer("received", "--receipts"))(t)
 	lines := strings.Split(out, "\n")
 	require.Contains(t, lines[1], "eip155:84532:0x01:0")
 	require.Equal(t, "2 2026-11-20 00:00 transfer 42 USD - confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
-	out, err = o.payOffer("received", "--receipts", "--before", "2")
-	require.NoError(t, err)
+	out = must(o.payOffer("received", "--receipts", "--before", "2"))(t)
 	require.Contains(t, out, "INV-7")
 	require.NotContains(t, out, "INV-8")
-	raw, err := o.payOffer("received", "--receipts", "--json", "--offer", offer.Host(o.service))
-	require.NoError(t, err)
+	raw := must(o.payOffer("received", "--receipts", "--json", "--offer", offer.Host(o.service)))(t)
 	require.True(t, json.Valid([]byte(raw)))
-	_, err = o.payOffer("received", "--receipts", "--offer", "x")
-	require.ErrorContains(t, err, "no offer has the id")
+	require.ErrorContains(t, errorOf(o.payOffer("received", "--receipts", "--offer", "x")), "no offer has the id")
 }
 
 func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {

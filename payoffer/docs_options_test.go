@@ -62,8 +62,7 @@ func chapters() []chapter {
 
 // TestThePageOfTheOptionsSaysWhatTheirTypesSay generates the tables of the page; -update writes them.
 func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
-	docs, err := handbook.Fields(".")
-	require.NoError(t, err)
+	docs := must(handbook.Fields("."))(t)
 	forms := usages(t)
 	const file = "docs/reference/caddyfile.md"
 	head, _, found := strings.Cut(readSource(t, file), generated)

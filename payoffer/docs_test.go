@@ -15,10 +15,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -52,9 +50,27 @@ var unchecked = map[string]string{
 
 func documentation(t *testing.T) []handbook.Page {
 	t.Helper()
-	pages, err := handbook.Read("..")
-	require.NoError(t, err)
-	return pages
+	return must(handbook.Read(".."))(t)
+}
+
+// block is a block of the documentation and where it stands.
+type block struct {
+	handbook.Block
+	at string
+}
+
+// blocks are those of the languages, of which there is one at least.
+func blocks(t *testing.T, languages ...string) (found []block) {
+	t.Helper()
+	for _, p := range documentation(t) {
+		for _, b := range p.Blocks {
+			if slices.Contains(languages, b.Language) {
+				found = append(found, block{b, fmt.Sprintf("%s:%d", p.Name, b.Line)})
+			}
+		}
+	}
+	require.NotEmpty(t, found, languages)
+	return found
 }
 
 // page is one page of the documentation.
@@ -102,41 +118,28 @@ func TestEveryBlockOfTheDocumentationIsChecked(t *testing.T) {
 
 func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 	t.Setenv("LEDGER_DSN", "postgres://caddy@db.example.org/offers?sslmode=verify-full")
-	loaded := 0
-	for _, p := range documentation(t) {
-		for _, block := range p.Blocks {
-			if block.Language != "caddyfile" {
-				continue
-			}
-			for _, placeholder := range regexp.MustCompile(`YOUR_\w+`).FindAllString(block.Text, -1) {
-				_, notUSDC := offer.ParseEVMAddress(placeholder)
-				require.Error(t, notUSDC, placeholder)
-				_, notBitcoin := offer.NewBitcoin(placeholder, "", 0)
-				require.Error(t, notBitcoin, placeholder)
-			}
-			config, warnings, err := adaptAny(payoffertest.FillIn(block.Text))
-			require.NoError(t, err, "%s:%d", p.Name, block.Line)
-			require.Empty(t, warnings, "%s:%d: write it as 'caddy fmt' does", p.Name, block.Line)
-			require.NoError(t, caddy.Validate(decode(t, config)), "%s:%d", p.Name, block.Line)
-			loaded++
+	for _, b := range blocks(t, "caddyfile") {
+		for _, placeholder := range regexp.MustCompile(`YOUR_\w+`).FindAllString(b.Text, -1) {
+			require.Error(t, errorOf(offer.ParseEVMAddress(placeholder)), placeholder)
+			require.Error(t, errorOf(offer.NewBitcoin(placeholder, "", 0)), placeholder)
 		}
+		config, warnings, err := adaptAny(payoffertest.FillIn(b.Text))
+		require.NoError(t, err, b.at)
+		require.Empty(t, warnings, "%s: write it as 'caddy fmt' does", b.at)
+		require.NoError(t, caddy.Validate(decode(t, config)), b.at)
 	}
-	require.NotZero(t, loaded)
 }
 
 // TestMessagesOfTheDocumentationAreJSON reads a block as one message or as one a line, and
 // loads it if it is a configuration.
 func TestMessagesOfTheDocumentationAreJSON(t *testing.T) {
-	for _, p := range documentation(t) {
-		for _, block := range p.Blocks {
-			switch {
-			case block.Language != "json":
-			case strings.Contains(block.Text, `"apps"`):
-				require.NoError(t, caddy.Validate(decode(t, payoffertest.FillIn(block.Text))), "%s:%d", p.Name, block.Line)
-			case !json.Valid([]byte(block.Text)):
-				for line := range strings.Lines(block.Text) {
-					require.True(t, json.Valid([]byte(line)), "%s:%d", p.Name, block.Line)
-				}
+	for _, b := range blocks(t, "json") {
+		switch {
+		case strings.Contains(b.Text, `"apps"`):
+			require.NoError(t, caddy.Validate(decode(t, payoffertest.FillIn(b.Text))), b.at)
+		case !json.Valid([]byte(b.Text)):
+			for line := range strings.Lines(b.Text) {
+				require.True(t, json.Valid([]byte(line)), b.at)
 			}
 		}
 	}
@@ -151,14 +154,12 @@ func TestStatesOfTheDocumentationAreThoseOfTheLedger(t *testing.T) {
 			known = append(known, state[1])
 		}
 	}
-	for _, p := range documentation(t) {
-		for _, block := range p.Blocks {
-			if block.Language != "mermaid" || !strings.HasPrefix(block.Text, "stateDiagram-v2\n") {
-				continue
-			}
-			for _, edge := range regexp.MustCompile(`(?m)^ *(\S+) --> ([^\s:]+)`).FindAllStringSubmatch(block.Text, -1) {
-				drawn = append(drawn, edge[1], edge[2])
-			}
+	for _, b := range blocks(t, "mermaid") {
+		if !strings.HasPrefix(b.Text, "stateDiagram-v2\n") {
+			continue
+		}
+		for _, edge := range regexp.MustCompile(`(?m)^ *(\S+) --> ([^\s:]+)`).FindAllStringSubmatch(b.Text, -1) {
+			drawn = append(drawn, edge[1], edge[2])
 		}
 	}
 	drawn = slices.DeleteFunc(drawn, func(state string) bool { return state == "[*]" })
@@ -172,26 +173,17 @@ func TestStatesOfTheDocumentationAreThoseOfTheLedger(t *testing.T) {
 // in the programs of caddy/e2e/node, which are run against the built server.
 func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
 	own := []string{"https", "example", "sponsor", "version", "viem"} // of the address and the comments
-	files, err := filepath.Glob("../caddy/e2e/node/*.mjs")
-	require.NoError(t, err)
+	files := must(filepath.Glob("../caddy/e2e/node/*.mjs"))(t)
 	word := regexp.MustCompile(`[A-Za-z_]\w{3,}|@?[a-z0-9]+-[a-z0-9-]+`)
 	used := own
 	for _, file := range files {
 		used = append(used, word.FindAllString(readSource(t, file), -1)...)
 	}
-	found := 0
-	for _, p := range documentation(t) {
-		for _, block := range p.Blocks {
-			if block.Language != "js" {
-				continue
-			}
-			found++
-			for _, name := range word.FindAllString(block.Text, -1) {
-				assert.Contains(t, used, name, "%s:%d", p.Name, block.Line)
-			}
+	for _, b := range blocks(t, "js") {
+		for _, name := range word.FindAllString(b.Text, -1) {
+			assert.Contains(t, used, name, b.at)
 		}
 	}
-	require.NotZero(t, found)
 }
 
 // TestTheWholeExampleHasEveryOption looks for options that the JSON has and the first
@@ -216,8 +208,7 @@ func handlersOf(t *testing.T, config string) (handlers []*Handler) {
 			}
 		case map[string]any:
 			if node["handler"] == "pay_offer" {
-				encoded, err := json.Marshal(node)
-				require.NoError(t, err)
+				encoded := must(json.Marshal(node))(t)
 				handlers = append(handlers, new(Handler))
 				require.NoError(t, json.Unmarshal(encoded, handlers[len(handlers)-1]))
 				return
@@ -239,31 +230,28 @@ func requireSet(t *testing.T, name string, values ...reflect.Value) {
 	t.Helper()
 	values = slices.DeleteFunc(values, reflect.Value.IsZero)
 	require.NotEmpty(t, values, "the example does not set %s", name)
+	below := func(in func(v reflect.Value) []reflect.Value) (all []reflect.Value) {
+		for _, v := range values {
+			all = append(all, in(v)...)
+		}
+		return all
+	}
 	switch kind := values[0].Type(); {
 	case kind.Kind() == reflect.Pointer:
-		var below []reflect.Value
-		for _, v := range values {
-			below = append(below, v.Elem())
-		}
-		requireSet(t, name, below...)
+		requireSet(t, name, below(func(v reflect.Value) []reflect.Value { return []reflect.Value{v.Elem()} })...)
 	case kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Pointer:
-		var below []reflect.Value
-		for _, v := range values {
-			for i := range v.Len() {
-				below = append(below, v.Index(i))
+		requireSet(t, name, below(func(v reflect.Value) (elements []reflect.Value) {
+			for _, element := range v.Seq2() {
+				elements = append(elements, element)
 			}
-		}
-		requireSet(t, name, below...)
+			return elements
+		})...)
 	case kind.Kind() == reflect.Struct:
-		for i := range kind.NumField() {
-			if !kind.Field(i).IsExported() {
-				continue
+		for _, field := range reflect.VisibleFields(kind) {
+			if field.IsExported() {
+				same := below(func(v reflect.Value) []reflect.Value { return []reflect.Value{v.FieldByIndex(field.Index)} })
+				requireSet(t, name+" "+field.Name, same...)
 			}
-			var below []reflect.Value
-			for _, v := range values {
-				below = append(below, v.Field(i))
-			}
-			requireSet(t, name+" "+kind.Field(i).Name, below...)
 		}
 	}
 }
@@ -313,8 +301,7 @@ func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
 	}
 	told := 0
 	for _, row := range regexp.MustCompile("(?m)^\\| (4..|5..) \\| (`[^|]+) \\|").FindAllStringSubmatch(page(t, "reference/http-api").Text, -1) {
-		code, err := strconv.Atoi(row[1])
-		require.NoError(t, err)
+		code := must(strconv.Atoi(row[1]))(t)
 		for _, name := range regexp.MustCompile("[a-z-]+").FindAllString(row[2], -1) {
 			assert.Equal(t, strings.ReplaceAll(http.StatusText(code), " ", ""), statuses[name], name)
 			told++
@@ -388,8 +375,7 @@ func TestTheDocumentationStaysShort(t *testing.T) {
 
 func readSource(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
+	text := must(os.ReadFile(name))(t)
 	return string(text)
 }
 
@@ -401,67 +387,4 @@ func payOfferCommand(t *testing.T) *cobra.Command {
 	require.True(t, found)
 	registered.CobraFunc(command)
 	return command
-}
-
-// metricLabels are the metrics of this module and the labels of each.
-func metricLabels() map[string][]string {
-	all := map[string][]string{}
-	descs := make(chan *prometheus.Desc)
-	go func() {
-		for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges{}} {
-			c.Describe(descs)
-		}
-		close(descs)
-	}()
-	form := regexp.MustCompile(`fqName: "([a-z0-9_]+)".*variableLabels: \{([a-z_,]*)\}`)
-	for desc := range descs {
-		found := form.FindStringSubmatch(desc.String())
-		all[found[1]] = strings.Split(found[2], ",")
-	}
-	return all
-}
-
-// TestAlertRulesAreAboutMetricsThatThereAre reads the rules as Prometheus does and
-// looks for the names in them.
-func TestAlertRulesAreAboutMetricsThatThereAre(t *testing.T) {
-	metrics := metricLabels()
-	var file struct {
-		Groups []struct {
-			Name  string `yaml:"name"`
-			Rules []struct {
-				Alert       string            `yaml:"alert"`
-				Expr        string            `yaml:"expr"`
-				For         string            `yaml:"for"`
-				Annotations map[string]string `yaml:"annotations"`
-			} `yaml:"rules"`
-		} `yaml:"groups"`
-	}
-	blocks := slices.DeleteFunc(page(t, "reference/metrics").Blocks, func(b handbook.Block) bool { return b.Language != "yaml" })
-	require.Len(t, blocks, 1)
-	require.NoError(t, yaml.Unmarshal([]byte(blocks[0].Text), &file))
-	require.Len(t, file.Groups, 1)
-	require.NotEmpty(t, file.Groups[0].Rules)
-	for _, rule := range file.Groups[0].Rules {
-		t.Run(rule.Alert, func(t *testing.T) {
-			require.NotEmpty(t, rule.Annotations["summary"])
-			uses := regexp.MustCompile(`(caddy_pay_offer_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(rule.Expr, -1)
-			require.NotEmpty(t, uses)
-			for _, use := range uses {
-				require.Contains(t, metrics, use[1])
-				for _, label := range regexp.MustCompile(`([a-z_]+)(?:=|!)`).FindAllStringSubmatch(use[2], -1) {
-					require.Contains(t, metrics[use[1]], label[1])
-				}
-			}
-			if rule.For != "" {
-				_, err := caddy.ParseDuration(rule.For)
-				require.NoError(t, err)
-			}
-			require.Equal(t, strings.Count(rule.Expr, "("), strings.Count(rule.Expr, ")"))
-		})
-	}
-	for _, p := range documentation(t) {
-		for _, name := range regexp.MustCompile(`\bcaddy_pay_offer_[a-z_]*[a-z]`).FindAllString(p.Text, -1) {
-			require.Contains(t, metrics, name, fmt.Sprintf("%s names a metric that there is not", p.Name))
-		}
-	}
 }

@@ -22,20 +22,16 @@ func TestEncodeLeavesCompressedDocumentsUnchanged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, caddy.Load([]byte(config), true))
 	get := func(headers http.Header) *http.Response {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, i.service+offer.PathOpenAPI, nil)
-		require.NoError(t, err)
+		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, i.service+offer.PathOpenAPI, nil))(t)
 		request.Header = headers
-		response, err := i.client.Do(request)
-		require.NoError(t, err)
+		response := must(i.client.Do(request))(t)
 		t.Cleanup(func() { _ = response.Body.Close() })
 		return response
 	}
 	compressed := get(http.Header{"Accept-Encoding": {"gzip"}})
 	require.Equal(t, "gzip", compressed.Header.Get("Content-Encoding"))
-	reader, err := gzip.NewReader(compressed.Body)
-	require.NoError(t, err)
-	read, err := io.ReadAll(reader)
-	require.NoError(t, err)
+	reader := must(gzip.NewReader(compressed.Body))(t)
+	read := must(io.ReadAll(reader))(t)
 	require.Equal(t, i.get(i.service+offer.PathOpenAPI).body, string(read))
 	again := get(http.Header{"Accept-Encoding": {"gzip"}, "If-None-Match": compressed.Header["Etag"]})
 	require.Equal(t, http.StatusNotModified, again.StatusCode)

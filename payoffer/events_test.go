@@ -40,10 +40,8 @@ var (
 func TestAnEventWhoseHandlerFailsIsNotTakenForHandled(t *testing.T) {
 	config := &caddy.Config{AppsRaw: caddy.ModuleMap{"events": []byte(
 		`{"subscriptions": [{"events": ["payment_confirmed"], "handlers": [{"handler": "test"}]}]}`)}}
-	ctx, err := caddy.ProvisionContext(config)
-	require.NoError(t, err)
-	value, err := ctx.App("events")
-	require.NoError(t, err)
+	ctx := must(caddy.ProvisionContext(config))(t)
+	value := must(ctx.App("events"))(t)
 	events := value.(*caddyevents.App)
 	emit := newEmitter(ctx, events)
 	require.NoError(t, events.Start())
@@ -69,10 +67,8 @@ func TestAnEventWhoseHandlerFailsIsNotTakenForHandled(t *testing.T) {
 func TestARetryRunsOnlyTheHandlersThatFailed(t *testing.T) {
 	config := &caddy.Config{AppsRaw: caddy.ModuleMap{"events": []byte(
 		`{"subscriptions": [{"events": ["payment_confirmed"], "handlers": [{"handler": "test"}, {"handler": "test"}]}]}`)}}
-	ctx, err := caddy.ProvisionContext(config)
-	require.NoError(t, err)
-	value, err := ctx.App("events")
-	require.NoError(t, err)
+	ctx := must(caddy.ProvisionContext(config))(t)
+	value := must(ctx.App("events"))(t)
 	events := value.(*caddyevents.App)
 	emit := newEmitter(ctx, events)
 	app := new(countingHandler)
@@ -116,9 +112,8 @@ func TestAFailingHandlerHoldsUpTheEventsOfTheServer(t *testing.T) {
 	}
 	t.Cleanup(func() { handleEvent = func(caddy.Event) error { return nil } })
 	o := &operated{newInstance(t), strings.TrimPrefix(freeOrigin(t), "http://")}
-	config, err := adapt(t, strings.Replace(o.caddyfile(books), "admin off", "admin "+o.address+"\n\tevents {\n\t\ton payment_confirmed test\n\t}", 1))
-	require.NoError(t, err)
-	require.NoError(t, caddy.Load([]byte(config), true))
+	options := "admin " + o.address + "\n\tevents {\n\t\ton payment_confirmed test\n\t}"
+	require.NoError(t, loadCaddyfile(t, strings.Replace(o.caddyfile(books), "admin off", options, 1)))
 	for _, reference := range []string{"INV-1", "INV-2"} {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"` + reference + `","amount":42,"sure":true,"date":"2026-11-20"}`)
 	}

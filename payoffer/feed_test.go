@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -49,9 +48,7 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 	first := next()
 	require.Equal(t, "INV-1 confirmed 42 USD", first.Receipt+" "+first.Status+" "+first.Paid())
 
-	config, err := adapt(t, strings.Replace(o.caddyfile(strings.Replace(books, "checkout.example", "other.example", 1)), "admin off", "admin "+o.address, 1))
-	require.NoError(t, err)
-	require.NoError(t, caddy.Load([]byte(config), true))
+	o.reload(strings.Replace(books, "checkout.example", "other.example", 1))
 	o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
 	second := next()
 	require.Equal(t, "INV-1 reversed recalled", second.Receipt+" "+second.Status+" "+second.Reason)

@@ -106,10 +106,9 @@ func TestAGateWithoutItsOfferIsRefused(t *testing.T) {
 		`pay_offer_gate /a/: there are several offers; name the one whose payments open it, such as 'offer ` + both[0] + `' (valid ids: ` + strings.Join(both, ", ") + `)`: gated("start /a/") + another,
 		`pay_offer_gate /: there is no offer to pay; add the directive pay_offer to a site`:                                                                                "SERVICE {\n\tpay_offer_gate\n\trespond \"open\"\n}\n",
 	} {
-		config, err := adapt(t, i.caddyfile(sites))
-		require.NoError(t, err)
+		config := must(adapt(t, i.caddyfile(sites)))(t)
 		require.NoError(t, caddy.Validate(decode(t, config)))
-		err = i.load(sites)
+		err := i.load(sites)
 		require.ErrorContains(t, err, want)
 		require.Equal(t, 1, strings.Count(err.Error(), "pay_offer_gate"), "once for all addresses of a site")
 		require.Same(t, app, activeApp())
@@ -118,8 +117,7 @@ func TestAGateWithoutItsOfferIsRefused(t *testing.T) {
 
 		file := filepath.Join(t.TempDir(), "caddy.json")
 		require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-		_, err = payOffer(t, "check", "--config", file, "--adapter", "")
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, errorOf(payOffer(t, "check", "--config", file, "--adapter", "")), want)
 	}
 }
 

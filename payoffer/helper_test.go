@@ -50,3 +50,15 @@ func serve(t *testing.T, svc *service.Service, path string) *httptest.ResponseRe
 	require.True(t, svc.Server.Serve(recorder, httptest.NewRequest(http.MethodGet, path, nil)))
 	return recorder
 }
+
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// errorOf is the error of a call.
+func errorOf[T any](_ T, err error) error { return err }

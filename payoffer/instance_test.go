@@ -31,8 +31,7 @@ func newInstance(t *testing.T) *instance {
 	t.Helper()
 	require.NoError(t, outliving.Wait(t.Context())) // for what the test before left to end
 	// Not t.TempDir, whose removal fails a test if Caddy's certificate maintenance, which ends by itself, still logs into it.
-	folder, err := os.MkdirTemp("", "instance_")
-	require.NoError(t, err)
+	folder := must(os.MkdirTemp("", "instance_"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	i := &instance{t: t, folder: folder, service: freeOrigin(t), other: freeOrigin(t), held: outliving.Len()}
 	transport := &http.Transport{}
@@ -77,22 +76,21 @@ func (i *instance) caddyfile(sites string) string {
 	return strings.NewReplacer("SERVICE", i.service, "OTHER", i.other).Replace(global + sites)
 }
 
-func (i *instance) load(sites string) error {
-	config, err := adapt(i.t, i.caddyfile(sites))
-	require.NoError(i.t, err)
-	return caddy.Load([]byte(config), true)
+func (i *instance) load(sites string) error { return loadCaddyfile(i.t, i.caddyfile(sites)) }
+
+// loadCaddyfile runs a whole Caddyfile.
+func loadCaddyfile(t *testing.T, caddyfile string) error {
+	t.Helper()
+	return caddy.Load([]byte(must(adapt(t, caddyfile))(t)), true)
 }
 
 // provision loads sites without starting them. What they use is given back when the test
 // ends.
 func (i *instance) provision(sites string) *App {
 	i.t.Helper()
-	config, err := adapt(i.t, i.caddyfile(sites))
-	require.NoError(i.t, err)
-	ctx, err := caddy.ProvisionContext(decode(i.t, config))
-	require.NoError(i.t, err)
-	value, err := ctx.App("pay_offer")
-	require.NoError(i.t, err)
+	config := must(adapt(i.t, i.caddyfile(sites)))(i.t)
+	ctx := must(caddy.ProvisionContext(decode(i.t, config)))(i.t)
+	value := must(ctx.App("pay_offer"))(i.t)
 	app := value.(*App)
 	i.t.Cleanup(func() { require.NoError(i.t, app.Cleanup()) })
 	return app
@@ -101,8 +99,7 @@ func (i *instance) provision(sites string) *App {
 func (i *instance) logPath() string { return filepath.Join(i.folder, "caddy.log") }
 
 func (i *instance) log() string {
-	content, err := os.ReadFile(i.logPath())
-	require.NoError(i.t, err)
+	content := must(os.ReadFile(i.logPath()))(i.t)
 	return string(content)
 }
 

@@ -45,9 +45,7 @@ func (k *keyed) offerOn(storage, sites string) error {
 	if k.ledger != "" {
 		text = strings.Replace(text, "sqlite "+k.ledgerPath(), k.ledger, 1)
 	}
-	config, err := adapt(k.t, strings.Replace(text, k.storage("storage"), k.storage(storage), 1))
-	require.NoError(k.t, err)
-	return caddy.Load([]byte(config), true)
+	return loadCaddyfile(k.t, strings.Replace(text, k.storage("storage"), k.storage(storage), 1))
 }
 
 // ledgerName is what the commands call it.
@@ -106,18 +104,15 @@ func TestLostKeysAreForgottenKnowingly(t *testing.T) {
 	eachLedger(t, func(t *testing.T, k *keyed) {
 		require.NoError(t, k.on("storage"))
 		keys := k.keys()
-		_, err := k.ledgerCommand(k.ledger, "forget-keys")
-		require.Error(t, err, "it runs, and has the keys")
+		require.Error(t, errorOf(k.ledgerCommand(k.ledger, "forget-keys")), "it runs, and has the keys")
 		k.stop()
 		require.NoError(t, os.RemoveAll(k.storage("storage")))
 		k.requireRefused(k.on("storage"), k.signing())
 		k.stop()
-		out, err := k.ledgerCommand(k.ledger, "forget-keys")
-		require.NoError(t, err)
+		out := must(k.ledgerCommand(k.ledger, "forget-keys"))(t)
 		did, _, _ := strings.Cut(keys[0], "#")
 		require.Contains(t, out, "\n"+k.ledgerName()+" has forgotten the keys of "+did+", qr: receipts signed with lost keys can no longer be verified\n")
-		out, err = k.ledgerCommand(k.ledger, "forget-keys")
-		require.NoError(t, err)
+		out = must(k.ledgerCommand(k.ledger, "forget-keys"))(t)
 		require.Contains(t, out, "\n"+k.ledgerName()+" remembers no keys; nothing was changed\n")
 		require.NoError(t, k.on("storage"))
 		require.NotEqual(t, keys, k.keys())
@@ -167,23 +162,20 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 					Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 				})
 				require.NoError(t, other.Load(t.Context()))
-				_, err := other.Rotate(t.Context(), false, func([]string) error { return nil })
-				require.NoError(t, err)
+				must(other.Rotate(t.Context(), false, func([]string) error { return nil }))(t)
 				require.NoError(t, svc.Operator.Ledger.RememberKeys(t.Context(), map[string][]string{other.DID: other.IDs()}))
 				k.copied("after")
 				require.NoError(t, os.RemoveAll(k.storage("storage")))
 				require.NoError(t, os.CopyFS(k.storage("storage"), os.DirFS(k.storage("before"))))
 
-				_, err = svc.Operator.RotateKey(t.Context(), operator.KeyRotation{Revoke: revoke})
+				_, err := svc.Operator.RotateKey(t.Context(), operator.KeyRotation{Revoke: revoke})
 				var refused *operator.Error
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, operator.Conflict, refused.Kind)
 				require.Contains(t, refused.Sentence, "this ledger was used with "+k.signing()+" than Caddy's storage has")
 				require.Equal(t, keys, k.keys(), "those in use stay published")
-				left, err := os.ReadFile(filepath.Join(k.storage("storage"), svc.KeysPath))
-				require.NoError(t, err)
-				before, err := os.ReadFile(filepath.Join(k.storage("before"), svc.KeysPath))
-				require.NoError(t, err)
+				left := must(os.ReadFile(filepath.Join(k.storage("storage"), svc.KeysPath)))(t)
+				before := must(os.ReadFile(filepath.Join(k.storage("before"), svc.KeysPath)))(t)
 				require.Equal(t, before, left)
 
 				require.NoError(t, os.RemoveAll(k.storage("storage")))

@@ -11,31 +11,27 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
-// onPostgres makes an instance's Caddyfile use another ledger.
-func (i *instance) onPostgres(dsn string) []byte {
+// loadOnPostgres loads the smallest offer on another ledger.
+func (i *instance) loadOnPostgres(dsn string) error {
 	i.t.Helper()
-	caddyfile := strings.Replace(i.caddyfile(smallest), "sqlite "+i.ledgerPath(), "postgres "+dsn, 1)
-	config, err := adapt(i.t, caddyfile)
-	require.NoError(i.t, err)
-	return []byte(config)
+	return loadCaddyfile(i.t, strings.Replace(i.caddyfile(smallest), "sqlite "+i.ledgerPath(), "postgres "+dsn, 1))
 }
 
 func TestPostgresLedgerOutlivesReloadsAndIsReleased(t *testing.T) {
 	dsn := postgres.Shared(t).DSN(t)
 	t.Setenv("OFFER_TEST_DSN", dsn)
 	i := newInstance(t)
-	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
+	require.NoError(t, i.loadOnPostgres("{env.OFFER_TEST_DSN}"))
 	before := activeApp().share.Ledger
 	record(t)
-	require.NoError(t, caddy.Load(i.onPostgres("{env.OFFER_TEST_DSN}"), true))
+	require.NoError(t, i.loadOnPostgres("{env.OFFER_TEST_DSN}"))
 	require.Same(t, before, activeApp().share.Ledger)
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 	require.NoFileExists(t, i.ledgerPath())
 
 	require.NoError(t, caddy.Stop())
 	require.NoError(t, outliving.Wait(t.Context()))
-	_, err := before.Totals(t.Context(), "any")
-	require.ErrorIs(t, err, ledger.ErrNotOpen)
+	require.ErrorIs(t, errorOf(before.Totals(t.Context(), "any")), ledger.ErrNotOpen)
 	require.NotContains(t, i.log(), dsn)
 }
 
@@ -43,7 +39,7 @@ func TestUnreachablePostgresKeepsTheOldConfigurationAndTheDSN(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	dsn := "postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase"
-	err := caddy.Load(i.onPostgres(dsn), true)
+	err := i.loadOnPostgres(dsn)
 	require.ErrorContains(t, err, "the server cannot be reached: connection refused")
 	require.NotContains(t, err.Error(), "hidden")
 	i.untilReceived()

@@ -128,10 +128,9 @@ func TestFailedStartUndoesItsOwnWork(t *testing.T) {
 	blocked := filepath.Join(i.folder, "blocked")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	unusable := filepath.Join(blocked, "ledger.db")
-	config, err := adapt(t, strings.Replace(i.caddyfile(smallest), i.ledgerPath(), unusable, 1))
-	require.NoError(t, err)
 
-	require.ErrorContains(t, caddy.Load([]byte(config), true), unusable)
+	err := loadCaddyfile(t, strings.Replace(i.caddyfile(smallest), i.ledgerPath(), unusable, 1))
+	require.ErrorContains(t, err, unusable)
 
 	require.Same(t, app, activeApp())
 	require.NoError(t, outliving.Wait(t.Context()))
@@ -153,8 +152,7 @@ func TestStopEndsAllBackgroundWorkAndClosesTheLedger(t *testing.T) {
 
 	require.NoError(t, outliving.Wait(t.Context()))
 	require.Equal(t, i.held, outliving.Len())
-	_, err := book.Totals(t.Context(), "any")
-	require.ErrorIs(t, err, ledger.ErrNotOpen)
+	require.ErrorIs(t, errorOf(book.Totals(t.Context(), "any")), ledger.ErrNotOpen)
 	require.Nil(t, activeApp())
 	require.Empty(t, ourGoroutines())
 }
@@ -176,8 +174,7 @@ func ourGoroutines() []string {
 
 func TestValidateDoesNoIO(t *testing.T) {
 	i := newInstance(t)
-	config, err := adapt(t, i.caddyfile(smallest))
-	require.NoError(t, err)
+	config := must(adapt(t, i.caddyfile(smallest)))(t)
 
 	require.NoError(t, caddy.Validate(decode(t, config)))
 

@@ -2,11 +2,14 @@ package payoffer
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -108,4 +111,63 @@ func TestMetricsOfMoneyAreNetOfRefunds(t *testing.T) {
 	})
 	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 3, {"refunded", "signed"}: 1, {"seen", "chain"}: 1}, counts)
 	require.Equal(t, map[labels]float64{{"confirmed", "signed"}: 74, {"refunded", "signed"}: 52, {"seen", "chain"}: 1}, dollars)
+}
+
+// metricLabels are the metrics of this module and the labels of each.
+func metricLabels() map[string][]string {
+	all := map[string][]string{}
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		for _, c := range []prometheus.Collector{attempts, deliveries, upstreamSeconds, gauges{}} {
+			c.Describe(descs)
+		}
+		close(descs)
+	}()
+	form := regexp.MustCompile(`fqName: "([a-z0-9_]+)".*variableLabels: \{([a-z_,]*)\}`)
+	for desc := range descs {
+		found := form.FindStringSubmatch(desc.String())
+		all[found[1]] = strings.Split(found[2], ",")
+	}
+	return all
+}
+
+// TestAlertRulesAreAboutMetricsThatThereAre reads the rules as Prometheus does and
+// looks for the names in them.
+func TestAlertRulesAreAboutMetricsThatThereAre(t *testing.T) {
+	metrics := metricLabels()
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr, For string
+				Annotations      map[string]string
+			}
+		}
+	}
+	rules := blocks(t, "yaml")
+	require.Len(t, rules, 1)
+	require.NoError(t, yaml.Unmarshal([]byte(rules[0].Text), &file))
+	require.Len(t, file.Groups, 1)
+	require.NotEmpty(t, file.Groups[0].Rules)
+	for _, rule := range file.Groups[0].Rules {
+		t.Run(rule.Alert, func(t *testing.T) {
+			require.NotEmpty(t, rule.Annotations["summary"])
+			uses := regexp.MustCompile(`(caddy_pay_offer_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(rule.Expr, -1)
+			require.NotEmpty(t, uses)
+			for _, use := range uses {
+				require.Contains(t, metrics, use[1])
+				for _, label := range regexp.MustCompile(`([a-z_]+)(?:=|!)`).FindAllStringSubmatch(use[2], -1) {
+					require.Contains(t, metrics[use[1]], label[1])
+				}
+			}
+			if rule.For != "" {
+				must(caddy.ParseDuration(rule.For))(t)
+			}
+			require.Equal(t, strings.Count(rule.Expr, "("), strings.Count(rule.Expr, ")"))
+		})
+	}
+	for _, p := range documentation(t) {
+		for _, name := range regexp.MustCompile(`\bcaddy_pay_offer_[a-z_]*[a-z]`).FindAllString(p.Text, -1) {
+			require.Contains(t, metrics, name, "%s names a metric that there is not", p.Name)
+		}
+	}
 }

@@ -21,16 +21,13 @@ func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 		"--reference INV-8 --reverse --reason recalled", "--reference INV-9 --amount 10 --sure --date 2026-11-20",
 		"--reference INV-9 --reverse --reason fee", "--reference INV-9 --amount 9 --sure --reason fee-kept",
 	} {
-		_, err := o.payOffer(append([]string{"record", "--rail", "transfer"}, strings.Fields(arguments)...)...)
-		require.NoError(t, err)
+		must(o.payOffer(append([]string{"record", "--rail", "transfer"}, strings.Fields(arguments)...)...))(t)
 	}
 
-	out, err := o.payOffer("received", "--csv", "--from", "2020-01-01")
-	require.NoError(t, err)
+	out := must(o.payOffer("received", "--csv", "--from", "2020-01-01"))(t)
 	lines, sums, found := strings.Cut(out, "7 lines, ")
 	require.True(t, found)
-	rows, err := csv.NewReader(strings.NewReader(lines)).ReadAll()
-	require.NoError(t, err)
+	rows := must(csv.NewReader(strings.NewReader(lines)).ReadAll())(t)
 	var got []string
 	var cents int64
 	for _, row := range rows[1:] {

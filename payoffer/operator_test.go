@@ -16,11 +16,9 @@ import (
 // pay sends a payment payload and returns the status of the answer.
 func (i *instance) pay(payload string) int {
 	i.t.Helper()
-	request, err := http.NewRequestWithContext(i.t.Context(), http.MethodPost, i.service+offer.PathSponsor, nil)
-	require.NoError(i.t, err)
+	request := must(http.NewRequestWithContext(i.t.Context(), http.MethodPost, i.service+offer.PathSponsor, nil))(i.t)
 	request.Header.Set(x402.HeaderSignature, base64.StdEncoding.EncodeToString([]byte(payload)))
-	response, err := i.client.Do(request)
-	require.NoError(i.t, err)
+	response := must(i.client.Do(request))(i.t)
 	defer response.Body.Close()
 	return response.StatusCode
 }
@@ -29,9 +27,7 @@ func (i *instance) pay(payload string) int {
 func gathered(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
 	ctx := caddy.ActiveContext()
-	families, err := ctx.GetMetricsRegistry().Gather()
-	require.NoError(t, err)
-	return families
+	return must(ctx.GetMetricsRegistry().Gather())(t)
 }
 
 // metric is the sum of a metric.

@@ -22,13 +22,11 @@ func TestAPassOpensAGateUntilItIsRevoked(t *testing.T) {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ask := func(address, cookie string) *http.Response {
 		t.Helper()
-		request, err := http.NewRequest(http.MethodGet, address, nil)
-		require.NoError(t, err)
+		request := must(http.NewRequest(http.MethodGet, address, nil))(t)
 		if cookie != "" {
 			request.Header.Set("Cookie", cookie)
 		}
-		response, err := client.Do(request)
-		require.NoError(t, err)
+		response := must(client.Do(request))(t)
 		require.NoError(t, response.Body.Close())
 		return response
 	}
@@ -53,8 +51,7 @@ func TestAPassOpensAGateUntilItIsRevoked(t *testing.T) {
 	out, err = i.payOffer("pass", "--revoke", id)
 	require.NoError(t, err, out)
 	require.Equal(t, http.StatusPaymentRequired, ask(link, "").StatusCode)
-	listed, err = i.payOffer("pass")
-	require.NoError(t, err)
+	listed = must(i.payOffer("pass"))(t)
 	require.Regexp(t, `(?m)^\S+ +`+id+` +\S+Z +\S+Z +\d +-$`, listed)
 }
 

@@ -107,8 +107,7 @@ func TestARecommendedRailThatIsLeftOutGivesWay(t *testing.T) {
 		USDC: []*USDCConfig{{Network: "base-sepolia"}, {Network: "arbitrum-sepolia", Address: "0x52908400098527886E0F7030069857D2E4169EE7"}},
 	}
 	recommended := func() string {
-		s, err := h.settings(newResolver(), today)
-		require.NoError(t, err)
+		s := must(h.settings(newResolver(), today))(t)
 		return s.Offer.Recommend
 	}
 	require.Equal(t, "usdc", recommended(), "the next chain has the name")
@@ -159,8 +158,7 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 	require.False(t, pack, "an empty address leaves its rail out")
 
 	t.Setenv("OFFER_TEST_PAYEE", "not an address")
-	_, err = h.settings(newResolver(), today)
-	require.ErrorContains(t, err, "usdc base-sepolia: ")
+	require.ErrorContains(t, errorOf(h.settings(newResolver(), today)), "usdc base-sepolia: ")
 }
 
 // A webhook whose secret has no value is another thing than one that nobody
@@ -175,9 +173,7 @@ func TestAWebhookSecretWithoutAValueIsRemembered(t *testing.T) {
 				{Name: "pack", URL: "https://pack.example/42", HookSecret: shop, Product: "p"},
 			},
 		}
-		s, err := h.settings(newResolver(), today)
-		require.NoError(t, err)
-		return s
+		return must(h.settings(newResolver(), today))(t)
 	}
 	t.Setenv("OFFER_TEST_SECRET", "whsec_0123456789abcdef")
 	without, empty := settings("", ""), settings("{env.OFFER_TEST_UNSET}", "{env.OFFER_TEST_UNSET}")
@@ -197,8 +193,7 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 			{Network: "base", Address: payee, RPC: []string{"off"}, Confirm: "latest", Facilitators: []*FacilitatorConfig{{URL: "https://one.example"}}},
 		},
 	}
-	s, err := h.settings(newResolver(), today)
-	require.NoError(t, err)
+	s := must(h.settings(newResolver(), today))(t)
 
 	rails := service.RailsOf[service.USDC](s)
 	require.Len(t, rails, 2, "a rail without an address is left out")
@@ -216,8 +211,7 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 
 	h.USDC[1].Explorer, h.USDC[2].Explorer = "https://explorer.example/?tx=", "off"
 	h.Bitcoin = &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Explorer: "off"}
-	s, err = h.settings(newResolver(), today)
-	require.NoError(t, err)
+	s = must(h.settings(newResolver(), today))(t)
 	require.Equal(t, "https://explorer.example/?tx=0x1", service.RailsOf[service.USDC](s)[0].TransactionURL("0x1"))
 	require.Empty(t, service.RailsOf[service.USDC](s)[1].TransactionURL("0x1"))
 	require.Empty(t, s.Offer.Bitcoin().TransactionURL("1"))

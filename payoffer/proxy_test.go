@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,15 +35,12 @@ func TestAProxyIsWarnedOfUntilItIsTrusted(t *testing.T) {
 					return new(net.Dialer).DialContext(ctx, "unix", socket)
 				}
 			}
-			config, err := adapt(t, strings.Replace(i.caddyfile(site), "admin off", c.option+"admin off", 1))
-			require.NoError(t, err)
-			require.NoError(t, caddy.Load([]byte(config), true))
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.service+"/v1/sponsor", nil)
-			require.NoError(t, err)
+			caddyfile := strings.Replace(i.caddyfile(site), "admin off", c.option+"admin off", 1)
+			require.NoError(t, loadCaddyfile(t, caddyfile))
+			request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, i.service+"/v1/sponsor", nil))(t)
 			request.Header.Set("X-Forwarded-For", "198.51.100.7")
 			request.Header.Set("PAYMENT-SIGNATURE", "e30=")
-			response, err := i.client.Do(request)
-			require.NoError(t, err)
+			response := must(i.client.Do(request))(t)
 			require.NoError(t, response.Body.Close())
 			require.Equal(t, http.StatusBadRequest, response.StatusCode)
 			require.Equal(t, c.warned, strings.Contains(i.log(), "all payers share one rate limit"))

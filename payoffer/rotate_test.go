@@ -23,30 +23,23 @@ func TestCommandRotateKeyKeepsWhatWasSignedVerifiable(t *testing.T) {
 	before := o.offered()
 	require.Len(t, before, 1)
 	former := before[0]
-	_, err := payOffer(t, "verify", former)
-	require.NoError(t, err)
+	must(payOffer(t, "verify", former))(t)
 
-	out, err := o.payOffer("rotate-key")
-	require.NoError(t, err)
+	out := must(o.payOffer("rotate-key"))(t)
 	require.Regexp(t, `^did:web:127\.0\.0\.1%3A\d+#[\w-]{43} signs from 20.*Z; former keys stay published\n$`, out)
 	require.Len(t, o.keys(), 2)
-	_, err = payOffer(t, "verify", former)
-	require.NoError(t, err)
+	must(payOffer(t, "verify", former))(t)
 
-	out, err = o.payOffer("rotate-key", "--revoke")
-	require.NoError(t, err)
+	out = must(o.payOffer("rotate-key", "--revoke"))(t)
 	require.Contains(t, out, "all former keys are withdrawn")
 	require.Len(t, o.keys(), 1)
 	require.NotEqual(t, before, o.offered(), "the quote is signed with the new key at once")
-	_, err = payOffer(t, "verify", o.offered()[0])
-	require.NoError(t, err)
-	_, err = payOffer(t, "verify", former)
-	require.ErrorContains(t, err, "have been revoked")
+	must(payOffer(t, "verify", o.offered()[0]))(t)
+	require.ErrorContains(t, errorOf(payOffer(t, "verify", former)), "have been revoked")
 	require.NotContains(t, o.log(), `"private":`)
 	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, operator.PathKeys, "").status)
 
-	_, err = o.payOffer("rotate-key", "--offer", "other")
-	require.ErrorContains(t, err, `no offer has the id "other"`)
+	require.ErrorContains(t, errorOf(o.payOffer("rotate-key", "--offer", "other")), `no offer has the id "other"`)
 }
 
 // keys are those that the DID document lists.

@@ -7,19 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 )
 
-// reload loads other sites beside the same admin API.
+// reload loads sites with the admin API at its address.
 func (o *operated) reload(sites string) {
 	o.t.Helper()
-	config, err := adapt(o.t, strings.Replace(o.caddyfile(sites), "admin off", "admin "+o.address, 1))
-	require.NoError(o.t, err)
-	require.NoError(o.t, caddy.Load([]byte(config), true))
+	caddyfile := strings.Replace(o.caddyfile(sites), "admin off", "admin "+o.address, 1)
+	require.NoError(o.t, loadCaddyfile(o.t, caddyfile))
 }
 
 // told is what an offer says in each place of the money it took.

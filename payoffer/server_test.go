@@ -9,13 +9,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// The whole table of the interface, through Caddy's own server: status and
-// media type. What the bodies say is tested where they are made.
-func TestEveryPathAnswers(t *testing.T) {
+// Each kind of answer, through Caddy's own server: status and media type. TestTheLinksOfAnOfferAllAnswer requests all
+// links; what the bodies say is tested where they are made.
+func TestEveryKindOfPathAnswers(t *testing.T) {
 	i := newInstance(t)
 	standInRate(t)
 	require.NoError(t, i.load(`SERVICE {
@@ -42,34 +40,15 @@ func TestEveryPathAnswers(t *testing.T) {
 		status       int
 		mediaType    string
 	}{
-		{"GET", "/.well-known/host-meta.json", 200, "application/jrd+json"},
-		{"GET", "/.well-known/did.json", 200, "application/did+json"},
-		{"GET", "/.well-known/nodeinfo", 200, "application/json"},
-		{"GET", "/.well-known/webfinger?resource=acct:pay@" + offer.Host(i.service), 200, "application/jrd+json"},
 		{"GET", "/.well-known/webfinger", 400, "application/problem+json"},
-		{"GET", "/humans.txt", 200, "text/plain"},
-		{"GET", "/.well-known/security.txt", 200, "text/plain"},
-		{"GET", "/package.json", 200, "application/json"},
 		{"GET", "/pay", 302, ""},
 		{"GET", "/v1/offer", 402, "application/json"},
-		{"GET", "/v1/quote", 402, "application/json"},
 		{"POST", "/v1/quote", 402, "application/json"},
-		{"GET", "/v1/invoice", 200, "application/json"},
-		{"GET", "/skills/pay/SKILL.md", 200, "text/markdown"},
-		{"GET", "/v1/pay/card.png", 302, ""},
-		{"GET", "/v1/pay/card.uri", 200, "text/uri-list"},
-		{"GET", "/v1/pay/usdc.png", 302, ""},
-		{"GET", "/v1/pay/usdc.uri", 200, "text/uri-list"},
-		{"GET", "/v1/pay/tip-jar.uri", 200, "text/uri-list"},
 		{"GET", "/v1/pay/pack.uri", 200, "text/uri-list"},
-		{"GET", "/v1/pay/transfer.uri", 200, "text/uri-list"},
 		{"GET", "/v1/pay/btc.uri", 200, "text/uri-list"},
 		{"POST", "/v1/sponsor", 402, "application/json"},
 		{"POST", "/mcp", 400, "application/json"},
 		{"GET", "/v1/received", 200, "application/json"},
-		{"GET", "/v1/pay/transfer", 200, "application/json"},
-		{"GET", "/.well-known/agent-card.json", 200, "application/json"},
-		{"GET", "/openapi.json", 200, "application/json"},
 		{"DELETE", "/v1/quote", 405, "application/problem+json"},
 		{"GET", "/nothing/of/ours", 404, "text/plain"},
 	} {
@@ -198,16 +177,6 @@ func TestTwoOffersOnOneServer(t *testing.T) {
 	require.Contains(t, i.get(i.other+"/v1/quote").body, "https://checkout.example/second")
 	require.Equal(t, "first", i.get(i.service+"/name").body)
 	require.Equal(t, "second", i.get(i.other+"/name").body)
-}
-
-// Caddy makes one handler for each of a site's ports; they are one offer.
-func TestSiteWithTwoAddressesIsOneOffer(t *testing.T) {
-	i := newInstance(t)
-	require.NoError(t, i.load(strings.Replace(smallest, "SERVICE {", "SERVICE, OTHER {", 1)))
-
-	require.Equal(t, http.StatusPaymentRequired, i.get(i.service+"/v1/quote").status)
-	require.Equal(t, http.StatusPaymentRequired, i.get(i.other+"/v1/quote").status)
-	require.Len(t, activeApp().running(), 1)
 }
 
 func TestOffersThatCannotBeToldApartAreRefused(t *testing.T) {

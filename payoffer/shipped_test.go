@@ -17,8 +17,7 @@ import (
 // packaged is the Caddyfile of the image and the unit, with variables, as JSON.
 func packaged(t *testing.T, env ...string) string {
 	t.Helper()
-	content, err := os.ReadFile("../caddy/package/Caddyfile")
-	require.NoError(t, err)
+	content := must(os.ReadFile("../caddy/package/Caddyfile"))(t)
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
@@ -66,10 +65,7 @@ func TestPackagedCaddyfileIsSetByItsVariables(t *testing.T) {
 			for _, part := range c.json {
 				require.Contains(t, config, part)
 			}
-			var all any
-			require.NoError(t, json.Unmarshal([]byte(config), &all))
-			var h Handler
-			findHandler(t, all, &h)
+			h := handlersOf(t, config)[0]
 			require.Equal(t, "https://pay.example.org", h.BaseURL)
 			require.Equal(t, c.want, Handler{SiteURL: h.SiteURL, Name: h.Name, Legal: h.Legal})
 			var http caddyhttp.App
@@ -90,8 +86,7 @@ func TestPackagedCaddyfileRequiresACard(t *testing.T) {
 func TestCaddyfilesOfTheRepositoryAreClean(t *testing.T) {
 	t.Setenv("BASE_URL", "https://pay.example.org")
 	t.Setenv("CARD_URL", "https://checkout.example.org/42")
-	files, err := filepath.Glob("../caddy/e2e/testdata/layouts/*.caddyfile")
-	require.NoError(t, err)
+	files := must(filepath.Glob("../caddy/e2e/testdata/layouts/*.caddyfile"))(t)
 	require.Len(t, files, 5)
 	for _, file := range append(files, "../Caddyfile", "../caddy/package/Caddyfile") {
 		t.Run(filepath.Base(file), func(t *testing.T) {

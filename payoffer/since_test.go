@@ -60,8 +60,7 @@ func TestSinceIsRefusedWhereNoPaymentCanBe(t *testing.T) {
 func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
 	warnings := func(h *Handler) (log string) {
-		s, err := h.settings(newResolver(), today)
-		require.NoError(t, err)
+		s := must(h.settings(newResolver(), today))(t)
 		var lines strings.Builder
 		s.Warn(slog.New(slog.NewTextHandler(&lines, nil)))
 		return lines.String()

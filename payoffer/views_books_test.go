@@ -91,8 +91,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 	b := &viewed{t: t, ledger: create(t), events: events, told: make(chan struct{}, 1)}
 	require.NoError(t, b.ledger.Open(t.Context()))
 	if copied != "" {
-		_, err := b.ledger.Restore(t.Context(), copied)
-		require.NoError(t, err)
+		must(b.ledger.Restore(t.Context(), copied))(t)
 	}
 	for _, p := range places {
 		require.NoError(t, b.ledger.Register(t.Context(), ledger.Account{Offer: observations.Offer, ID: p.account, Rail: p.rail, Testnet: p.test}))
@@ -122,9 +121,7 @@ func onSQLite(t *testing.T) *ledger.Ledger {
 }
 
 func onPostgres(t *testing.T) *ledger.Ledger {
-	l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), time.Now)
-	require.NoError(t, err)
-	return l
+	return must(ledger.NewPostgres(postgres.Shared(t).DSN(t), time.Now))(t)
 }
 
 func (b *viewed) close() {
@@ -141,15 +138,10 @@ func offerViewed(t *testing.T) *offer.Offer {
 	}
 	card, err := offer.NewCard("https://checkout.example/pay", nil, terms.Amount)
 	require.NoError(t, err)
-	network, err := offer.LookupNetwork("base")
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", terms.Amount)
-	require.NoError(t, err)
-	transfer, err := offer.NewTransfer("transfer", "bank@example.org", "Example", terms.Operator, terms.Amount)
-	require.NoError(t, err)
-	o, err := offer.New(terms, card, usdc, transfer)
-	require.NoError(t, err)
-	return o
+	network := must(offer.LookupNetwork("base"))(t)
+	usdc := must(offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", terms.Amount))(t)
+	transfer := must(offer.NewTransfer("transfer", "bank@example.org", "Example", terms.Operator, terms.Amount))(t)
+	return must(offer.New(terms, card, usdc, transfer))(t)
 }
 
 // get reads JSON of the service.
@@ -181,9 +173,7 @@ func (b *viewed) report() (m money) {
 
 func inCents(t *testing.T, decimal string) int64 {
 	t.Helper()
-	cents, err := strconv.ParseInt(strings.Replace(decimal, ".", "", 1), 10, 64)
-	require.NoError(t, err)
-	return cents
+	return must(strconv.ParseInt(strings.Replace(decimal, ".", "", 1), 10, 64))(t)
 }
 
 // shown is a payment in the words of the report and of the feed.
@@ -265,8 +255,7 @@ func (r *reader) readAll(b *viewed) {
 
 // metrics are what is confirmed of real money.
 func (b *viewed) metrics() (m money) {
-	totals, err := b.ledger.Totals(b.t.Context(), observations.Offer)
-	require.NoError(b.t, err)
+	totals := must(b.ledger.Totals(b.t.Context(), observations.Offer))(b.t)
 	setSums(func(desc *prometheus.Desc, value float64, labels ...string) {
 		if len(labels) != 5 || labels[2] != string(ledger.StatusConfirmed) || labels[4] != "false" {
 			return
@@ -313,8 +302,7 @@ func (b *viewed) announced() map[string]row {
 	const end = "the end"
 	last := observations.Card(end, ledger.StatusSeen)
 	last.Account, last.Rail = "bank", "transfer"
-	_, err := b.ledger.Record(b.t.Context(), nil, last)
-	require.NoError(b.t, err)
+	must(b.ledger.Record(b.t.Context(), nil, last))(b.t)
 	for {
 		b.mu.Lock()
 		_, done := b.events["transfer "+end]

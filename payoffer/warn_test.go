@@ -20,12 +20,9 @@ var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // shipped is the Caddyfile at the root of the repository, with other lines, as JSON.
 func shipped(t *testing.T, lines ...string) string {
 	t.Helper()
-	content, err := os.ReadFile("../Caddyfile")
-	require.NoError(t, err)
+	content := must(os.ReadFile("../Caddyfile"))(t)
 	edited := payoffertest.EditCaddyfile(string(content), lines...)
-	config, err := adapt(t, string(caddyfile.Format([]byte(edited))))
-	require.NoError(t, err)
-	return config
+	return must(adapt(t, string(caddyfile.Format([]byte(edited)))))(t)
 }
 
 // validateShipped is 'caddy validate' of the shipped Caddyfile with other lines.
@@ -70,11 +67,9 @@ func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
 		BaseURL: "https://pay.example.org", Card: &CardConfig{URL: "https://checkout.example.org/42"},
 		USDC: []*USDCConfig{{Network: "base-sepolia", Address: "0x52908400098527886E0F7030069857D2E4169EE7"}},
 	}
-	_, err := h.settings(newResolver(), today)
-	require.ErrorContains(t, err, "usdc is on a test network")
+	require.ErrorContains(t, errorOf(h.settings(newResolver(), today)), "usdc is on a test network")
 	h.Testnet = true
-	_, err = h.settings(newResolver(), today)
-	require.NoError(t, err)
+	must(h.settings(newResolver(), today))(t)
 }
 
 func TestPublishedTestKeysAreRefusedOnAPublicHost(t *testing.T) {

@@ -42,16 +42,14 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 
 func TestTheAdminAPIIsAskedFromItsOwnOrigin(t *testing.T) {
 	api := newAdminAPI(t, operator.RotatedKey{})
-	_, err := api.run(rotateKeyCommand())
-	require.NoError(t, err)
+	must(api.run(rotateKeyCommand()))(t)
 	require.Equal(t, "http://"+api.address, api.header.Get("Origin"))
 	require.Equal(t, "application/json", api.header.Get("Content-Type"))
 }
 
 func TestTheAdminAPIMayListenAtASocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "admin.sock")
-	listener, err := net.Listen("unix", socket)
-	require.NoError(t, err)
+	listener := must(net.Listen("unix", socket))(t)
 	api := newAdminAPI(t, operator.Intents{})
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: api}}
 	server.Start()
@@ -69,11 +67,9 @@ func TestTheAddressIsThatOfTheConfiguration(t *testing.T) {
 	api := newAdminAPI(t, map[string]any{"offers": []any{}})
 	file := filepath.Join(t.TempDir(), "caddy.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"listen":"`+api.address+`"}}`), 0o600))
-	out, err := execute(t, receivedCommand(), "--config", file)
-	require.NoError(t, err)
+	out := must(execute(t, receivedCommand(), "--config", file))(t)
 	require.Equal(t, "no offer is running\n", out)
-	_, err = execute(t, receivedCommand(), "--config", file+".none")
-	require.ErrorContains(t, err, "caddy.json.none")
+	require.ErrorContains(t, errorOf(execute(t, receivedCommand(), "--config", file+".none")), "caddy.json.none")
 }
 
 // At the default address another server may listen, with other books and keys.
@@ -91,8 +87,7 @@ func TestReceivedSaysWhyAnOfferTakesNoPayments(t *testing.T) {
 	printed := map[string]any{"offers": []operator.Received{
 		{ID: "one.example", Trouble: "its account belongs to\x1b another"}, {ID: "two.example", Report: new(report.Summary)},
 	}}
-	out, err := newAdminAPI(t, printed).run(receivedCommand())
-	require.NoError(t, err)
+	out := must(newAdminAPI(t, printed).run(receivedCommand()))(t)
 	require.Contains(t, out, "one.example takes no payments: its account belongs to another\n")
 	require.NotContains(t, out, "two.example takes no payments")
 }

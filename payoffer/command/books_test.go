@@ -77,8 +77,7 @@ func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 	paid.Own, paid.Version, paid.Page, paid.Hints = true, 2, "https://pay.example/v1/receipt/x", []string{"this refund is a\u001bb"}
 	paid.Returns = []operator.Return{{Kind: "refund", Amount: "10 USDC", Gone: true, At: "2026-11-20T10:00:00Z"}, {Kind: "refund", Amount: "5 USDC"}}
 	api := newAdminAPI(t, paid)
-	out, err := api.run(recordCommand(), "--rail", "usdc", "--reference", "x", "--refund", "10", "--reason", "x")
-	require.NoError(t, err)
+	out := must(api.run(recordCommand(), "--rail", "usdc", "--reference", "x", "--refund", "10", "--reason", "x"))(t)
 	require.Equal(t, `usdc eip155:8453:0x1:0: 42 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence chain, version 2
   your own payment, not a customer's
   paid 42 USDC, refunded 10 USDC
@@ -88,7 +87,7 @@ func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
 `, out)
 	paid = row(4, "card", "pi_1", "JPY", "6300", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "signed")
 	paid.ValueBasis = "stated"
-	out, err = newAdminAPI(t, paid).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")
+	out, err := newAdminAPI(t, paid).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")
 	require.NoError(t, err)
 	require.Contains(t, out, "\n  worth 42 USD by your statement; paid 6300 JPY\n")
 }
@@ -100,8 +99,7 @@ func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
 		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
 	api := newAdminAPI(t)
 	api.answers = []string{`{"offers":[{"id":"one","report":` + summary + `},{"id":"two","report":{"receivedUsdDecimal":"0.00","goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
-	out, err := api.run(receivedCommand())
-	require.NoError(t, err)
+	out := must(api.run(receivedCommand()))(t)
 	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
 	require.Equal(t, `one: 42.50 USD received in 3 payments, 42.00 USD of it from customers
 METHOD       MONITORED  CONFIRMED  OUTCOME UNKNOWN  REFUNDED  LAST CHECK  ERROR
@@ -113,8 +111,7 @@ the clock of this machine is off by -3600 s: payments cannot be judged by their 
 METHOD  MONITORED  CONFIRMED
 `, out)
 
-	raw, err := api.run(receivedCommand(), "--json")
-	require.NoError(t, err)
+	raw := must(api.run(receivedCommand(), "--json"))(t)
 	require.Equal(t, api.answers[0], raw, "the answer as it is")
 }
 
@@ -128,8 +125,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	page.Receipts[1].Page, page.Receipts[1].History = "https://pay.example/v1/receipt/\u001bx", []operator.Change{{Reason: "statement"}, {Reason: "fee"}, {}}
 	page.Receipts[0].Hints = []string{"its part of the payment\u001b is not known"}
 	api := newAdminAPI(t, page)
-	out, err := api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one")
-	require.NoError(t, err)
+	out := must(api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one"))(t)
 	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
 	require.Equal(t, `NUMBER  TIME              METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
 3       2026-11-21 11:00  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
@@ -140,8 +136,7 @@ Older receipts: caddy pay-offer received --receipts --before 2
 Receipt pages (send each one only to its payer):
 2: https://pay.example/v1/receipt/x
 `, out)
-	raw, err := api.run(receivedCommand(), "--receipts", "--json")
-	require.NoError(t, err)
+	raw := must(api.run(receivedCommand(), "--receipts", "--json"))(t)
 	require.Equal(t, api.answers[0], raw)
 }
 
@@ -153,8 +148,7 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 	}}}
 	second := operator.Intents{Intents: []operator.Intent{{Offer: "one", Network: "eip155:1", Amount: 42, State: "settling", CreatedAt: "2026-11-21T00:00:00Z"}}}
 	api := newAdminAPI(t, first, second)
-	out, err := api.run(intentsCommand(), "--offer", "one")
-	require.NoError(t, err)
+	out := must(api.run(intentsCommand(), "--offer", "one"))(t)
 	require.Equal(t, []string{"GET /pay_offer/intents?limit=100&offer=one", "GET /pay_offer/intents?after=7&limit=100&offer=one"}, api.asked)
 	require.Equal(t, `42 USD on eip155:8453 for one, settling since 2026-11-20T00:00:00Z
   from         0x11
@@ -167,16 +161,13 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 	claim := second
 	claim.Intents[0].State, claim.Intents[0].Evidence, claim.Intents[0].UpdatedAt = "settled", "facilitator", "2026-11-22T00:00:00Z"
 	api = newAdminAPI(t, claim)
-	out, err = api.run(intentsCommand(), "--claims")
-	require.NoError(t, err)
+	out = must(api.run(intentsCommand(), "--claims"))(t)
 	require.Equal(t, []string{"GET /pay_offer/claims?limit=100"}, api.asked)
 	require.Equal(t, "42 atomic units on eip155:1 for one, settled as of 2026-11-22T00:00:00Z\n  evidence     facilitator\n", out)
-	out, err = newAdminAPI(t, operator.Intents{}).run(intentsCommand(), "--claims")
-	require.NoError(t, err)
+	out = must(newAdminAPI(t, operator.Intents{}).run(intentsCommand(), "--claims"))(t)
 	require.Equal(t, "no payment has an unverified outcome\n", out)
 
-	raw, err := newAdminAPI(t, first, second).run(intentsCommand(), "--json")
-	require.NoError(t, err)
+	raw := must(newAdminAPI(t, first, second).run(intentsCommand(), "--json"))(t)
 	require.Len(t, strings.Split(raw, "\n"), 3)
 	require.Contains(t, raw, `"nonce":"0x01"`)
 }
@@ -184,15 +175,12 @@ func TestCommandIntentsPrintsAllPages(t *testing.T) {
 func TestCommandResolveSendsTheOutcome(t *testing.T) {
 	api := newAdminAPI(t, operator.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z", UpdatedAt: "2026-11-22T00:00:00Z"})
 	key := []string{"--network", "base", "--from", "0x11", "--nonce", "0x01", "--reason", "looked-up"}
-	_, err := api.run(resolveCommand(), key...)
-	require.ErrorContains(t, err, "not-paid")
+	require.ErrorContains(t, errorOf(api.run(resolveCommand(), key...)), "not-paid")
 	require.Empty(t, api.asked)
 
-	out, err := api.run(resolveCommand(), append(key, "--not-paid")...)
-	require.NoError(t, err)
+	out := must(api.run(resolveCommand(), append(key, "--not-paid")...))(t)
 	require.Equal(t, "42 atomic units on eip155:8453 for one, refused as of 2026-11-22T00:00:00Z\n", out)
-	_, err = api.run(resolveCommand(), append(key, "--paid", "0xab")...)
-	require.NoError(t, err)
+	must(api.run(resolveCommand(), append(key, "--paid", "0xab")...))(t)
 	const sent = `{"network":"base","from":"0x11","nonce":"0x01","outcome":`
 	require.Equal(t, []string{
 		sent + `"not_paid","reason":"looked-up"}`, sent + `"paid","transaction":"0xab","reason":"looked-up"}`,
@@ -202,15 +190,13 @@ func TestCommandResolveSendsTheOutcome(t *testing.T) {
 func TestCommandRotateKeySaysWhatBecomesOfFormerKeys(t *testing.T) {
 	key := operator.RotatedKey{KeyID: "did:web:pay.example#k", SignsFrom: "2026-11-21T00:00:00Z"}
 	api := newAdminAPI(t, key)
-	out, err := api.run(rotateKeyCommand(), "--offer", "one")
-	require.NoError(t, err)
+	out := must(api.run(rotateKeyCommand(), "--offer", "one"))(t)
 	require.Equal(t, "did:web:pay.example#k signs from 2026-11-21T00:00:00Z; former keys stay published\n", out)
 	require.Equal(t, []string{`{"offer":"one"}`}, api.bodies)
 
 	key.Revoked = true
 	api = newAdminAPI(t, key)
-	out, err = api.run(rotateKeyCommand(), "--revoke")
-	require.NoError(t, err)
+	out = must(api.run(rotateKeyCommand(), "--revoke"))(t)
 	require.Contains(t, out, "all former keys are withdrawn")
 	require.Equal(t, []string{`{"revoke":true}`}, api.bodies)
 }

@@ -86,8 +86,7 @@ func configuration(t *testing.T, app string) string {
 }
 
 func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
-	out, err := execute(t, checkCommand(), "--config", configuration(t, `{}`))
-	require.NoError(t, err)
+	out := must(execute(t, checkCommand(), "--config", configuration(t, `{}`)))(t)
 	require.Contains(t, out, "Example Offer: 42 USD for Example Org\n  http://localhost:8402/v1/pay\n")
 	require.Contains(t, out, "https://checkout.example/pay\n")
 	require.Regexp(t, `\n  btc +bip21 +\(`, out, "what follows the rate is not available here")
@@ -112,6 +111,5 @@ func TestCommandCheckFailsWithASentence(t *testing.T) {
 	_, err = execute(t, checkCommand(), "--config", configuration(t, `{"None":1}`))
 	require.ErrorContains(t, err, "pay_offer")
 	t.Chdir(t.TempDir())
-	_, err = execute(t, checkCommand())
-	require.ErrorContains(t, err, "name the configuration, such as --config")
+	require.ErrorContains(t, errorOf(execute(t, checkCommand())), "name the configuration, such as --config")
 }

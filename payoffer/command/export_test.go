@@ -20,8 +20,7 @@ import (
 
 func inBerlin(t *testing.T) {
 	t.Helper()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
+	berlin := must(time.LoadLocation("Europe/Berlin"))(t)
 	before := time.Local
 	time.Local = berlin
 	t.Cleanup(func() { time.Local = before })
@@ -223,9 +222,7 @@ var hostile = map[string]string{
 
 func readCSV(t *testing.T, text string) [][]string {
 	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	require.NoError(t, err)
-	return rows
+	return must(csv.NewReader(strings.NewReader(text)).ReadAll())(t)
 }
 
 func exportHostile(t *testing.T) (out string, want []string) {
@@ -266,8 +263,7 @@ func TestPythonReadsTheSameCells(t *testing.T) {
 	reader := exec.CommandContext(t.Context(), python, "-c",
 		"import csv, io, json, sys\nprint(json.dumps(list(csv.reader(io.TextIOWrapper(sys.stdin.buffer, 'utf-8', newline=''), strict=True))))")
 	reader.Stdin = strings.NewReader(out)
-	answer, err := reader.Output()
-	require.NoError(t, err)
+	answer := must(reader.Output())(t)
 	var rows [][]string
 	require.NoError(t, json.Unmarshal(answer, &rows))
 	require.Equal(t, readCSV(t, out), rows)

@@ -41,8 +41,7 @@ func newAdminAPI(t *testing.T, answers ...any) *adminAPI {
 	t.Helper()
 	a := &adminAPI{t: t, status: http.StatusOK}
 	for _, answer := range answers {
-		text, err := json.Marshal(answer)
-		require.NoError(t, err)
+		text := must(json.Marshal(answer))(t)
 		a.answers = append(a.answers, string(text)+"\n")
 	}
 	server := httptest.NewServer(a)
@@ -66,3 +65,15 @@ func (a *adminAPI) run(command *cobra.Command, args ...string) (string, error) {
 	a.t.Helper()
 	return execute(a.t, command, append(args, "--address", a.address)...)
 }
+
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// errorOf is the error of a call.
+func errorOf[T any](_ T, err error) error { return err }

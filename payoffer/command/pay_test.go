@@ -55,8 +55,7 @@ func settled(w http.ResponseWriter, _ *http.Request) {
 
 func TestWhatIsSignedIsFoundFromWhereverTheCommandIsRun(t *testing.T) {
 	t.Setenv(keyVariable, strings.Repeat("11", 32))
-	_, err := pay(t, "payments", "http://127.0.0.1:9/", "--yes")
-	require.ErrorContains(t, err, "is not an absolute path")
+	require.ErrorContains(t, errorOf(pay(t, "payments", "http://127.0.0.1:9/", "--yes")), "is not an absolute path")
 	require.NoDirExists(t, "payments")
 }
 
@@ -71,8 +70,7 @@ func pay(t *testing.T, state string, args ...string) (string, error) {
 func TestCommandPayShowsWhatItWouldPay(t *testing.T) {
 	t.Setenv(keyVariable, "not even a key")
 	url, payments := openStall(t, settled)
-	out, err := pay(t, t.TempDir(), url, "--dry-run")
-	require.NoError(t, err)
+	out := must(pay(t, t.TempDir(), url, "--dry-run"))(t)
 	require.Equal(t, `  resource     "`+url+`"
   description  "A thing"
   amount       42 USDC (42 USD)
@@ -94,8 +92,7 @@ func TestCommandPayPaysOnceAndAgainWhenAskedTo(t *testing.T) {
 		require.Contains(t, out, "https://basescan.org/tx/0x1111")
 		require.Equal(t, 1, *payments)
 	}
-	out, err := pay(t, state, url, "--key-file", key, "--yes", "--new", "--json")
-	require.NoError(t, err)
+	out := must(pay(t, state, url, "--key-file", key, "--yes", "--new", "--json"))(t)
 	require.Equal(t, 2, *payments)
 	_, printed, found := strings.Cut(out, "{") // the rest went to the standard error
 	require.True(t, found)
@@ -133,10 +130,8 @@ func TestCommandPaySignsNothingWithoutAKeyAndAYes(t *testing.T) {
 				t.Setenv(keyVariable, c.key)
 			}
 			state := t.TempDir()
-			_, err := pay(t, state, append(c.args, url)...)
-			require.ErrorContains(t, err, c.want)
-			kept, err := filepath.Glob(filepath.Join(state, "*", "*.json"))
-			require.NoError(t, err)
+			require.ErrorContains(t, errorOf(pay(t, state, append(c.args, url)...)), c.want)
+			kept := must(filepath.Glob(filepath.Join(state, "*", "*.json")))(t)
 			require.Empty(t, kept)
 		})
 	}
@@ -178,8 +173,7 @@ func TestCommandPayTellsProgramsHowItEnded(t *testing.T) {
 func TestCommandPayCallsNothingPaidThatNobodySaysIs(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	url, _ := openStall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a page")) })
-	out, err := pay(t, t.TempDir(), url, "--yes")
-	require.NoError(t, err)
+	out := must(pay(t, t.TempDir(), url, "--yes"))(t)
 	require.NotContains(t, out, "Paid 42")
 	require.Contains(t, out, "The seller answered (status 200) and names no transaction")
 	require.Contains(t, out, ".answer")
@@ -189,8 +183,7 @@ func TestCommandPayCallsNothingPaidThatNobodySaysIs(t *testing.T) {
 // settles payments or is never ready.
 func openDemo(t *testing.T, network string, demo bool, settles bool) (url string, payers *[]string) {
 	t.Helper()
-	n, err := offer.LookupNetwork(network)
-	require.NoError(t, err)
+	n := must(offer.LookupNetwork(network))(t)
 	payers = new([]string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if header := r.Header.Get(x402.HeaderSignature); header != "" {
@@ -231,8 +224,7 @@ func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	url, payers := openDemo(t, "base-sepolia", true, true)
 	for range 2 {
-		out, err := execute(t, payCommand(), url, "--demo")
-		require.NoError(t, err)
+		out := must(execute(t, payCommand(), url, "--demo"))(t)
 		require.Contains(t, out, "Paid 42 pretend USDC")
 		require.Contains(t, out, "there is no transaction")
 		require.NotContains(t, out, "0x1111")
@@ -245,8 +237,7 @@ func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
 	require.NotEqual(t, (*payers)[0], (*payers)[1])
 	require.NotContains(t, *payers, payerAddress)
 	for _, folder := range []string{os.Getenv("TMPDIR"), os.Getenv("XDG_DATA_HOME")} {
-		kept, err := os.ReadDir(folder)
-		require.NoError(t, err)
+		kept := must(os.ReadDir(folder))(t)
 		require.Empty(t, kept, "nothing is kept")
 	}
 }

@@ -19,16 +19,14 @@ func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
 	} {
 		api := newAdminAPI(t)
 		api.answers = []string{`{"offers":[{"id":"one","report":{"goalUsdDecimal":"42.00",` + members + `}}]}`}
-		out, err := api.run(receivedCommand())
-		require.NoError(t, err)
+		out := must(api.run(receivedCommand()))(t)
 		require.Contains(t, out, want)
 	}
 }
 
 func TestCommandReceivedRefusesOptionsThatItWouldIgnore(t *testing.T) {
 	for _, option := range []string{"--offer=one", "--before=7"} {
-		_, err := newAdminAPI(t).run(receivedCommand(), option)
-		require.ErrorContains(t, err, "need --receipts")
+		require.ErrorContains(t, errorOf(newAdminAPI(t).run(receivedCommand(), option)), "need --receipts")
 	}
 }
 
@@ -50,8 +48,7 @@ func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
 	api.answers = []string{`{"offers":[{"id":"one","report":{},"facilitators":[
 		{"host":"one.example","network":"eip155:8453","bazaar_status":"rejected","bazaar_reason":"no\u001b[31m schema"},
 		{"host":"two.example","network":"eip155:8453","reason":"timeout"}]}]}`}
-	out, err := api.run(receivedCommand())
-	require.NoError(t, err)
+	out := must(api.run(receivedCommand()))(t)
 	var lines []string
 	for line := range strings.Lines(out[strings.Index(out, "FACILITATOR"):]) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
@@ -62,8 +59,7 @@ func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
 	require.NotContains(t, out, "\u001b")
 
 	api.answers = []string{`{"offers":[{"id":"one","report":{}}]}`}
-	out, err = api.run(receivedCommand())
-	require.NoError(t, err)
+	out = must(api.run(receivedCommand()))(t)
 	require.NotContains(t, out, "FACILITATOR", "a card alone is settled by nobody")
 }
 
@@ -83,6 +79,5 @@ func TestCommandReceivedChecksForMonitoring(t *testing.T) {
 			require.EqualError(t, err, want)
 		}
 	}
-	_, err := newAdminAPI(t).run(receivedCommand(), "--check", "--json")
-	require.Error(t, err)
+	require.Error(t, errorOf(newAdminAPI(t).run(receivedCommand(), "--check", "--json")))
 }

@@ -85,30 +85,26 @@ func verify(t *testing.T, argument string) (string, error) {
 func TestCommandVerifySaysWhatAStatementProves(t *testing.T) {
 	d := newDomain(t)
 	signed := d.sign(d.receipt())
-	out, err := verify(t, signed)
-	require.NoError(t, err)
+	out := must(verify(t, signed))(t)
 	require.Contains(t, out, "VALID receipt: "+d.host+" says that 0x00aa paid for "+d.origin+"/v1/sponsor on base-sepolia (eip155:84532); issued 20")
 	require.Contains(t, out, "has no amount and no transaction")
 	require.Contains(t, out, "which "+d.host+" publishes")
 
 	withTransaction := d.receipt()
 	withTransaction.Transaction = "0x01"
-	out, err = verify(t, d.sign(withTransaction))
-	require.NoError(t, err)
+	out = must(verify(t, d.sign(withTransaction)))(t)
 	require.Contains(t, out, "transaction, as "+d.host+" reports: 0x01")
 
-	out, err = verify(t, d.sign(x402.OfferPayload{
+	out = must(verify(t, d.sign(x402.OfferPayload{
 		Version: 1, ResourceURL: d.origin + "/v1/quote", Scheme: "exact", Network: "eip155:84532",
 		Asset: "0x036cbd53842c5426634e7929541ec2318f3dcf7e", PayTo: "0x52", Amount: "42000000",
-	}))
-	require.NoError(t, err)
+	})))(t)
 	require.Contains(t, out, "VALID offer: "+d.host+" asks 42 USDC on base-sepolia (eip155:84532)")
 	require.Contains(t, out, "to 0x52 (exact); it is valid without an end")
 
 	file := filepath.Join(t.TempDir(), "receipt.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"format":"jws","signature":"`+signed+`"}`), 0o600))
-	out, err = verify(t, file)
-	require.NoError(t, err)
+	out = must(verify(t, file))(t)
 	require.Contains(t, out, "VALID receipt")
 }
 
@@ -151,8 +147,7 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 		"one of two":          {`[{"format":"jws","signature":"` + good + `"},{"format":"jws","signature":"` + tampered + `"}]`, "number 2 of 2: NOT VALID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := verify(t, c.argument)
-			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, errorOf(verify(t, c.argument)), c.want)
 		})
 	}
 }
@@ -160,10 +155,9 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 // What a stranger signed must not steer the terminal that it is printed on.
 func TestCommandVerifyPrintsNoControlCharacters(t *testing.T) {
 	d := newDomain(t)
-	out, err := verify(t, d.sign(x402.ReceiptPayload{
+	out := must(verify(t, d.sign(x402.ReceiptPayload{
 		Version: 1, Network: "eip155:1\u202e", ResourceURL: d.origin + "/", Payer: "\x1b[2Jme", IssuedAt: 1,
-	}))
-	require.NoError(t, err)
+	})))(t)
 	require.Contains(t, out, "[2Jme")
 	require.NotContains(t, out, "\x1b")
 	require.NotContains(t, out, "\u202e")

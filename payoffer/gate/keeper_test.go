@@ -2,12 +2,9 @@ package gate
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +16,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -76,14 +72,10 @@ func newWorld(t testing.TB) *world {
 // instance is another server with the same ledger and key.
 func (w *world) instance(id string) *Keeper {
 	terms := offer.Terms{ID: id, BaseURL: "https://" + id, SiteURL: "https://example.org", Name: "Members", Amount: 42_00}
-	card, err := offer.NewCard("https://buy.example/1", nil, terms.Amount)
-	require.NoError(w.t, err)
-	network, err := offer.LookupNetwork("base")
-	require.NoError(w.t, err)
-	w.usdc, err = offer.NewUSDC("usdc", network, payTo, terms.Amount)
-	require.NoError(w.t, err)
-	o, err := offer.New(terms, card, w.usdc)
-	require.NoError(w.t, err)
+	card := must(offer.NewCard("https://buy.example/1", nil, terms.Amount))(w.t)
+	network := must(offer.LookupNetwork("base"))(w.t)
+	w.usdc = must(offer.NewUSDC("usdc", network, payTo, terms.Amount))(w.t)
+	o := must(offer.New(terms, card, w.usdc))(w.t)
 	o.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: access}, {Start: "https://files.example.org/", Access: day}}
 	w.card = ledger.Account{Offer: id, ID: o.AccountOf(card), Rail: "card"}
 	usdc := ledger.Account{Offer: id, ID: o.AccountOf(w.usdc), Rail: "usdc"}
@@ -95,6 +87,18 @@ func (w *world) instance(id string) *Keeper {
 		Now: func() time.Time { return time.Unix(w.now.Load(), 0) },
 	}
 }
+
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// errorOf is the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
 
 func (w *world) pass(d time.Duration) { w.now.Add(int64(d / time.Second)) }
 
@@ -109,8 +113,7 @@ func (w *world) pays(id string, change func(*ledger.Observation)) Holder {
 	if change != nil {
 		change(&s)
 	}
-	_, err := w.ledger.Record(w.t.Context(), nil, s)
-	require.NoError(w.t, err)
+	must(w.ledger.Record(w.t.Context(), nil, s))(w.t)
 	return Holder{w.card.ID, "r/" + id}
 }
 
@@ -124,15 +127,19 @@ func (w *world) enters(k *Keeper, h Holder) string {
 
 func (w *world) requireOpen(k *Keeper, cookie string) Grant {
 	w.t.Helper()
-	g, err := k.ByCookie(w.t.Context(), cookie, access)
-	require.NoError(w.t, err)
-	return g
+	return must(k.ByCookie(w.t.Context(), cookie, access))(w.t)
 }
 
 func (w *world) requireClosed(k *Keeper, cookie string) {
 	w.t.Helper()
-	_, err := k.ByCookie(w.t.Context(), cookie, access)
-	require.ErrorIs(w.t, err, ErrClosed)
+	require.ErrorIs(w.t, errorOf(k.ByCookie(w.t.Context(), cookie, access)), ErrClosed)
+}
+
+// requireRefused requires that a code lets no browser in.
+func (w *world) requireRefused(k *Keeper, code, why string) {
+	w.t.Helper()
+	_, _, err := k.Enter(w.t.Context(), code)
+	require.ErrorIs(w.t, err, ErrClosed, why)
 }
 
 func TestABrowserThatEnteredPassesUntilItsAccessEnds(t *testing.T) {
@@ -146,8 +153,7 @@ func TestABrowserThatEnteredPassesUntilItsAccessEnds(t *testing.T) {
 	_, err := w.ByCookie(t.Context(), cookie, day)
 	require.NoError(t, err, "another gate has its own access")
 	w.pass(day)
-	_, err = w.ByCookie(t.Context(), cookie, day)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), cookie, day)), ErrClosed)
 	w.requireOpen(w.Keeper, cookie)
 	w.pass(29 * day)
 	w.requireClosed(w.Keeper, cookie)
@@ -160,24 +166,20 @@ func TestACodeIsValidOnceForAMinuteAndForItsOffer(t *testing.T) {
 	_, _, err := w.Enter(t.Context(), code)
 	require.NoError(t, err)
 	for range 2 {
-		_, _, err = w.Enter(t.Context(), code)
-		require.ErrorIs(t, err, ErrClosed, "it was used")
+		w.requireRefused(w.Keeper, code, "it was used")
 	}
 	late := w.Code(h)
 	w.pass(61 * time.Second)
-	_, _, err = w.Enter(t.Context(), late)
-	require.ErrorIs(t, err, ErrClosed)
+	w.requireRefused(w.Keeper, late, "it is late")
 
 	other := w.instance("other.example.org")
-	_, _, err = other.Enter(t.Context(), w.Code(h))
-	require.ErrorIs(t, err, ErrClosed, "another offer")
+	w.requireRefused(other, w.Code(h), "another offer")
 	cookie := w.enters(w.Keeper, h)
 	w.requireClosed(other, cookie)
 	for _, text := range []string{w.Code(h), w.Back(w.Offer.Gates[0], "/members/")} {
 		w.requireClosed(w.Keeper, text)
 	}
-	_, _, err = w.Enter(t.Context(), cookie)
-	require.ErrorIs(t, err, ErrClosed, "a cookie is no code")
+	w.requireRefused(w.Keeper, cookie, "a cookie is no code")
 }
 
 // A settlement that this server made opens at once; all other money when it is confirmed;
@@ -188,18 +190,12 @@ func TestWhatOpens(t *testing.T) {
 		change func(*ledger.Observation)
 		opens  bool
 	}{
-		"confirmed": {nil, true},
-		"seen":      {func(s *ledger.Observation) { s.State = ledger.StatusSeen }, false},
-		"dropped":   {func(s *ledger.Observation) { s.State = ledger.StatusDropped }, false},
-		"refunded": {func(s *ledger.Observation) {
-			s.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 42_00, Gone: true, At: s.OccurredAt}}
-		}, false},
-		"refunded in part": {func(s *ledger.Observation) {
-			s.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1, Gone: true, At: s.OccurredAt}}
-		}, false},
-		"disputed": {func(s *ledger.Observation) {
-			s.Returns = []ledger.Return{{ID: "dp_1", Kind: ledger.ReturnReversal, Amount: 42_00, Gone: true, At: s.OccurredAt}}
-		}, false},
+		"confirmed":           {nil, true},
+		"seen":                {func(s *ledger.Observation) { s.State = ledger.StatusSeen }, false},
+		"dropped":             {func(s *ledger.Observation) { s.State = ledger.StatusDropped }, false},
+		"refunded":            {returns(ledger.ReturnRefund, 42_00), false},
+		"refunded in part":    {returns(ledger.ReturnRefund, 1), false},
+		"disputed":            {returns(ledger.ReturnReversal, 42_00), false},
 		"test money":          {func(s *ledger.Observation) { s.Testnet = true }, false},
 		"less than the price": {func(s *ledger.Observation) { s.Amount, s.USDCents = 41_99, cents(41_99) }, false},
 		"more than the price": {func(s *ledger.Observation) { s.Amount, s.USDCents = 50_00, cents(50_00) }, true},
@@ -221,6 +217,13 @@ func TestWhatOpens(t *testing.T) {
 	}
 }
 
+// returns has money of a payment go back.
+func returns(kind ledger.ReturnKind, cents int64) func(*ledger.Observation) {
+	return func(s *ledger.Observation) {
+		s.Returns = []ledger.Return{{ID: "re_1", Kind: kind, Amount: cents, Gone: true, At: s.OccurredAt}}
+	}
+}
+
 // settles records an x402 payment that a facilitator confirmed.
 func (w *world) settles(secret string) x402.Identity {
 	w.t.Helper()
@@ -232,8 +235,7 @@ func (w *world) settles(secret string) x402.Identity {
 		ValidBefore: w.now.Load() + 300, LeaseUntil: w.now.Load() + 60, CreatedAt: w.now.Load(),
 	}))
 	id := x402.Identity{Account: w.usdc.Account(), Payer: payer, Nonce: nonce, SecretHash: secret}
-	_, err := w.ByPayment(w.t.Context(), id, access)
-	require.ErrorIs(w.t, err, ErrClosed, "an unknown outcome opens nothing")
+	require.ErrorIs(w.t, errorOf(w.ByPayment(w.t.Context(), id, access)), ErrClosed, "an unknown outcome opens nothing")
 	require.NoError(w.t, w.ledger.SettleIntent(w.t.Context(), key, "0x"+strings.Repeat("1", 64), []byte("{}"), ledger.EvidenceFacilitator))
 	return id
 }
@@ -241,23 +243,19 @@ func (w *world) settles(secret string) x402.Identity {
 func TestAChargedHeaderIsAPassForWhoHasItsSecret(t *testing.T) {
 	w := newWorld(t)
 	id := w.settles(strings.Repeat("5", 64))
-	g, err := w.ByPayment(t.Context(), id, access)
-	require.NoError(t, err)
+	g := must(w.ByPayment(t.Context(), id, access))(t)
 	require.Equal(t, Grant{Payment: "eip155:8453:" + payer + ":" + nonce, Rail: "usdc", Payer: payer, since: start.Unix()}, g)
 	for _, forged := range []string{"", strings.Repeat("6", 64), strings.Repeat("5", 63)} {
 		id.SecretHash = forged
-		_, err := w.ByPayment(t.Context(), id, access)
-		require.ErrorIs(t, err, ErrClosed, "%q", forged)
+		require.ErrorIs(t, errorOf(w.ByPayment(t.Context(), id, access)), ErrClosed, "%q", forged)
 	}
 	without := newWorld(t)
 	id = without.settles("")
-	_, err = without.ByPayment(t.Context(), id, access)
-	require.ErrorIs(t, err, ErrClosed, "x402 version 1 has no secret")
+	require.ErrorIs(t, errorOf(without.ByPayment(t.Context(), id, access)), ErrClosed, "x402 version 1 has no secret")
 	h := Holder{id.Account, ledger.AuthorizationName(payer, nonce)}
-	_, err = without.Charged(t.Context(), h, access)
+	_, err := without.Charged(t.Context(), h, access)
 	require.NoError(t, err, "but its first response has the content")
-	cookie, err := without.Admit(t.Context(), h)
-	require.NoError(t, err)
+	cookie := must(without.Admit(t.Context(), h))(t)
 	without.requireOpen(without.Keeper, cookie)
 }
 
@@ -287,19 +285,21 @@ func TestAtMostFiveBrowsersPass(t *testing.T) {
 	w.requireOpen(second, w.enters(second, h))
 }
 
-// A refund closes within ten seconds, and until then the ledger is not asked.
+// A refund closes within ten seconds. Until then the ledger is not asked, also for many requests at once.
 func TestARefundClosesWithinTenSecondsWithoutAQueryBefore(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
 	cookie := w.enters(w.Keeper, h)
 	w.requireOpen(w.Keeper, cookie)
 	reads := w.ledger.reads.Load()
-	w.pays("pi_1", func(s *ledger.Observation) {
-		s.Returns = []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 42_00, Gone: true, At: s.OccurredAt}}
-	})
+	w.pays("pi_1", returns(ledger.ReturnRefund, 42_00))
 	for range 9 {
 		w.pass(time.Second)
-		w.requireOpen(w.Keeper, cookie)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { w.requireOpen(w.Keeper, cookie) })
+		}
+		all.Wait()
 	}
 	require.Equal(t, reads, w.ledger.reads.Load())
 	w.pass(time.Second)
@@ -313,13 +313,11 @@ func TestWithoutALedgerKnownBrowsersPassForTenMinutes(t *testing.T) {
 	known, unknown := w.enters(w.Keeper, w.pays("pi_1", nil)), w.enters(w.Keeper, w.pays("pi_2", nil))
 	w.requireOpen(w.Keeper, known)
 	w.ledger.away.Store(true)
-	_, err := w.ByCookie(t.Context(), unknown, access)
-	require.ErrorIs(t, err, ErrUnreadable)
+	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), unknown, access)), ErrUnreadable)
 	w.pass(patience - time.Second)
 	w.requireOpen(w.Keeper, known)
 	w.pass(time.Second)
-	_, err = w.ByCookie(t.Context(), known, access)
-	require.ErrorIs(t, err, ErrUnreadable)
+	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), known, access)), ErrUnreadable)
 	w.ledger.away.Store(false)
 	w.requireOpen(w.Keeper, unknown)
 }
@@ -328,8 +326,7 @@ func TestAKeeperWithoutAKeyOpensNothingAndSaysSo(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.enters(w.Keeper, w.pays("pi_1", nil))
 	w.Key = func() []byte { return nil }
-	_, err := w.ByCookie(t.Context(), cookie, access)
-	require.ErrorIs(t, err, ErrUnreadable)
+	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), cookie, access)), ErrUnreadable)
 	w.requireClosed(w.Keeper, "")
 	require.False(t, w.IsBack(seal(nil, useBack, w.Offer.ID, short(w.Offer.Gates[0].Start), "/")))
 }
@@ -339,77 +336,21 @@ func TestAPassOpensUntilItIsRevokedOrOver(t *testing.T) {
 	require.NoError(t, w.ledger.InsertPass(t.Context(), ledger.Pass{ID: "abc", Offer: w.Offer.ID, Note: "press", ExpiresAt: w.now.Load() + 3600}))
 	code := w.PassCode("abc")
 	w.pass(2 * codeLifetime)
-	var cookies []string
-	for range ledger.MaxBrowsers + 1 {
-		cookie, g, err := w.Enter(t.Context(), code)
-		require.NoError(t, err)
-		require.Equal(t, Grant{Payment: "pass:abc", Rail: "pass", since: start.Unix(), until: start.Unix() + 3600}, g)
-		cookies = append(cookies, cookie)
-	}
-	w.requireClosed(w.Keeper, cookies[0])
-	w.requireOpen(w.Keeper, cookies[1])
+	pressed, g, err := w.Enter(t.Context(), code)
+	require.NoError(t, err)
+	require.Equal(t, Grant{Payment: "pass:abc", Rail: "pass", since: start.Unix(), until: start.Unix() + 3600}, g)
+	w.requireOpen(w.Keeper, pressed)
 	require.NoError(t, w.ledger.RevokePass(t.Context(), w.Offer.ID, "abc"))
 	w.pass(fresh)
-	w.requireClosed(w.Keeper, cookies[1])
-	_, _, err := w.Enter(t.Context(), code)
-	require.ErrorIs(t, err, ErrClosed)
-	_, _, err = w.Enter(t.Context(), w.PassCode("other"))
-	require.ErrorIs(t, err, ErrClosed)
+	w.requireClosed(w.Keeper, pressed)
+	w.requireRefused(w.Keeper, code, "it was revoked")
+	w.requireRefused(w.Keeper, w.PassCode("other"), "there is none")
 
 	require.NoError(t, w.ledger.InsertPass(t.Context(), ledger.Pass{ID: "def", Offer: w.Offer.ID, ExpiresAt: w.now.Load() + 60}))
 	cookie, _, err := w.Enter(t.Context(), w.PassCode("def"))
 	require.NoError(t, err)
 	w.pass(time.Minute)
 	w.requireClosed(w.Keeper, cookie)
-}
-
-// Of a million texts that look like passes and codes, none opens; nor does one with a
-// changed byte.
-func TestForgedPassesAndCodesOpenNothing(t *testing.T) {
-	w, random := newWorld(t), rand.New(rand.NewPCG(1, 2))
-	h := w.pays("pi_1", nil)
-	genuine := map[string]string{useCookie: w.enters(w.Keeper, h), useCode: w.Code(h), useBack: w.Back(w.Offer.Gates[0], "/members/x")}
-	reads := w.ledger.reads.Load()
-	n := cases.Count(t)
-	for range n {
-		for use, text := range genuine {
-			forged := forge(random, text)
-			_, err := w.open(use, forged, strings.Count(decoded(text), separator))
-			require.ErrorIs(t, err, ErrClosed, forged)
-		}
-	}
-	require.Equal(t, reads, w.ledger.reads.Load(), "a forged text costs no query")
-	t.Logf("%d forged texts of each of %d uses", n, len(genuine))
-}
-
-func decoded(sealed string) string {
-	encoded, _, _ := strings.Cut(sealed, ".")
-	text, _ := base64.RawURLEncoding.DecodeString(encoded)
-	return string(text)
-}
-
-// forge changes one character, the length, the MAC or the text.
-func forge(random *rand.Rand, text string) string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	at := random.IntN(len(text))
-	switch random.IntN(4) {
-	case 0:
-		return text[:at]
-	case 1:
-		return text + string(alphabet[random.IntN(len(alphabet))])
-	case 2:
-		body, _, _ := strings.Cut(text, ".")
-		mac := make([]byte, macSize)
-		for i := range mac {
-			mac[i] = byte(random.Uint32())
-		}
-		return body + "." + base64.RawURLEncoding.EncodeToString(mac)
-	}
-	for {
-		if c := alphabet[random.IntN(len(alphabet))]; c != text[at] {
-			return text[:at] + string(c) + text[at+1:]
-		}
-	}
 }
 
 // Nobody but the gate chooses where a payer goes, and never the host.
@@ -423,11 +364,7 @@ func TestALinkLeadsToAGateOfTheOffer(t *testing.T) {
 		w.Back(offer.Gate{Start: "https://gone.example.org/"}, "/x"): "https://example.org/members/?pay_offer=CODE",
 		w.instance("other.example.org").Back(w.Offer.Gates[1], "/x"): "https://example.org/members/?pay_offer=CODE",
 	} {
-		link := w.Link("CODE", back)
-		require.Equal(t, want, link)
-		u, err := url.Parse(link)
-		require.NoError(t, err)
-		require.Contains(t, []string{"example.org", "files.example.org"}, u.Host)
+		require.Equal(t, want, w.Link("CODE", back))
 	}
 }
 
@@ -440,56 +377,21 @@ func TestACookieIsBoundToItsHost(t *testing.T) {
 	require.Equal(t, "n=v; Path=/; Max-Age=60; HttpOnly; SameSite=Lax", Cookie("n", "v", "http://localhost", time.Minute).String())
 }
 
-// A hundred requests with one pass cost one query, and all pass.
-func TestCopiesOfAPassAskTheLedgerOnce(t *testing.T) {
-	w := newWorld(t)
-	cookie := w.enters(w.Keeper, w.pays("pi_1", nil))
-	w.requireOpen(w.Keeper, cookie)
-	w.pass(fresh - time.Second)
-	reads := w.ledger.reads.Load()
-	var all sync.WaitGroup
-	for range 100 {
-		all.Go(func() {
-			_, err := w.ByCookie(t.Context(), cookie, access)
-			require.NoError(t, err)
-		})
-	}
-	all.Wait()
-	require.Equal(t, reads, w.ledger.reads.Load())
-}
-
 func TestPaidContentIsPrivate(t *testing.T) {
 	const vary = "Cookie, Authorization, Payment-Signature"
-	for n, c := range []struct{ cache, vary, wantCache, wantVary string }{
-		{"", "", "private", vary},
-		{"public, max-age=300", "Accept-Encoding", "private, max-age=300", vary + ", Accept-Encoding"},
-		{"s-maxage=60,Public , immutable", "cookie,Accept", "private, immutable", vary + ", Accept"},
-		{"no-store", "*", "private, no-store", vary + ", *"},
-		{`private="x", max-age=1`, "", "private, max-age=1", vary},
+	for n, c := range []struct {
+		cache, vary         []string
+		wantCache, wantVary string
+	}{
+		{nil, nil, "private", vary},
+		{[]string{"public, max-age=300"}, []string{"Accept-Encoding"}, "private, max-age=300", vary + ", Accept-Encoding"},
+		{[]string{"s-maxage=60,Public , immutable"}, []string{"cookie,Accept"}, "private, immutable", vary + ", Accept"},
+		{[]string{"no-store"}, []string{"*"}, "private, no-store", vary + ", *"},
+		{[]string{`private="x", max-age=1`}, nil, "private, max-age=1", vary},
+		{[]string{"max-age=1", "public"}, []string{"A", "B, a"}, "private, max-age=1", vary + ", A, B"},
 	} {
-		h := http.Header{"Cache-Control": {c.cache}, "Vary": {c.vary}, "Cdn-Cache-Control": {"public"}, "Surrogate-Control": {"max-age=9"}}
+		h := http.Header{"Cache-Control": c.cache, "Vary": c.vary, "Cdn-Cache-Control": {"public"}, "Surrogate-Control": {"max-age=9"}}
 		Private(h)
 		require.Equal(t, http.Header{"Cache-Control": {c.wantCache}, "Vary": {c.wantVary}}, h, fmt.Sprint(n))
-	}
-	two := http.Header{"Cache-Control": {"max-age=1", "public"}, "Vary": {"A", "B, a"}}
-	Private(two)
-	require.Equal(t, http.Header{"Cache-Control": {"private, max-age=1"}, "Vary": {vary + ", A, B"}}, two)
-}
-
-func BenchmarkByCookie(b *testing.B) {
-	w := newWorld(b)
-	cookie := w.enters(w.Keeper, w.pays("pi_1", nil))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := w.ByCookie(b.Context(), cookie, access); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkPrivate(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		Private(http.Header{"Vary": {"Accept-Encoding"}})
 	}
 }

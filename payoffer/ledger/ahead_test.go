@@ -11,16 +11,13 @@ const jump = 40 * 24 * 60 * 60
 
 // A clock that jumps ahead and back locks no payer out: what was stored meanwhile is due now.
 func TestWhatAClockThatRanAheadHasStoredIsDue(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
 		// openDue is what the offer is told, and what is taken.
 		openDue := func() int {
-			found, err := l.allDue(ctx, clock.unix)
-			require.NoError(t, err)
-			keys, err := l.DueOpen(ctx, testOffer, testAccount, 0, 10)
-			require.NoError(t, err)
+			found := must(l.allDue(ctx, clock.unix))(t)
+			keys := must(l.DueOpen(ctx, testOffer, testAccount, 0, 10))(t)
 			told := 0
 			for _, one := range found {
 				if one.intents {
@@ -53,8 +50,7 @@ func TestWhatAClockThatRanAheadHasStoredIsDue(t *testing.T) {
 
 // A charge answers for its payer's next authorizations for two minutes, and not until the clock has come so far again.
 func TestAChargeThatWasToldByAClockAheadAnswersForNoOther(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
 		require.NoError(t, l.UnacknowledgeIntent(ctx, key))
@@ -64,8 +60,7 @@ func TestAChargeThatWasToldByAClockAheadAnswersForNoOther(t *testing.T) {
 		clock.unix -= jump
 		next := testIntent("0xa", "0x02")
 		next.ValidBefore = 9_000 // it was signed later
-		other, found, err := l.ConflictingPayment(ctx, next)
-		require.NoError(t, err)
+		other, found := find(l.ConflictingPayment(ctx, next))(t)
 		require.False(t, found, other.Nonce)
 		require.NoError(t, l.InsertIntent(ctx, next))
 	})

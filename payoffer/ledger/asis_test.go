@@ -13,15 +13,14 @@ import (
 
 func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
-		where := d.create(t)
+		where := d.vacant(t)
 		for range 2 {
 			err := d.handle(t, where, time.Now).OpenAsItIs(t.Context())
 			require.ErrorContains(t, err, "opening the ledger ")
 			if d.name == sqliteTests.name {
 				require.ErrorIs(t, err, os.ErrNotExist)
 				require.ErrorContains(t, err, where)
-				left, err := os.ReadDir(filepath.Dir(where))
-				require.NoError(t, err)
+				left := must(os.ReadDir(filepath.Dir(where)))(t)
 				require.Empty(t, left)
 			} else {
 				require.ErrorContains(t, err, "there is no ledger")
@@ -33,13 +32,13 @@ func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
 // cut ends the sessions that say that a ledger on PostgreSQL is in use, as a server does that gives way to its standby.
 func cut(t *testing.T, dsn string) {
 	t.Helper()
-	db, err := sql.Open("pgx", dsn)
-	require.NoError(t, err)
+	db := must(sql.Open("pgx", dsn))(t)
 	defer db.Close()
 	var all bool
 	require.NoError(t, db.QueryRow(`
 		SELECT coalesce(bool_and(pg_terminate_backend(pid, 10000)), true) FROM pg_locks
-		WHERE locktype = 'advisory' AND classid = `+lockSpace+`::oid
+		WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND locktype = 'advisory' AND classid = `+lockSpace+`::oid
 			AND objid = (hashtext('in use: ' || quote_ident(current_schema()))::bigint & 4294967295)::oid`).Scan(&all))
 	require.True(t, all)
 }
@@ -66,7 +65,7 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 
 		if d.name == postgresTests.name {
 			for err := errors.New("none yet"); !errors.Is(err, errMoved); { // its sessions are lost, and that of the mover may not be gone
-				_, err = instance.Record(t.Context(), nil, chainObservation("0xb", StatusConfirmed))
+				err = errorOf(instance.Record(t.Context(), nil, chainObservation("0xb", StatusConfirmed)))
 				require.Error(t, err)
 			}
 		}

@@ -7,8 +7,7 @@ import (
 )
 
 func TestAClaimIsListedAndTakenBack(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var keys []IntentKey
 		for _, nonce := range []string{"0x1", "0x2", "0x3", "0x4"} {
 			i := testIntent("0xpayer"+nonce, nonce)
@@ -20,8 +19,7 @@ func TestAClaimIsListedAndTakenBack(t *testing.T) {
 		require.NoError(t, l.SettleIntent(t.Context(), keys[1], "0xother", []byte(`{}`), EvidenceFacilitator))
 		require.NoError(t, l.SettleIntent(t.Context(), keys[2], "0xchain", []byte(`{}`), EvidenceChain))
 		nonces := func(after int64, limit int) (found []string) {
-			claims, err := l.Claims(t.Context(), testOffer, after, limit)
-			require.NoError(t, err)
+			claims := must(l.Claims(t.Context(), testOffer, after, limit))(t)
 			for _, i := range claims {
 				found = append(found, i.Nonce)
 			}

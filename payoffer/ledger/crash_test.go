@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 // A child of this test binary writes to the ledger that these name until it is
@@ -108,8 +110,7 @@ func requireSound(t *testing.T, d testDialect, where string, n int) {
 	}
 	requireConsistent(t, l)
 
-	receipts, err := l.Receipts(t.Context(), testOffer, 0, 1_000_000)
-	require.NoError(t, err)
+	receipts := must(l.Receipts(t.Context(), testOffer, 0, 1_000_000))(t)
 	require.GreaterOrEqual(t, len(receipts), n, "a commit was lost")
 	for i, r := range receipts {
 		require.Equal(t, strconv.Itoa(len(receipts)-i), r.Transaction)
@@ -117,11 +118,9 @@ func requireSound(t *testing.T, d testDialect, where string, n int) {
 	if len(receipts) == 0 {
 		return
 	}
-	cursor, _, err := l.Cursor(t.Context(), testOffer, testAccount)
-	require.NoError(t, err)
+	cursor, _ := find(l.Cursor(t.Context(), testOffer, testAccount))(t)
 	require.Equal(t, receipts[0].Transaction, cursor.Position)
-	unproven, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
-	require.NoError(t, err)
+	unproven := must(l.TakeDueClaims(t.Context(), testOffer, testAccount, 10))(t)
 	require.LessOrEqual(t, len(unproven), 1, "only the payment in hand may be without its row")
 }
 
@@ -132,7 +131,7 @@ func TestKilledProcessLosesNoCommitAndReleasesTheLock(t *testing.T) {
 		require.NoError(t, l.Close())
 		rng := rand.New(rand.NewPCG(42, 4))
 		acknowledged := 0
-		for range 8 {
+		for range cases.Of(3, 8, 40) {
 			acknowledged = killAfter(t, d, where, 1+rng.IntN(30), acknowledged)
 			requireSound(t, d, where, acknowledged)
 		}
@@ -146,8 +145,7 @@ func killAfter(t *testing.T, d testDialect, where string, payments, last int) in
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childDialect+"="+d.name, childWhere+"="+where)
 	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
+	out := must(child.StdoutPipe())(t)
 	require.NoError(t, child.Start())
 	lines := bufio.NewScanner(out)
 	for range payments {
@@ -158,8 +156,7 @@ func killAfter(t *testing.T, d testDialect, where string, payments, last int) in
 	}
 	require.NoError(t, child.Process.Kill())
 	for more := true; more; more = lines.Scan() {
-		last, err = strconv.Atoi(lines.Text())
-		require.NoError(t, err)
+		last = must(strconv.Atoi(lines.Text()))(t)
 	}
 	_ = child.Wait()
 	return last
@@ -171,13 +168,12 @@ func killAfter(t *testing.T, d testDialect, where string, payments, last int) in
 func TestSQLiteCopyTakenWhileWritingOpensWhole(t *testing.T) {
 	t.Parallel()
 	l, _ := sqliteTests.ledger(t)
-	_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
-	require.NoError(t, err)
-	_, err = l.db.write.Exec("PRAGMA wal_autocheckpoint = 0")
-	require.NoError(t, err)
+	must(l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
+	must(l.db.write.Exec("PRAGMA wal_autocheckpoint = 0"))(t)
 	path := l.dialect.(*sqliteDialect).real
 
-	const payments, copies = 200, 10
+	copies := cases.Of(4, 10, 100)
+	payments := 20 * copies
 	done := make(chan int, payments)
 	failed := make(chan error, 1)
 	go func() {
@@ -206,7 +202,6 @@ func TestSQLiteCopyTakenWhileWritingOpensWhole(t *testing.T) {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	content, err := os.ReadFile(from)
-	require.NoError(t, err)
+	content := must(os.ReadFile(from))(t)
 	require.NoError(t, os.WriteFile(to, content, 0o600))
 }

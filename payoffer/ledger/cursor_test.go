@@ -8,8 +8,7 @@ import (
 )
 
 func TestStandingsAreThoseThatDiffer(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		const prefix = "eip155:8453/erc20:0xtoken/"
 		names := []string{"open", "ahead", "none", "final", "alike", "dropped"}
 		for _, name := range names {
@@ -29,23 +28,20 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 			s.Offer, s.Account, s.Final = name, prefix+name, name == "final"
 			mustRecord(t, l, s)
 		}
-		rows, err := l.AccountStates(t.Context(), prefix, "10")
-		require.NoError(t, err)
+		rows := must(l.AccountStates(t.Context(), prefix, "10"))(t)
 		require.ElementsMatch(t, []AccountState{
 			{Account: prefix + "open", Position: "10", Anchor: "0x10", Open: true},
 			{Account: prefix + "dropped", Position: "10", Anchor: "0x10", Open: true},
 			{Account: prefix + "ahead", Position: "12", Anchor: "0x12"},
 			{Account: prefix + "none"},
 		}, rows)
-		rows, err = l.AccountStates(t.Context(), "eip155:84532/", "")
-		require.NoError(t, err)
+		rows = must(l.AccountStates(t.Context(), "eip155:84532/", ""))(t)
 		require.Empty(t, rows, "they are on another chain")
 	})
 }
 
 func TestMoveCursorsExpectsThePosition(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		name := func(n int) string { return fmt.Sprintf("eip155:8453/erc20:0xtoken/%03d", n) }
 		const many = 2*moveAtOnce + 1
 		var all []string
@@ -54,8 +50,7 @@ func TestMoveCursorsExpectsThePosition(t *testing.T) {
 			all = append(all, name(n))
 		}
 		at := func(n int) string {
-			c, found, err := l.Cursor(t.Context(), fmt.Sprint(n), name(n))
-			require.NoError(t, err)
+			c, found := find(l.Cursor(t.Context(), fmt.Sprint(n), name(n)))(t)
 			require.Equal(t, found, c.Position != "")
 			return c.Position + " " + c.Anchor
 		}
@@ -69,12 +64,9 @@ func TestMoveCursorsExpectsThePosition(t *testing.T) {
 		move("", "11")
 		require.Equal(t, "10 0x10", at(0), "it stands somewhere else")
 
-		_, err := l.Record(t.Context(), &Cursor{Offer: "7", Account: name(7), Position: "15", Anchor: "0x15"})
-		require.NoError(t, err)
-		_, err = l.SetOrigin(t.Context(), "8", name(8), "9")
-		require.NoError(t, err)
-		lowered, err := l.LowerOrigin(t.Context(), "8", name(8), "3")
-		require.NoError(t, err)
+		must(l.Record(t.Context(), &Cursor{Offer: "7", Account: name(7), Position: "15", Anchor: "0x15"}))(t)
+		must(l.SetOrigin(t.Context(), "8", name(8), "9"))(t)
+		lowered := must(l.LowerOrigin(t.Context(), "8", name(8), "3"))(t)
 		require.True(t, lowered)
 		move("10", "20")
 		for n := range many {

@@ -28,8 +28,7 @@ func TestDemosAndRealOffersHaveLedgersOfTheirOwn(t *testing.T) {
 				l := d.empty(t)
 				require.NoError(t, l.Register(t.Context(), c.first...))
 				require.ErrorIs(t, l.Register(t.Context(), c.then...), c.want)
-				known, err := l.Accounts(t.Context(), "shop")
-				require.NoError(t, err)
+				known := must(l.Accounts(t.Context(), "shop"))(t)
 				if c.want != nil {
 					require.Len(t, known, len(c.first), "nothing is stored")
 				}
@@ -43,12 +42,10 @@ func TestADemosLedgerIsRestoredIntoNone(t *testing.T) {
 		demo, target := d.empty(t), d.empty(t)
 		require.NoError(t, demo.Register(t.Context(), Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
 		path := filepath.Join(t.TempDir(), "copy.db")
-		_, err := demo.Backup(t.Context(), path)
-		require.NoError(t, err)
-		_, err = target.Restore(t.Context(), path)
+		must(demo.Backup(t.Context(), path))(t)
+		_, err := target.Restore(t.Context(), path)
 		require.ErrorIs(t, err, errDemo)
-		known, err := target.Accounts(t.Context(), "demo")
-		require.NoError(t, err)
+		known := must(target.Accounts(t.Context(), "demo"))(t)
 		require.Empty(t, known)
 	})
 }

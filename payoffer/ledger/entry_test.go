@@ -13,8 +13,7 @@ import (
 
 func requireBrowsers(t *testing.T, l *Ledger, payment string, want ...string) {
 	t.Helper()
-	browsers, err := l.Browsers(t.Context(), testOffer, payment)
-	require.NoError(t, err)
+	browsers := must(l.Browsers(t.Context(), testOffer, payment))(t)
 	require.Equal(t, want, browsers)
 }
 
@@ -51,8 +50,7 @@ func TestACodeIsUsedOnceByConcurrentRequests(t *testing.T) {
 
 // Fifty codes of one payment at once are fifty browsers, of which five stay.
 func TestConcurrentBrowsersOfOnePaymentAreAllSignedInOnce(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		enter := func(prefix string) {
 			var group sync.WaitGroup
 			errs := make([]error, 50)
@@ -61,8 +59,7 @@ func TestConcurrentBrowsersOfOnePaymentAreAllSignedInOnce(t *testing.T) {
 			}
 			group.Wait()
 			require.NoError(t, errors.Join(errs...))
-			browsers, err := l.Browsers(t.Context(), testOffer, "a p")
-			require.NoError(t, err)
+			browsers := must(l.Browsers(t.Context(), testOffer, "a p"))(t)
 			require.Len(t, browsers, MaxBrowsers)
 			for _, browser := range browsers {
 				require.Contains(t, browser, prefix)
@@ -75,8 +72,7 @@ func TestConcurrentBrowsersOfOnePaymentAreAllSignedInOnce(t *testing.T) {
 }
 
 func TestTheSixthBrowserSignsOutTheOldest(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		enter := func(payment, browser string) {
 			t.Helper()
 			require.NoError(t, l.Enter(t.Context(), testOffer, payment, browser))
@@ -105,15 +101,13 @@ func TestTheSixthBrowserSignsOutTheOldest(t *testing.T) {
 		require.EqualValues(t, MaxBrowsers, stored(), "codes from two minutes ago are not valid any more")
 		requireBrowsers(t, l, "a p", "late", "behind", "a", "b", "c")
 		requireBrowsers(t, l, "a other", "elsewhere")
-		browsers, err := l.Browsers(t.Context(), "other-offer", "a p")
-		require.NoError(t, err)
+		browsers := must(l.Browsers(t.Context(), "other-offer", "a p"))(t)
 		require.Empty(t, browsers)
 	})
 }
 
 func TestEndedBrowsersStaySignedOut(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		for _, payment := range []string{"a p", "a other"} {
 			for n := range 3 {
 				require.NoError(t, l.Enter(t.Context(), testOffer, payment, fmt.Sprint(payment, n)))
@@ -140,8 +134,7 @@ func TestEndedBrowsersStaySignedOut(t *testing.T) {
 }
 
 func TestAnEntryWithoutAPaymentIsRefused(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, c := range [][3]string{{"", "a p", "b"}, {testOffer, "", "b"}, {testOffer, "a p", ""}, {testOffer, "a\x00p", "b"}} {
 			require.ErrorContains(t, l.Enter(t.Context(), c[0], c[1], c[2]), "report this as a bug")
 		}

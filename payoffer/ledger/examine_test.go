@@ -25,8 +25,7 @@ func TestADamagedFileIsFoundAtTheStartAndEndsAcknowledgements(t *testing.T) {
 		mustRecord(t, l, chainObservation("0x"+strings.Repeat("a", n+1), StatusConfirmed))
 	}
 	require.NoError(t, l.Examine(t.Context()))
-	_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
-	require.NoError(t, err)
+	must(l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
 	damage(t, l, path)
 	require.NoError(t, l.StoreQuote(t.Context(), testOffer, 2, 4200, 10_000_000))
 
@@ -52,10 +51,9 @@ func damage(t *testing.T, l *Ledger, path string) {
 	var page, size int64
 	require.NoError(t, l.db.read.QueryRow("SELECT rootpage FROM sqlite_schema WHERE name = 'transitions_offer'").Scan(&page))
 	require.NoError(t, l.db.read.QueryRow("PRAGMA page_size").Scan(&size))
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(t, err)
+	file := must(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer file.Close()
-	_, err = io.Copy(io.NewOffsetWriter(file, (page-1)*size+size/2), strings.NewReader(strings.Repeat("x", int(size/2))))
+	_, err := io.Copy(io.NewOffsetWriter(file, (page-1)*size+size/2), strings.NewReader(strings.Repeat("x", int(size/2))))
 	require.NoError(t, err)
 }
 

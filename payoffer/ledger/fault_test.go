@@ -14,18 +14,12 @@ import (
 func dump(t *testing.T, l *Ledger) []any {
 	t.Helper()
 	ctx := context.Background()
-	receipts, err := l.Receipts(ctx, testOffer, 0, 1000)
-	require.NoError(t, err)
-	transitions, err := l.Transitions(ctx, testOffer, 0, 1000)
-	require.NoError(t, err)
-	totals, err := l.Totals(ctx, testOffer)
-	require.NoError(t, err)
-	intents, err := collect(ctx, l, scanIntent, selectIntents+`TRUE ORDER BY id`)
-	require.NoError(t, err)
-	cursor, _, err := l.Cursor(ctx, testOffer, testAccount)
-	require.NoError(t, err)
-	accounts, err := l.Accounts(ctx, testOffer)
-	require.NoError(t, err)
+	receipts := must(l.Receipts(ctx, testOffer, 0, 1000))(t)
+	transitions := must(l.Transitions(ctx, testOffer, 0, 1000))(t)
+	totals := must(l.Totals(ctx, testOffer))(t)
+	intents := must(collect(ctx, l, scanIntent, selectIntents+`TRUE ORDER BY id`))(t)
+	cursor, _ := find(l.Cursor(ctx, testOffer, testAccount))(t)
+	accounts := must(l.Accounts(ctx, testOffer))(t)
 	all := []any{receipts, transitions, totals, intents, cursor, accounts}
 	for _, table := range []string{"returns", "sinks", "quotes", "entries", "passes"} {
 		rows, err := collect(ctx, l, scanText, `SELECT concat_ws(' ', `+tableColumns[table]+`) FROM `+table+` ORDER BY 1`)
@@ -144,21 +138,18 @@ func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 	mustRecord(t, l, chainObservation("0xa", StatusSeen))
 	old := returned("pi_old", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
-	_, err := l.Record(t.Context(), nil, old)
-	require.NoError(t, err)
+	must(l.Record(t.Context(), nil, old))(t)
 	require.NoError(t, l.StoreQuote(t.Context(), testOffer, 1, 4200, 1_000))
 	require.NoError(t, l.InsertPass(t.Context(), Pass{ID: "known", Offer: testOffer, Note: "for a friend", ExpiresAt: 20_000_000}))
 	for n := range MaxBrowsers {
 		require.NoError(t, l.Enter(t.Context(), testOffer, "pass:known", fmt.Sprint("old-", n)))
 	}
 	clock.set(10_000_000)
-	_, _, err = l.LeaseSubscriber(t.Context(), testOffer, "known", "me", 0, 1)
-	require.NoError(t, err)
+	find(l.LeaseSubscriber(t.Context(), testOffer, "known", "me", 0, 1))(t)
 	early := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
 	early.EvidenceLevel = LevelProvider
 	clock.set(1_000)
-	_, err = l.Record(t.Context(), nil, early)
-	require.NoError(t, err)
+	must(l.Record(t.Context(), nil, early))(t)
 	clock.set(10_000_000)
 	return l
 }
@@ -166,8 +157,7 @@ func preparedLedger(t *testing.T, d testDialect) *Ledger {
 func TestSQLiteReadOnlyFailsEveryWriteAndKeepsReading(t *testing.T) {
 	t.Parallel()
 	l := preparedLedger(t, sqliteTests)
-	_, err := l.db.write.Exec("PRAGMA query_only = 1")
-	require.NoError(t, err)
+	must(l.db.write.Exec("PRAGMA query_only = 1"))(t)
 	before := dump(t, l)
 	for name, write := range writes(l) {
 		require.ErrorContains(t, write.call(), "readonly", name)
@@ -192,8 +182,7 @@ func TestSQLiteFullDiskLeavesNoHalfRows(t *testing.T) {
 	require.ErrorContains(t, full, "full (13); free space on the disk of /")
 	requireConsistent(t, l)
 
-	_, err = l.db.write.Exec("PRAGMA max_page_count = 1000000")
-	require.NoError(t, err)
+	must(l.db.write.Exec("PRAGMA max_page_count = 1000000"))(t)
 	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xbb", "0x01")), "space again")
 	requireConsistent(t, l)
 }
@@ -201,22 +190,18 @@ func TestSQLiteFullDiskLeavesNoHalfRows(t *testing.T) {
 // TestFailureAtAnyStatementUndoesTheWholeCall fails each table's writes in turn.
 func TestFailureAtAnyStatementUndoesTheWholeCall(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
-		for name := range writes(nil) {
-			l := preparedLedger(t, d)
-			before := dump(t, l)
-			write := writes(l)[name]
+		l := preparedLedger(t, d)
+		before := dump(t, l)
+		for name, write := range writes(l) {
 			for _, statement := range d.statements(write.writes) {
-				_, err := l.db.write.Exec(d.fault(statement))
-				require.NoError(t, err)
+				must(l.db.write.Exec(d.fault(statement)))(t)
 				require.ErrorContains(t, write.call(), "injected", "%s, %s", name, statement)
 				require.Equal(t, before, dump(t, l), "%s, %s", name, statement)
-				_, err = l.db.write.Exec(d.heal)
-				require.NoError(t, err)
+				must(l.db.write.Exec(d.heal))(t)
 			}
-			require.NoError(t, write.call(), name)
-			require.NotEqual(t, before, dump(t, l), name)
-			require.NoError(t, l.Close())
 		}
+		require.NoError(t, writes(l)["Record"].call())
+		require.NotEqual(t, before, dump(t, l))
 	})
 }
 
@@ -227,8 +212,7 @@ func TestCanceledContextStoresNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")), context.Canceled)
-		_, err := l.Record(ctx, nil, chainObservation("0xb", StatusSeen))
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, errorOf(l.Record(ctx, nil, chainObservation("0xb", StatusSeen))), context.Canceled)
 		require.Equal(t, before, dump(t, l))
 		mustRecord(t, l, chainObservation("0xb", StatusSeen))
 	})

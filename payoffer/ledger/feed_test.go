@@ -7,16 +7,14 @@ import (
 )
 
 func TestAFeedGoesOnWhereItsReaderStopped(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, id := range []string{"pi_1", "pi_2", "pi_3"} {
 			mustRecord(t, l, cardObservation(id, StatusConfirmed))
 		}
 		var seen []string
 		at := Bookmark{}
 		for {
-			next, err := l.Feed(t.Context(), testOffer, at, 2)
-			require.NoError(t, err)
+			next := must(l.Feed(t.Context(), testOffer, at, 2))(t)
 			if len(next) == 0 {
 				break
 			}
@@ -42,13 +40,11 @@ func TestAReaderIsToldThatTheHistoryIsAnother(t *testing.T) {
 			mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 			mustRecord(t, l, cardObservation("pi_2", StatusConfirmed))
 		}
-		read, err := before.Feed(t.Context(), testOffer, Bookmark{}, 10)
-		require.NoError(t, err)
+		read := must(before.Feed(t.Context(), testOffer, Bookmark{}, 10))(t)
 		kept := read[1].Bookmark()
 		require.EqualValues(t, 2, kept.Seq)
-		_, err = after.Feed(t.Context(), testOffer, kept, 10)
-		require.ErrorIs(t, err, ErrBookmark)
-		_, err = after.Feed(t.Context(), testOffer, Bookmark{Seq: 999}, 10)
+		require.ErrorIs(t, errorOf(after.Feed(t.Context(), testOffer, kept, 10)), ErrBookmark)
+		_, err := after.Feed(t.Context(), testOffer, Bookmark{Seq: 999}, 10)
 		require.ErrorIs(t, err, ErrBookmark, "nobody has read so far here")
 		_, err = before.Feed(t.Context(), "other", kept, 10)
 		require.ErrorIs(t, err, ErrBookmark, "a place is one of an offer's own history")

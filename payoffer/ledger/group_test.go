@@ -66,8 +66,7 @@ func registers(id string) func(ctx context.Context, tx *transaction) error {
 
 func accountIDs(t *testing.T, l *Ledger) (ids []string) {
 	t.Helper()
-	all, err := l.Accounts(t.Context(), testOffer)
-	require.NoError(t, err)
+	all := must(l.Accounts(t.Context(), testOffer))(t)
 	for _, a := range all {
 		ids = append(ids, a.ID)
 	}

@@ -12,6 +12,15 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
 // What the tests record.
 var chainObservation, cardObservation, returned = observations.Chain, observations.Card, observations.Returned
 
@@ -24,18 +33,25 @@ func testIntent(from, nonce string) Intent {
 	}
 }
 
+// find is must for a call that also reports whether there is a value.
+func find[T any](value T, found bool, err error) func(t testing.TB) (T, bool) {
+	return func(t testing.TB) (T, bool) {
+		t.Helper()
+		require.NoError(t, err)
+		return value, found
+	}
+}
+
 func mustRecord(t testing.TB, l *Ledger, s Observation) Receipt {
 	t.Helper()
-	receipts, err := l.Record(t.Context(), nil, s)
-	require.NoError(t, err)
+	receipts := must(l.Record(t.Context(), nil, s))(t)
 	require.Len(t, receipts, 1)
 	return receipts[0]
 }
 
 func mustIntent(t testing.TB, l *Ledger, key IntentKey) Intent {
 	t.Helper()
-	i, found, err := l.Intent(t.Context(), key)
-	require.NoError(t, err)
+	i, found := find(l.Intent(t.Context(), key))(t)
 	require.True(t, found)
 	return i
 }
@@ -49,10 +65,12 @@ func requireConsistent(t testing.TB, l *Ledger) {
 // statuses lists an offer's transitions as "external id version from>to".
 func statuses(t testing.TB, l *Ledger) (lines []string) {
 	t.Helper()
-	transitions, err := l.Transitions(t.Context(), testOffer, 0, 1000)
-	require.NoError(t, err)
+	transitions := must(l.Transitions(t.Context(), testOffer, 0, 1000))(t)
 	for _, tr := range transitions {
 		lines = append(lines, fmt.Sprintf("%s %d %s>%s", tr.ExternalID, tr.Version, tr.From, tr.To))
 	}
 	return lines
 }
+
+// errorOf is the error of a call.
+func errorOf[T any](_ T, err error) error { return err }

@@ -7,12 +7,10 @@ import (
 )
 
 func TestOpenIntentsAreLookedAtAgain(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx := t.Context()
 		due := func(validAfter int64, limit int) (from []string) {
-			keys, err := l.DueOpen(ctx, testOffer, testAccount, validAfter, limit)
-			require.NoError(t, err)
+			keys := must(l.DueOpen(ctx, testOffer, testAccount, validAfter, limit))(t)
 			for _, key := range keys {
 				from = append(from, key.From)
 			}
@@ -55,12 +53,10 @@ func TestOpenIntentsAreLookedAtAgain(t *testing.T) {
 }
 
 func TestClaimsAreTakenToBeLookedAtAgain(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx := t.Context()
 		take := func(account string, limit int) int {
-			keys, err := l.TakeDueClaims(ctx, testOffer, account, limit)
-			require.NoError(t, err)
+			keys := must(l.TakeDueClaims(ctx, testOffer, account, limit))(t)
 			return len(keys)
 		}
 		for _, from := range []string{"0xa", "0xb", "0xc", "0xd"} {

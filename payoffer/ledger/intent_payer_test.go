@@ -17,20 +17,18 @@ func next(nonce string, until int64, id string) Intent {
 // requireConflict asks both who only looks and who inserts; "" is for nothing.
 func requireConflict(t *testing.T, l *Ledger, nonce string, i Intent) {
 	t.Helper()
-	other, found, err := l.ConflictingPayment(t.Context(), i)
-	require.NoError(t, err)
+	other, found := find(l.ConflictingPayment(t.Context(), i))(t)
 	require.Equal(t, nonce != "", found)
 	require.Equal(t, nonce, other.Nonce)
 	if i.Since == 0 {
-		look, err := l.LookUp(t.Context(), i)
-		require.NoError(t, err)
+		look := must(l.LookUp(t.Context(), i))(t)
 		require.Nil(t, look.Known)
 		require.Equal(t, nonce != "", look.Conflicting != nil)
 		if look.Conflicting != nil {
 			require.Equal(t, other, *look.Conflicting)
 		}
 	}
-	err = l.InsertIntent(t.Context(), i)
+	err := l.InsertIntent(t.Context(), i)
 	if nonce == "" {
 		require.NoError(t, err)
 		require.NoError(t, l.WithdrawIntent(t.Context(), i.IntentKey, i.Owner))
@@ -39,31 +37,25 @@ func requireConflict(t *testing.T, l *Ledger, nonce string, i Intent) {
 	var conflict *ConflictError
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, nonce, conflict.Other.Nonce)
-	_, known, err := l.Intent(t.Context(), i.IntentKey)
-	require.NoError(t, err)
+	_, known := find(l.Intent(t.Context(), i.IntentKey))(t)
 	require.False(t, known, "it left no row")
 }
 
 func TestLookKnowsAnAuthorization(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		i := next("0x01", 1_300, "pid")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
-		look, err := l.LookUp(t.Context(), i)
-		require.NoError(t, err)
-		stored, _, err := l.Intent(t.Context(), i.IntentKey)
-		require.NoError(t, err)
+		look := must(l.LookUp(t.Context(), i))(t)
+		stored := mustIntent(t, l, i.IntentKey)
 		require.Equal(t, &stored, look.Known)
 		require.Equal(t, &stored, look.Conflicting, "it is open")
 		require.Equal(t, stored.ID+1, look.Since)
 		elsewhere := i
 		elsewhere.Network = "eip155:8453"
-		look, err = l.LookUp(t.Context(), elsewhere)
-		require.NoError(t, err)
+		look = must(l.LookUp(t.Context(), elsewhere))(t)
 		require.Nil(t, look.Known, "the same nonce on another chain")
 		elsewhere.From = "0xbb"
-		look, err = l.LookUp(t.Context(), elsewhere)
-		require.NoError(t, err)
+		look = must(l.LookUp(t.Context(), elsewhere))(t)
 		require.Equal(t, Lookup{Since: 1}, look)
 	})
 }
@@ -118,15 +110,13 @@ func TestAnUnacknowledgedChargeProtectsItsPayer(t *testing.T) {
 }
 
 func TestARejectedPaymentGetsTheOutcomeOfTheFirst(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")))
 		requireConflict(t, l, "0x01", next("0x02", 1_400, ""))
 		requireConflict(t, l, "0x01", next("0x03", 1_400, "order-2"))
 		for _, until := range []int64{1_400, 1_350} {
-			now, err := l.RecordRejection(ctx, key, until)
-			require.NoError(t, err)
+			now := must(l.RecordRejection(ctx, key, until))(t)
 			require.Equal(t, IntentSettling, now.State)
 		}
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
@@ -139,12 +129,10 @@ func TestARejectedPaymentGetsTheOutcomeOfTheFirst(t *testing.T) {
 		requireConflict(t, l, "", next("0x03", 1_400, "order-2"))
 
 		// Where the first was not charged, the others are payments of their own.
-		_, err := l.RecordRejection(ctx, testIntent("0xaa", "0x04").IntentKey, 1_400)
-		require.ErrorIs(t, err, ErrNoIntent)
+		require.ErrorIs(t, errorOf(l.RecordRejection(ctx, testIntent("0xaa", "0x04").IntentKey, 1_400)), ErrNoIntent)
 		refused := next("0x05", 2_000_000, "")
 		require.NoError(t, l.InsertIntent(ctx, refused))
-		now, err := l.RecordRejection(ctx, refused.IntentKey, 2_000_001)
-		require.NoError(t, err)
+		now := must(l.RecordRejection(ctx, refused.IntentKey, 2_000_001))(t)
 		require.EqualValues(t, 2_000_001, now.RejectedUntil)
 		require.NoError(t, l.RefuseIntent(ctx, refused.IntentKey, "expired"))
 		requireConflict(t, l, "", next("0x06", 2_000_001, ""))
@@ -153,8 +141,7 @@ func TestARejectedPaymentGetsTheOutcomeOfTheFirst(t *testing.T) {
 }
 
 func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
@@ -185,8 +172,7 @@ func TestAChargeAnswersForWhatEndsInTheSameSecond(t *testing.T) {
 				requireConflict(t, l, c.other, other)
 				requireConflict(t, l, "", next("0x02", 1_300, "a-purchase-of-its-own"))
 				requireConflict(t, l, "", next("0x02", 1_301, ""))
-				look, err := l.LookUp(ctx, charged)
-				require.NoError(t, err)
+				look := must(l.LookUp(ctx, charged))(t)
 				require.NotNil(t, look.Known, "its own repetition")
 				require.ErrorAs(t, l.InsertIntent(ctx, charged), new(*IntentExistsError))
 			})
@@ -197,8 +183,7 @@ func TestAChargeAnswersForWhatEndsInTheSameSecond(t *testing.T) {
 // A client may sign for longer than a quote says: what others sign after the
 // charge ends sooner, and is a purchase of its own.
 func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_900, "")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
@@ -209,13 +194,11 @@ func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
 }
 
 func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		for _, nonce := range []string{"0x01", "0x02"} {
 			first := next(nonce, 1_300, "")
-			before, err := l.LookUp(ctx, first)
-			require.NoError(t, err)
+			before := must(l.LookUp(ctx, first))(t)
 			require.Nil(t, before.Known)
 			require.NoError(t, l.InsertIntent(ctx, first))
 			require.NoError(t, l.SettleIntent(ctx, first.IntentKey, nonce, nil, EvidenceChain))
@@ -229,8 +212,7 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 			besides.PaymentID, besides.From = "", "0xbb"
 			requireConflict(t, l, "", besides)
 			after := next("0x03", 1_300, "")
-			now, err := l.LookUp(ctx, after)
-			require.NoError(t, err)
+			now := must(l.LookUp(ctx, after))(t)
 			after.Since = now.Since
 			requireConflict(t, l, "", after)
 		}
@@ -239,19 +221,16 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 }
 
 func TestARejectionLeavesThePaymentUnacknowledged(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
-		now, err := l.RecordRejection(ctx, key, 1_400)
-		require.NoError(t, err)
+		now := must(l.RecordRejection(ctx, key, 1_400))(t)
 		require.True(t, now.Unacknowledged)
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
 		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
 		clock.unix += 119
 		requireConflict(t, l, "0x01", next("0x02", 200_000, ""))
-		now, err = l.RecordRejection(ctx, key, 1_401)
-		require.NoError(t, err)
+		now = must(l.RecordRejection(ctx, key, 1_401))(t)
 		clock.unix++
 		requireConflict(t, l, "", next("0x02", 200_000, ""))
 		require.NotZero(t, now.AcknowledgedAt)
@@ -260,12 +239,10 @@ func TestARejectionLeavesThePaymentUnacknowledged(t *testing.T) {
 }
 
 func TestAPaymentAnswersForPaymentsRejectedBeforeIt(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, refused := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_100, "")))
-		_, err := l.RecordRejection(ctx, refused, 1_300)
-		require.NoError(t, err)
+		must(l.RecordRejection(ctx, refused, 1_300))(t)
 		require.NoError(t, l.RefuseIntent(ctx, refused, "expired"))
 		clock.set(1_120)
 
@@ -307,12 +284,10 @@ func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
 				withdrawn.Facilitator = c.facilitator
 				require.NoError(t, l.InsertIntent(ctx, withdrawn))
 				if c.rejected != 0 {
-					_, err := l.RecordRejection(ctx, withdrawn.IntentKey, c.rejected)
-					require.NoError(t, err)
+					must(l.RecordRejection(ctx, withdrawn.IntentKey, c.rejected))(t)
 				}
 				require.NoError(t, l.WithdrawIntent(ctx, withdrawn.IntentKey, withdrawn.Owner))
-				_, known, err := l.Intent(ctx, withdrawn.IntentKey)
-				require.NoError(t, err)
+				_, known := find(l.Intent(ctx, withdrawn.IntentKey))(t)
 				require.False(t, known, "the same authorization can come again")
 				requireConsistent(t, l)
 
@@ -336,8 +311,7 @@ func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
 
 // An authorization that is valid for years is not remembered for years, and the memory ends.
 func TestAWithdrawnIntentIsRememberedForAWhile(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		rows := func() (n int) {
 			require.NoError(t, l.db.read.QueryRow(`SELECT count(*) FROM intents`).Scan(&n))
 			return n
@@ -357,8 +331,7 @@ func TestAWithdrawnIntentIsRememberedForAWhile(t *testing.T) {
 }
 
 func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, first, second := t.Context(), testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x02").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xbb", "0x02")))
@@ -374,8 +347,7 @@ func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
 }
 
 func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")), "another one of the payer is open")
 		imported := next("0x02", 1_300, "order-1")
@@ -389,8 +361,7 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		require.Equal(t, transfer.Transaction, got.Transaction)
 		require.Empty(t, got.Secret, "the sender may have read the authorization on the chain")
 		require.JSONEq(t, `{"a":1}`, string(got.Answer))
-		receipts, err := l.Receipts(ctx, testOffer, 0, 10)
-		require.NoError(t, err)
+		receipts := must(l.Receipts(ctx, testOffer, 0, 10))(t)
 		require.Len(t, receipts, 1)
 		require.Equal(t, got.ID, *receipts[0].IntentID)
 		require.ErrorAs(t, l.ImportIntent(ctx, imported, transfer), new(*IntentExistsError))
@@ -406,22 +377,17 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 
 // What was rejected is known, and is in the way of nothing.
 func TestARejectedAuthorizationIsKnown(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		first, rejected := next("0x01", 1_300, "pid"), next("0x02", 1_300, "pid")
 		require.NoError(t, l.InsertIntent(t.Context(), first))
-		before, _, err := l.Intent(t.Context(), first.IntentKey)
-		require.NoError(t, err)
+		before := mustIntent(t, l, first.IntentKey)
 		rejected.Reason = "payer_has_open_payment"
 		require.NoError(t, l.RejectIntent(t.Context(), rejected))
-		stored, known, err := l.Intent(t.Context(), rejected.IntentKey)
-		require.NoError(t, err)
-		require.True(t, known)
+		stored := mustIntent(t, l, rejected.IntentKey)
 		require.Equal(t, IntentRefused, stored.State)
 		require.Equal(t, rejected.Fingerprint, stored.Fingerprint)
 		require.Equal(t, rejected.Reason, stored.Reason)
-		after, _, err := l.Intent(t.Context(), first.IntentKey)
-		require.NoError(t, err)
+		after := mustIntent(t, l, first.IntentKey)
 		require.Equal(t, before, after)
 
 		var exists *IntentExistsError

@@ -11,8 +11,7 @@ import (
 )
 
 func TestIntentIsStoredWhole(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		want := testIntent("0xaa", "0x01")
 		want.PaymentID, want.Own, want.Secret = "pid-1", true, "5ec4e7"
 		require.NoError(t, l.InsertIntent(t.Context(), want))
@@ -30,8 +29,7 @@ func TestIntentIsStoredWhole(t *testing.T) {
 }
 
 func TestOneOfManyConcurrentInsertsWins(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var won, known atomic.Int64
 		var group sync.WaitGroup
 		for range 32 {
@@ -54,8 +52,7 @@ func TestOneOfManyConcurrentInsertsWins(t *testing.T) {
 }
 
 func TestSpellingOfHexMakesNoSecondIntent(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x0f")))
 		loud := testIntent("0xAA", "0x0F")
 		loud.Asset = strings.ToUpper(loud.Asset)
@@ -91,8 +88,7 @@ func TestOpenIntentOfAPayerHoldsBackTheNext(t *testing.T) {
 }
 
 func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		insert := func(from, nonce, id string) error {
 			i := testIntent(from, nonce)
 			i.PaymentID = id
@@ -107,8 +103,7 @@ func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
 		require.NoError(t, l.SettleIntent(t.Context(), key("0x02"), "0x1", nil, EvidenceFacilitator))
 		require.NoError(t, l.AcknowledgeIntent(t.Context(), key("0x02"), true))
 		require.ErrorIs(t, insert("0xaa", "0x03", "pid"), ErrPaymentID)
-		_, found, err := l.Intent(t.Context(), key("0x03"))
-		require.NoError(t, err)
+		_, found := find(l.Intent(t.Context(), key("0x03")))(t)
 		require.False(t, found, "a refused insert leaves no row")
 		require.NoError(t, insert("0xaa", "0x03", ""))
 		requireConsistent(t, l)
@@ -116,8 +111,7 @@ func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
 }
 
 func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		i := testIntent("0xaa", "0x01")
 		i.Offer = "other"
 		require.ErrorIs(t, l.InsertIntent(t.Context(), i), errNotRegistered)
@@ -130,8 +124,7 @@ func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
 }
 
 func TestFirstAnswerStays(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
@@ -152,8 +145,7 @@ func TestFirstAnswerStays(t *testing.T) {
 }
 
 func TestAnswerArrivesAfterTheChain(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", nil, EvidenceChain))
@@ -165,8 +157,7 @@ func TestAnswerArrivesAfterTheChain(t *testing.T) {
 }
 
 func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		refused, settled := testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
@@ -194,8 +185,7 @@ func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
 }
 
 func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.ErrorIs(t, l.UpdateOpenIntent(t.Context(), key, "attempt-2", 2_000, "", ""), errLeaseHeld)
@@ -227,8 +217,7 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 }
 
 func TestReopenedIntentIsUnknownAgain(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", []byte(`{}`), EvidenceFacilitator))
@@ -254,8 +243,7 @@ func TestReopenedIntentIsUnknownAgain(t *testing.T) {
 }
 
 func TestListsOfIntents(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		for _, from := range []string{"0xa", "0xb", "0xc", "0xd", "0xe"} {
 			require.NoError(t, l.InsertIntent(ctx, testIntent(from, "0x01")))

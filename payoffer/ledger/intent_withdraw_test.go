@@ -7,18 +7,15 @@ import (
 )
 
 func TestWithdrawnIntentIsForgotten(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		i := testIntent("0xaa", "0x01")
 		i.PaymentID = "pid"
 		for range 2 {
 			require.NoError(t, l.InsertIntent(t.Context(), i))
 			require.NoError(t, l.WithdrawIntent(t.Context(), i.IntentKey, i.Owner))
-			_, found, err := l.Intent(t.Context(), i.IntentKey)
-			require.NoError(t, err)
+			_, found := find(l.Intent(t.Context(), i.IntentKey))(t)
 			require.False(t, found)
-			totals, err := l.Totals(t.Context(), testOffer)
-			require.NoError(t, err)
+			totals := must(l.Totals(t.Context(), testOffer))(t)
 			require.Empty(t, totals)
 			requireConsistent(t, l)
 		}

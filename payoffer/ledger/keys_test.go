@@ -11,8 +11,7 @@ import (
 func namedKeys(name string, ids ...string) map[string][]string { return map[string][]string{name: ids} }
 
 func TestKeysOfAnotherStorageAreRefused(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		requireRefused := func(keys map[string][]string) {
 			t.Helper()
 			var refused *KeysError
@@ -30,22 +29,18 @@ func TestKeysOfAnotherStorageAreRefused(t *testing.T) {
 }
 
 func TestForgottenKeysMayBeOthers(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		none, err := l.ForgetKeys(t.Context())
-		require.NoError(t, err)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		none := must(l.ForgetKeys(t.Context()))(t)
 		require.Empty(t, none)
 		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"qr": {"1"}, "did:web:shop": {"k1", "k2"}}))
-		names, err := l.ForgetKeys(t.Context())
-		require.NoError(t, err)
+		names := must(l.ForgetKeys(t.Context()))(t)
 		require.Equal(t, []string{"did:web:shop", "qr"}, names)
 		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"qr": {"2"}, "did:web:shop": {"k3"}}))
 	})
 }
 
 func TestOfTwoStoragesThatStartAtOnceOneIsRefused(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var starts sync.WaitGroup
 		errs := make([]error, 4)
 		for i := range errs {

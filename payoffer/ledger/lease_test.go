@@ -45,14 +45,12 @@ func TestAnIntentOfAnEndedProcessIsLookedAtSoon(t *testing.T) {
 
 	l, next := sqliteTests.ledgerAt(t, where)
 	next.unix = clock.unix + 7
-	due, err := l.DueOpen(t.Context(), testOffer, testAccount, 0, 10)
-	require.NoError(t, err)
+	due := must(l.DueOpen(t.Context(), testOffer, testAccount, 0, 10))(t)
 	require.Len(t, due, 1)
 }
 
 func TestMovedIntentKeepsEverythingButItsFacilitator(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		intent := testIntent("0xaa", "0x01")
 		intent.PaymentID = "pid"
 		require.NoError(t, l.InsertIntent(t.Context(), intent))
@@ -69,15 +67,13 @@ func TestSinksOfAnEndedProcess(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		l, _ := d.ledgerAt(t, where)
-		_, held, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "ended", 1_000, 1_500)
-		require.NoError(t, err)
+		_, held := find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "ended", 1_000, 1_500))(t)
 		require.True(t, held)
 		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "ended", 7))
 		require.NoError(t, l.Close())
 
 		l, _ = d.ledgerAt(t, where)
-		after, held, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "next", 1_000, 1_500)
-		require.NoError(t, err)
+		after, held := find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "next", 1_000, 1_500))(t)
 		require.Equal(t, d.name == sqliteTests.name, held)
 		if held {
 			require.EqualValues(t, 7, after)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
@@ -43,11 +44,9 @@ func TestMethodsBeforeOpenAndAfterCloseSayNotOpen(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l := d.handle(t, d.create(t), time.Now)
 		calls := func() {
-			_, err := l.Totals(t.Context(), testOffer)
-			require.ErrorIs(t, err, ErrNotOpen)
-			_, err = l.Record(t.Context(), nil)
-			require.ErrorIs(t, err, ErrNotOpen)
-			_, _, err = l.Intent(t.Context(), IntentKey{})
+			require.ErrorIs(t, errorOf(l.Totals(t.Context(), testOffer)), ErrNotOpen)
+			require.ErrorIs(t, errorOf(l.Record(t.Context(), nil)), ErrNotOpen)
+			_, _, err := l.Intent(t.Context(), IntentKey{})
 			require.ErrorIs(t, err, ErrNotOpen)
 			require.ErrorIs(t, l.Register(t.Context()), ErrNotOpen)
 		}
@@ -69,16 +68,14 @@ func TestOpenIsIdempotentAndKeepsWhatIsStored(t *testing.T) {
 		require.NoError(t, l.Close())
 
 		again, _ := d.ledgerAt(t, where)
-		receipts, err := again.Receipts(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		receipts := must(again.Receipts(t.Context(), testOffer, 0, 10))(t)
 		require.Len(t, receipts, 1)
 	})
 }
 
 // A commit that is broken off may be made or not: nobody would know what became of it.
 func TestAChangeIsFinishedThoughItsCallerLeaves(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, leave := context.WithCancel(t.Context())
 		require.NoError(t, l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 			leave()
@@ -90,8 +87,7 @@ func TestAChangeIsFinishedThoughItsCallerLeaves(t *testing.T) {
 }
 
 func TestBooksAreOfOneMoment(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var writing sync.WaitGroup
 		done := make(chan struct{})
 		for n := range 4 {
@@ -107,7 +103,7 @@ func TestBooksAreOfOneMoment(t *testing.T) {
 				}
 			})
 		}
-		for range 50 {
+		for range cases.Of(20, 50, 500) {
 			totals, receipts, err := l.TotalsAndReceipts(t.Context(), testOffer, 0, 10_000)
 			require.NoError(t, err)
 			var counted, listed int64
@@ -169,8 +165,7 @@ func TestMigrationsRunOnceInOrderAndAllOrNothing(t *testing.T) {
 		changed := withMigrations{l.dialect, next}
 		require.ErrorContains(t, migrate(t.Context(), changed, l.db.write), third)
 		require.Equal(t, latest+1, d.schemaVersion(t, l))
-		_, err := l.db.write.Exec("SELECT x FROM third")
-		require.Error(t, err)
+		require.Error(t, errorOf(l.db.write.Exec("SELECT x FROM third")))
 
 		next[third].Data = []byte("DROP TABLE second")
 		require.NoError(t, migrate(t.Context(), changed, l.db.write))

@@ -37,8 +37,7 @@ var losses = map[string]func(t *testing.T, path string){
 }
 
 func removeAll(t *testing.T, path string) {
-	files, err := filepath.Glob(path + "*")
-	require.NoError(t, err)
+	files := must(filepath.Glob(path + "*"))(t)
 	for _, file := range files {
 		require.NoError(t, os.Remove(file))
 	}
@@ -54,33 +53,29 @@ func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
 			var log strings.Builder
 			l.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 			mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
-			_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
-			require.NoError(t, err)
+			must(l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
 			mustRecord(t, l, chainObservation("0xb", StatusConfirmed)) // is in the -wal alone
 			lose(t, path)
 			l.db.present.expire()
 
 			for range 2 {
-				_, err = l.Record(t.Context(), nil, chainObservation("0xc", StatusConfirmed))
+				_, err := l.Record(t.Context(), nil, chainObservation("0xc", StatusConfirmed))
 				require.ErrorIs(t, err, ErrLost)
 			}
-			saved, err := filepath.Glob(path + ".rescued-*")
-			require.NoError(t, err)
+			saved := must(filepath.Glob(path + ".rescued-*"))(t)
 			require.Len(t, saved, 1)
-			err = l.CheckWritable(t.Context())
+			err := l.CheckWritable(t.Context())
 			require.ErrorIs(t, err, ErrLost)
 			require.ErrorContains(t, err, saved[0])
 			require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 			require.Contains(t, log.String(), saved[0])
-			info, err := os.Stat(saved[0])
-			require.NoError(t, err)
+			info := must(os.Stat(saved[0]))(t)
 			require.Equal(t, os.FileMode(0o600), info.Mode())
 
 			// No connection makes a file, or opens the other one.
 			l.db.read.SetMaxIdleConns(0)
 			before, statErr := os.Stat(path)
-			_, err = l.Receipts(t.Context(), testOffer, 0, 10)
-			require.ErrorIs(t, err, ErrLost)
+			require.ErrorIs(t, errorOf(l.Receipts(t.Context(), testOffer, 0, 10)), ErrLost)
 			after, err := os.Stat(path)
 			require.Equal(t, os.IsNotExist(statErr), os.IsNotExist(err))
 			if err == nil {
@@ -89,8 +84,7 @@ func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
 
 			require.ErrorIs(t, l.Close(), ErrLost)
 			rescued, _ := sqliteTests.ledgerAt(t, saved[0])
-			receipts, err := rescued.Receipts(t.Context(), testOffer, 0, 10)
-			require.NoError(t, err)
+			receipts := must(rescued.Receipts(t.Context(), testOffer, 0, 10))(t)
 			require.Len(t, receipts, 2)
 			require.NoError(t, rescued.Check(t.Context()))
 		})
@@ -104,12 +98,10 @@ func TestPaymentsAreSavedWhenALedgerClosesWhoseFileIsLost(t *testing.T) {
 	mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 	removeAll(t, path)
 	require.ErrorIs(t, l.Close(), ErrLost)
-	saved, err := filepath.Glob(path + ".rescued-*")
-	require.NoError(t, err)
+	saved := must(filepath.Glob(path + ".rescued-*"))(t)
 	require.Len(t, saved, 1)
 	rescued, _ := sqliteTests.ledgerAt(t, saved[0])
-	receipts, err := rescued.Receipts(t.Context(), testOffer, 0, 10)
-	require.NoError(t, err)
+	receipts := must(rescued.Receipts(t.Context(), testOffer, 0, 10))(t)
 	require.Len(t, receipts, 1)
 }
 
@@ -134,13 +126,11 @@ func TestAFileThatStaysIsNeverLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
 	backup := func() {
-		rows, err := NewSQLite(path, time.Now).Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db"))
-		require.NoError(t, err)
+		rows := must(NewSQLite(path, time.Now).Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db")))(t)
 		require.NotZero(t, rows["receipts"])
 	}
 	checkpoint := func() {
-		_, err := l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
-		require.NoError(t, err)
+		must(l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
 	}
 	mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 	for i, do := range []func(){func() {}, backup, checkpoint, func() { child(t, "open", path) }} {
@@ -149,7 +139,6 @@ func TestAFileThatStaysIsNeverLost(t *testing.T) {
 		mustRecord(t, l, chainObservation("0xb"+string(rune('0'+i)), StatusConfirmed))
 	}
 	require.NoError(t, l.Close())
-	saved, err := filepath.Glob(path + ".rescued-*")
-	require.NoError(t, err)
+	saved := must(filepath.Glob(path + ".rescued-*"))(t)
 	require.Empty(t, saved)
 }

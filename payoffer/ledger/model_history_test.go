@@ -17,7 +17,7 @@ import (
 func TestRandomHistoriesAgreeWithTheReferenceModel(t *testing.T) {
 	t.Parallel()
 	const perLedger, perBatch = 10_000, 500
-	total := cases.Count(t)
+	total := cases.Of(500, 100_000, 1_000_000)
 	for n := 0; n < total; n += perLedger {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
@@ -55,12 +55,10 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 			told[i]++
 		}
 		turns = turns[part:]
-		_, err := l.Record(t.Context(), nil, batch...)
-		require.NoError(t, err)
+		must(l.Record(t.Context(), nil, batch...))(t)
 	}
 
-	rows, err := l.Receipts(t.Context(), testOffer, 0, count)
-	require.NoError(t, err)
+	rows := must(l.Receipts(t.Context(), testOffer, 0, count))(t)
 	got := make(map[string]observations.Facts, len(rows))
 	for _, r := range rows {
 		got[r.ExternalID] = observations.FactsOf(r)

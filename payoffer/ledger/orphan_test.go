@@ -17,8 +17,7 @@ func killed(t *testing.T) (path string, acknowledged int) {
 	l, _ := sqliteTests.ledgerAt(t, path)
 	require.NoError(t, l.Close())
 	acknowledged = killAfter(t, sqliteTests, path, 5, 0)
-	info, err := os.Stat(path + "-wal")
-	require.NoError(t, err)
+	info := must(os.Stat(path + "-wal"))(t)
 	require.Positive(t, info.Size())
 	return path, acknowledged
 }
@@ -43,8 +42,7 @@ func TestTheLogOfALedgerThatWasPutAwayAloneIsKept(t *testing.T) {
 			old := filepath.Join(filepath.Dir(path), "old.db")
 			require.NoError(t, os.Rename(path, old))
 			opened := prepare(t, path)
-			log, err := os.ReadFile(path + "-wal")
-			require.NoError(t, err)
+			log := must(os.ReadFile(path + "-wal"))(t)
 
 			for what, open := range map[string]func(*Ledger) error{
 				"start":   func(l *Ledger) error { return l.Open(t.Context()) },
@@ -84,7 +82,6 @@ func TestRestoreFindsTheLogBesideTheTargetOfASymbolicLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "monday.db")
 	require.NoError(t, os.Symlink(path, link))
 	restored := sqliteTests.empty(t)
-	rows, err := restored.Restore(t.Context(), link)
-	require.NoError(t, err)
+	rows := must(restored.Restore(t.Context(), link))(t)
 	require.GreaterOrEqual(t, rows["receipts"], int64(acknowledged))
 }

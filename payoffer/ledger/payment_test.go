@@ -12,8 +12,7 @@ import (
 
 func requirePayment(t *testing.T, l *Ledger, account, name string) Payment {
 	t.Helper()
-	p, found, err := l.Payment(t.Context(), testOffer, account, name)
-	require.NoError(t, err)
+	p, found := find(l.Payment(t.Context(), testOffer, account, name))(t)
 	require.True(t, found)
 	require.Equal(t, testOffer, p.Offer)
 	return p
@@ -22,14 +21,12 @@ func requirePayment(t *testing.T, l *Ledger, account, name string) Payment {
 // TestAPaymentKeepsItsNameThroughItsLife follows an authorization from its intent over two
 // transactions, of which the first leaves the chain.
 func TestAPaymentKeepsItsNameThroughItsLife(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		network, _, err := offer.ParseUSDCAccount(testAccount)
 		require.NoError(t, err)
 		nonce := observations.Nonce(15)
 		name := AuthorizationName("0xAA", strings.ToUpper(nonce))
-		_, found, err := l.Payment(t.Context(), testOffer, testAccount, name)
-		require.NoError(t, err)
+		_, found := find(l.Payment(t.Context(), testOffer, testAccount, name))(t)
 		require.False(t, found)
 
 		i := testIntent("0xAA", nonce)
@@ -76,8 +73,7 @@ func TestAPaymentKeepsItsNameThroughItsLife(t *testing.T) {
 }
 
 func TestAPaymentIsFoundByItsNameAndItsOfferAlone(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		former := strings.Replace(testAccount, "0x1", "0x2", 1) // pays another address
 		card := mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		plain := mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
@@ -95,8 +91,7 @@ func TestAPaymentIsFoundByItsNameAndItsOfferAlone(t *testing.T) {
 			p := requirePayment(t, l, want.Account, want.Name())
 			require.Equal(t, want, p.Receipt)
 			require.Nil(t, p.Intent)
-			_, found, err := l.Payment(t.Context(), "other-offer", want.Account, want.Name())
-			require.NoError(t, err)
+			_, found := find(l.Payment(t.Context(), "other-offer", want.Account, want.Name()))(t)
 			require.False(t, found)
 		}
 		p := requirePayment(t, l, testAccount, AuthorizationName("0xbb", "0x02"))
@@ -109,8 +104,7 @@ func TestAPaymentIsFoundByItsNameAndItsOfferAlone(t *testing.T) {
 			{testOffer, cardAccount, "x/1"}, {testOffer, cardAccount, "r/"}, {testOffer, testAccount, "a/0xaa"},
 			{testOffer, testAccount, "a/0xpayer/"}, {testOffer, testAccount, ""},
 		} {
-			p, found, err := l.Payment(t.Context(), unknown.offer, unknown.account, unknown.name)
-			require.NoError(t, err)
+			p, found := find(l.Payment(t.Context(), unknown.offer, unknown.account, unknown.name))(t)
 			require.False(t, found, unknown)
 			require.Zero(t, p)
 		}

@@ -80,8 +80,7 @@ func TestAnOfferHearsOfItsClaimsWhenTheyAreToBeLookedAt(t *testing.T) {
 		clock.unix += int64(pollAllEvery / time.Second)
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "who was told may have died")
 
-		_, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
-		require.NoError(t, err)
+		must(l.TakeDueClaims(t.Context(), testOffer, testAccount, 10))(t)
 		require.Empty(t, h.beat())
 		clock.unix += untilPoll(1_000, l.now(), longestClaim)
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "at once when it is due")
@@ -103,10 +102,8 @@ func TestAnOfferHearsOfItsTransitionsAlone(t *testing.T) {
 }
 
 func TestWhoBeginsToListenHearsWhatASinkHasLeft(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
-		_, held, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 100)
-		require.NoError(t, err)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+		_, held := find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 100))(t)
 		require.True(t, held)
 		mustRecord(t, l, chainObservation("0xa", StatusSeen))
 		h := newHeard(t, l, testOffer)
@@ -115,8 +112,7 @@ func TestWhoBeginsToListenHearsWhatASinkHasLeft(t *testing.T) {
 		clock.unix += int64(pollAllEvery / time.Second)
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat(), "it is not done with them yet")
 
-		last, err := l.Last(t.Context(), testOffer)
-		require.NoError(t, err)
+		last := must(l.Last(t.Context(), testOffer))(t)
 		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", last.Seq))
 		t.Cleanup(h.listen(testOffer))
 		require.Empty(t, h.beat(), "it is done with all")

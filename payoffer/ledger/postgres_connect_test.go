@@ -16,8 +16,7 @@ import (
 // withParameter adds a parameter to a URL.
 func withParameter(t *testing.T, dsn, name, value string) string {
 	t.Helper()
-	u, err := url.Parse(dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(dsn))(t)
 	query := u.Query()
 	query.Set(name, value)
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as libpq reads it
@@ -49,10 +48,16 @@ func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// TestPostgresSettingsOfTheRoleAreSeen changes a role while a ledger is open.
-func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
-	t.Parallel() // a server of its own
-	server := postgres.Start(t)
+func TestPostgresServerThatChangesOrEnds(t *testing.T) {
+	t.Parallel()
+	server := postgres.Start(t) // of its own
+	t.Run("settings are seen", func(t *testing.T) { settingsOfTheRoleAreSeen(t, server) })
+	t.Run("restart", func(t *testing.T) { restartLosesNoCommitAndNoLedger(t, server) })
+}
+
+// settingsOfTheRoleAreSeen changes a role while a ledger is open.
+func settingsOfTheRoleAreSeen(t *testing.T, server *postgres.Server) {
+	t.Helper()
 	dsn := server.DSN(t)
 	l, _ := postgresTests.ledgerAt(t, dsn)
 	for setting, problem := range map[string]string{
@@ -81,9 +86,8 @@ func TestPostgresSettingsOfTheRoleAreSeen(t *testing.T) {
 	require.NoError(t, openPostgres(t, dsn))
 }
 
-func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
-	t.Parallel() // a server of its own
-	server := postgres.Start(t)
+func restartLosesNoCommitAndNoLedger(t *testing.T, server *postgres.Server) {
+	t.Helper()
 	l, _ := postgresTests.ledgerAt(t, server.DSN(t))
 	for n := range 5 {
 		require.NoError(t, pay(l, n))
@@ -97,16 +101,14 @@ func TestPostgresRestartLosesNoCommitAndNoLedger(t *testing.T) {
 	}
 	server.Start(t)
 	require.Eventually(t, func() bool { return pay(l, 5) == nil }, 30*time.Second, time.Millisecond)
-	receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
-	require.NoError(t, err)
+	receipts := must(l.Receipts(t.Context(), testOffer, 0, 10))(t)
 	require.Len(t, receipts, 6)
 	requireConsistent(t, l)
 }
 
 func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 	t.Parallel()
-	dsn, err := url.Parse(postgresTests.create(t))
-	require.NoError(t, err)
+	dsn := must(url.Parse(postgresTests.create(t)))(t)
 	socket := dsn.Query().Get("host")
 	closing, err := net.Listen("tcp", "127.0.0.1:0") // as a proxy does without a server behind it
 	require.NoError(t, err)
@@ -155,8 +157,7 @@ func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := postgres.Shared(t)
 	dsn := server.DSN(t)
-	u, err := url.Parse(dsn)
-	require.NoError(t, err)
+	u := must(url.Parse(dsn))(t)
 	server.Exec(t, "CREATE TABLE "+u.Query().Get("search_path")+".totals (mine INTEGER)")
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own")
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own", "nothing of the first attempt is left")
@@ -173,8 +174,7 @@ func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid)
-		require.NoError(t, err)
+		must(l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid))(t)
 		_, err = tx.exec(ctx, "", "SELECT 1")
 		return err
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 // instances opens handles to one new database, as that many processes would.
@@ -32,7 +34,7 @@ func instancesAt(t *testing.T, dsn string, n int) (all []*Ledger) {
 func TestPostgresInstancesGiveOneIntentOneWinner(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 4)
-	const copies = 200
+	copies := cases.Of(50, 200, 1_000)
 	var won, known atomic.Int64
 	var group sync.WaitGroup
 	for n := range copies {
@@ -60,7 +62,7 @@ func TestPostgresInstancesGiveOneIntentOneWinner(t *testing.T) {
 func TestPostgresInstancesSettleOneAuthorizationOfAPayerAtATime(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 4)
-	for payer := range 30 {
+	for payer := range cases.Of(10, 30, 300) {
 		var won, held atomic.Int64
 		var group sync.WaitGroup
 		for n, l := range all {
@@ -114,7 +116,7 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 			$$ BEGIN PERFORM pg_sleep(random() * 0.004); RETURN NEW; END $$;
 		CREATE TRIGGER delay AFTER INSERT ON transitions FOR EACH ROW EXECUTE FUNCTION delay()`)
 	require.NoError(t, err)
-	const each = 60
+	const each = 30
 	var writers sync.WaitGroup
 	for n, l := range all[1:] {
 		writers.Go(func() {
@@ -134,8 +136,7 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 			ended = true // and read what is left
 		default:
 		}
-		page, err := all[0].Transitions(t.Context(), testOffer, last, 1000)
-		require.NoError(t, err)
+		page := must(all[0].Transitions(t.Context(), testOffer, last, 1000))(t)
 		for _, tr := range page {
 			require.False(t, read[tr.ExternalID])
 			read[tr.ExternalID], last = true, tr.Seq
@@ -146,8 +147,8 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 
 func TestPostgresInstancesMigrateTogether(t *testing.T) {
 	t.Parallel()
-	for range 5 {
-		dsn := postgresTests.create(t)
+	for range cases.Of(2, 5, 50) {
+		dsn := postgresTests.vacant(t)
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() {
@@ -158,8 +159,7 @@ func TestPostgresInstancesMigrateTogether(t *testing.T) {
 		}
 		group.Wait()
 		l, _ := postgresTests.ledgerAt(t, dsn)
-		files, err := fs.Glob(l.dialect.migrations(), "*.sql")
-		require.NoError(t, err)
+		files := must(fs.Glob(l.dialect.migrations(), "*.sql"))(t)
 		require.Equal(t, len(files), postgresTests.schemaVersion(t, l))
 	}
 }
@@ -176,7 +176,7 @@ func TestPostgresInstancesKeepRandomHistoriesConsistent(t *testing.T) {
 		for n, l := range all {
 			group.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(n), 5))
-				for range 150 {
+				for range cases.Of(60, 150, 1_500) {
 					randomStep(t, l, rng)
 				}
 			})
@@ -184,6 +184,6 @@ func TestPostgresInstancesKeepRandomHistoriesConsistent(t *testing.T) {
 		group.Wait()
 		requireConsistent(t, all[0])
 		requireJoined(t, all[0])
-		require.Greater(t, len(statuses(t, all[0])), 50)
+		require.Greater(t, len(statuses(t, all[0])), 25)
 	}
 }

@@ -7,14 +7,12 @@ import (
 )
 
 func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		note := func(satoshis, cents, at int64) {
 			require.NoError(t, l.StoreQuote(t.Context(), testOffer, satoshis, cents, at))
 		}
 		quoted := func(satoshis, since, until int64) any {
-			q, found, err := l.Quoted(t.Context(), testOffer, satoshis, since, until)
-			require.NoError(t, err)
+			q, found := find(l.Quoted(t.Context(), testOffer, satoshis, since, until))(t)
 			if !found {
 				require.Zero(t, q)
 				return nil
@@ -34,8 +32,7 @@ func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 		require.EqualValues(t, 4_400, quoted(99_999, 0, 9_000), "the most satoshis that were paid")
 		require.EqualValues(t, 4_301, quoted(99_999, 0, 2_999), "of those in time")
 		require.Nil(t, quoted(46_666, 0, 9_000))
-		_, found, err := l.Quoted(t.Context(), "other", 46_667, 0, 9_000)
-		require.NoError(t, err)
+		_, found := find(l.Quoted(t.Context(), "other", 46_667, 0, 9_000))(t)
 		require.False(t, found)
 
 		clock.set(2_000 + quoteDays*24*60*60)

@@ -13,22 +13,19 @@ import (
 )
 
 func TestRecordIsIdempotent(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		s := chainObservation("0xa", StatusSeen)
 		first := mustRecord(t, l, s)
 		clock.set(2_000)
 		require.Equal(t, first, mustRecord(t, l, s))
-		receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		receipts := must(l.Receipts(t.Context(), testOffer, 0, 10))(t)
 		require.Equal(t, []Receipt{first}, receipts, "what Record returns is what is stored")
 		require.Equal(t, []string{s.ExternalID + " 1 >seen"}, statuses(t, l))
 	})
 }
 
 func TestChainRowsGoBackAndForth(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		id := chainObservation("0xa", StatusSeen).ExternalID
 		for _, state := range []Status{StatusSeen, StatusConfirmed, StatusDropped, StatusSeen, StatusConfirmed} {
 			require.Equal(t, state, mustRecord(t, l, chainObservation("0xa", state)).Status)
@@ -42,16 +39,14 @@ func TestChainRowsGoBackAndForth(t *testing.T) {
 			id + " 1 >seen", id + " 2 seen>confirmed", id + " 3 confirmed>dropped", id + " 4 dropped>seen",
 			id + " 5 seen>confirmed",
 		}, statuses(t, l))
-		unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 10)
-		require.NoError(t, err)
+		unfinal := must(l.Unfinal(t.Context(), testOffer, testAccount, 10))(t)
 		require.Empty(t, unfinal)
 	})
 }
 
 // The money of one output stands once, whichever account of the offer brings it first.
 func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for offer, account := range map[string]string{testOffer: "second", "other": "third"} {
 			require.NoError(t, l.Register(t.Context(), Account{Offer: offer, ID: account, Rail: "usdc"}))
 		}
@@ -61,8 +56,7 @@ func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
 			return s
 		}
 		mustRecord(t, l, of(testOffer, testAccount, StatusSeen))
-		none, err := l.Record(t.Context(), nil, of(testOffer, "second", StatusConfirmed))
-		require.NoError(t, err)
+		none := must(l.Record(t.Context(), nil, of(testOffer, "second", StatusConfirmed)))(t)
 		require.Empty(t, none)
 		require.Equal(t, StatusConfirmed, mustRecord(t, l, of(testOffer, testAccount, StatusConfirmed)).Status, "its own row goes on")
 		require.Equal(t, "other", mustRecord(t, l, of("other", "third", StatusSeen)).Offer, "another offer is another matter")
@@ -79,15 +73,13 @@ func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
 			})
 		}
 		both.Wait()
-		receipts, err := l.Receipts(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		receipts := must(l.Receipts(t.Context(), testOffer, 0, 10))(t)
 		require.Len(t, receipts, 2)
 	})
 }
 
 func TestTotalsTellWhatCounts(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		own := chainObservation("0xb", StatusConfirmed)
 		own.Own = true
 		unknown := chainObservation("0xc", StatusConfirmed)
@@ -102,8 +94,7 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xbb", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), testIntent("0xbb", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
-		totals, err := l.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
+		totals := must(l.Totals(t.Context(), testOffer))(t)
 		at := func(account, rail string, status Status, level EvidenceLevel) accounting.BalanceKey {
 			return accounting.BalanceKey{Offer: testOffer, Account: account, Rail: rail, Classification: accounting.Classification{Status: status, EvidenceLevel: level, Testnet: rail == "usdc"}}
 		}
@@ -126,8 +117,7 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 }
 
 func TestTransferJoinsItsIntent(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0xlie", []byte(`{"a":1}`), EvidenceFacilitator))
@@ -138,8 +128,7 @@ func TestTransferJoinsItsIntent(t *testing.T) {
 		got := mustIntent(t, l, key)
 		require.Equal(t, EvidenceChain, got.Evidence)
 		require.Equal(t, "0xa", got.Transaction)
-		unproven, err := l.TakeDueClaims(t.Context(), testOffer, testAccount, 10)
-		require.NoError(t, err)
+		unproven := must(l.TakeDueClaims(t.Context(), testOffer, testAccount, 10))(t)
 		require.Empty(t, unproven)
 		requireConsistent(t, l)
 
@@ -182,8 +171,7 @@ func TestIntentMovesUnlessItsRowIsFinal(t *testing.T) {
 }
 
 func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		first, second := testIntent("0xaa", "0x01"), testIntent("0xbb", "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), first))
 		require.NoError(t, l.InsertIntent(t.Context(), second))
@@ -204,31 +192,25 @@ func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
 }
 
 func TestCursorMovesWithItsRows(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
-		_, found, err := l.Cursor(t.Context(), testOffer, testAccount)
-		require.NoError(t, err)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		_, found := find(l.Cursor(t.Context(), testOffer, testAccount))(t)
 		require.False(t, found)
 
 		cursor := Cursor{Offer: testOffer, Account: testAccount, Position: "7", Anchor: "0xhash", OKAt: 1_000}
-		_, err = l.Record(t.Context(), &cursor, chainObservation("0xa", StatusSeen))
-		require.NoError(t, err)
+		must(l.Record(t.Context(), &cursor, chainObservation("0xa", StatusSeen)))(t)
 		next := cursor
 		next.Position, next.OKAt = "8", 1_060
 		bad := chainObservation("0xb", StatusSeen)
 		bad.Account = "unregistered"
-		_, err = l.Record(t.Context(), &next, chainObservation("0xc", StatusSeen), bad)
+		_, err := l.Record(t.Context(), &next, chainObservation("0xc", StatusSeen), bad)
 		require.ErrorIs(t, err, errNotRegistered)
-		got, found, err := l.Cursor(t.Context(), testOffer, testAccount)
-		require.NoError(t, err)
+		got, found := find(l.Cursor(t.Context(), testOffer, testAccount))(t)
 		require.True(t, found)
 		require.Equal(t, cursor, got)
 		require.Len(t, statuses(t, l), 1, "nothing of the failed batch is stored")
 
-		_, err = l.Record(t.Context(), &next)
-		require.NoError(t, err)
-		got, _, err = l.Cursor(t.Context(), testOffer, testAccount)
-		require.NoError(t, err)
+		must(l.Record(t.Context(), &next))(t)
+		got, _ = find(l.Cursor(t.Context(), testOffer, testAccount))(t)
 		require.Equal(t, next, got)
 		_, err = l.Record(t.Context(), &Cursor{Offer: "other", Account: testAccount})
 		require.ErrorIs(t, err, errNotRegistered)
@@ -236,29 +218,24 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 }
 
 func TestInvalidObservationRefusesTheWholeBatch(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		s := chainObservation("0xa", StatusSeen)
 		s.Payer = "0x\x00"
-		_, err := l.Record(t.Context(), nil, chainObservation("0xb", StatusSeen), s)
-		require.ErrorIs(t, err, ErrObservation)
+		require.ErrorIs(t, errorOf(l.Record(t.Context(), nil, chainObservation("0xb", StatusSeen), s)), ErrObservation)
 		require.Empty(t, statuses(t, l))
 	})
 }
 
 func TestPagesCoverEverythingOnce(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var observations []Observation
 		for _, tx := range strings.Split("abcdefg", "") {
 			observations = append(observations, chainObservation(tx, StatusSeen))
 		}
-		_, err := l.Record(t.Context(), nil, observations...)
-		require.NoError(t, err)
+		must(l.Record(t.Context(), nil, observations...))(t)
 		var order, events string
 		for before := int64(0); ; {
-			page, err := l.Receipts(t.Context(), testOffer, before, 3)
-			require.NoError(t, err)
+			page := must(l.Receipts(t.Context(), testOffer, before, 3))(t)
 			if len(page) == 0 {
 				break
 			}
@@ -269,8 +246,7 @@ func TestPagesCoverEverythingOnce(t *testing.T) {
 		}
 		require.Equal(t, "gfedcba", order)
 		for after := int64(0); ; {
-			page, err := l.Transitions(t.Context(), testOffer, after, 2)
-			require.NoError(t, err)
+			page := must(l.Transitions(t.Context(), testOffer, after, 2))(t)
 			if len(page) == 0 {
 				break
 			}
@@ -281,28 +257,23 @@ func TestPagesCoverEverythingOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, "abcdefg", events)
-		unfinal, err := l.Unfinal(t.Context(), testOffer, testAccount, 2)
-		require.NoError(t, err)
+		unfinal := must(l.Unfinal(t.Context(), testOffer, testAccount, 2))(t)
 		require.Len(t, unfinal, 2)
-		none, err := l.Receipts(t.Context(), "other", 0, 10)
-		require.NoError(t, err)
+		none := must(l.Receipts(t.Context(), "other", 0, 10))(t)
 		require.Empty(t, none)
 	})
 }
 
 func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
-		stored, err := l.SetOrigin(ctx, testOffer, testAccount, "100")
-		require.NoError(t, err)
+		stored := must(l.SetOrigin(ctx, testOffer, testAccount, "100"))(t)
 		require.Equal(t, "100", stored)
 		require.NoError(t, l.Register(ctx, Account{Offer: testOffer, ID: testAccount, Rail: "usdc", Origin: "5"}))
-		stored, err = l.SetOrigin(ctx, testOffer, testAccount, "200")
-		require.NoError(t, err)
+		stored = must(l.SetOrigin(ctx, testOffer, testAccount, "200"))(t)
 		require.Equal(t, "100", stored, "the first start decides")
 
-		err = l.Register(ctx, Account{Offer: "b", ID: "fresh", Rail: "btc"}, Account{Offer: "b", ID: testAccount, Rail: "usdc"})
+		err := l.Register(ctx, Account{Offer: "b", ID: "fresh", Rail: "btc"}, Account{Offer: "b", ID: testAccount, Rail: "usdc"})
 		require.ErrorContains(t, err, `"`+testOffer+`"`)
 		require.ErrorContains(t, err, `"b"`)
 		_, err = l.SetOrigin(ctx, "b", "fresh", "1")
@@ -313,8 +284,7 @@ func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
 
 // TestRecordRejectsAnEntryForAnotherVersion: the operator decided on the version that he saw.
 func TestRecordRejectsAnEntryForAnotherVersion(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		entry := func(version int64, s Observation) Observation {
 			s.EvidenceLevel, s.ExpectedVersion = LevelManual, &version
 			return s
@@ -327,8 +297,7 @@ func TestRecordRejectsAnEntryForAnotherVersion(t *testing.T) {
 			entry(0, cardObservation("INV-7", StatusConfirmed)), entry(2, correction), entry(1, cardObservation("INV-8", StatusConfirmed)),
 			entry(1, returned("INV-8", Return{ID: "operator", Kind: ReturnReversal, Gone: true, At: 5})),
 		} {
-			_, err := l.Record(t.Context(), nil, late)
-			require.ErrorIs(t, err, ErrChanged)
+			require.ErrorIs(t, errorOf(l.Record(t.Context(), nil, late)), ErrChanged)
 		}
 		require.Equal(t, before, dump(t, l))
 		require.EqualValues(t, 2, mustRecord(t, l, entry(1, correction)).Version)

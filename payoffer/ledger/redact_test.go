@@ -13,10 +13,8 @@ func everyText(t *testing.T, l *Ledger) string {
 	t.Helper()
 	var all strings.Builder
 	for _, table := range tables {
-		rows, err := l.db.read.QueryContext(t.Context(), "SELECT * FROM "+table)
-		require.NoError(t, err)
-		columns, err := rows.Columns()
-		require.NoError(t, err)
+		rows := must(l.db.read.QueryContext(t.Context(), "SELECT * FROM "+table))(t)
+		columns := must(rows.Columns())(t)
 		for rows.Next() {
 			values := make([]any, len(columns))
 			for n := range values {
@@ -47,8 +45,7 @@ func cardOf(id string, level EvidenceLevel, state Status) Observation {
 
 func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 	const name = `jane"doe@example.org`
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		manual := cardOf(name, LevelManual, StatusConfirmed)
 		manual.Note = "statement of " + strings.ToUpper(name)
 		sale := cardOf("sale "+name, LevelManual, StatusSeen)
@@ -63,34 +60,27 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		require.NoError(t, l.Enter(t.Context(), testOffer, cardAccount+" r/INV-8", "of-another"))
 		require.Contains(t, strings.ToLower(everyText(t, l)), "jane")
 		clock.set(2_000)
-		last, err := l.Transitions(t.Context(), testOffer, 0, 100)
-		require.NoError(t, err)
+		last := must(l.Transitions(t.Context(), testOffer, 0, 100))(t)
 		seen := last[len(last)-1].Bookmark()
-		totals, err := l.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
+		totals := must(l.Totals(t.Context(), testOffer))(t)
 
-		after, err := l.Redact(t.Context(), testOffer, cardAccount, name, "redacted-1", "the payer asked for it")
-		require.NoError(t, err)
+		after := must(l.Redact(t.Context(), testOffer, cardAccount, name, "redacted-1", "the payer asked for it"))(t)
 		want := before
 		want.ExternalID, want.Version, want.UpdatedAt = "redacted-1", before.Version+1, 2_000
 		require.Equal(t, want, after)
-		stored, found, err := l.Receipt(t.Context(), testOffer, cardAccount, "redacted-1")
-		require.NoError(t, err)
+		stored, found := find(l.Receipt(t.Context(), testOffer, cardAccount, "redacted-1"))(t)
 		require.True(t, found)
 		require.Equal(t, after, stored)
-		_, err = l.Redact(t.Context(), testOffer, cardAccount, "sale "+name, "redacted-2", "x")
-		require.NoError(t, err)
+		must(l.Redact(t.Context(), testOffer, cardAccount, "sale "+name, "redacted-2", "x"))(t)
 
 		require.NotContains(t, strings.ToLower(everyText(t, l)), "jane")
 		requireBrowsers(t, l, cardAccount+" "+before.Name())
 		requireBrowsers(t, l, cardAccount+" r/INV-8", "of-another")
-		sums, err := l.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
+		sums := must(l.Totals(t.Context(), testOffer))(t)
 		require.Equal(t, totals, sums)
 		requireConsistent(t, l)
 
-		told, err := l.Feed(t.Context(), testOffer, seen, 10)
-		require.NoError(t, err)
+		told := must(l.Feed(t.Context(), testOffer, seen, 10))(t)
 		require.Len(t, told, 2)
 		require.Equal(t, CauseRedacted, told[0].Cause)
 		require.Equal(t, "redacted-1", told[0].ExternalID)
@@ -100,8 +90,7 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		require.Equal(t, before.Amount, told[0].Amount)
 		require.Equal(t, int64(5), told[0].Refunded)
 		require.NotZero(t, told[0].Tag)
-		history, err := l.History(t.Context(), testOffer, before.ID, before.ID)
-		require.NoError(t, err)
+		history := must(l.History(t.Context(), testOffer, before.ID, before.ID))(t)
 		require.Empty(t, history[0].Note, "it repeated the reference")
 
 		refund.ExternalID, refund.Returns[0].Gone, refund.Returns[0].Rank = "redacted-1", false, 1
@@ -110,8 +99,7 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 }
 
 func TestWhatASourceNamedIsNotRedacted(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		mustRecord(t, l, cardOf("pi_1", LevelSigned, StatusConfirmed))
 		mustRecord(t, l, cardOf("pi_2", LevelProvider, StatusConfirmed))
 		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))

@@ -10,16 +10,13 @@ import (
 )
 
 func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 5})
 		other := cardObservation("pi_2", StatusConfirmed)
-		receipts, err := l.Record(t.Context(), nil, refund, other)
-		require.NoError(t, err)
+		receipts := must(l.Record(t.Context(), nil, refund, other))(t)
 		require.Len(t, receipts, 1, "a refund makes no row")
 		require.Equal(t, "pi_2", receipts[0].ExternalID)
-		_, found, err := l.Receipt(t.Context(), testOffer, cardAccount, "pi_1")
-		require.NoError(t, err)
+		_, found := find(l.Receipt(t.Context(), testOffer, cardAccount, "pi_1"))(t)
 		require.False(t, found)
 		requireConsistent(t, l)
 
@@ -27,23 +24,19 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 		require.EqualValues(t, 1_200, paid.Refunded)
 		require.EqualValues(t, 1_200, paid.RefundedCents)
 		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed"}, statuses(t, l), "what was paid is told before what went back")
-		stored, found, err := l.Receipt(t.Context(), testOffer, cardAccount, "pi_1")
-		require.NoError(t, err)
+		stored, found := find(l.Receipt(t.Context(), testOffer, cardAccount, "pi_1"))(t)
 		require.True(t, found)
 		require.Equal(t, paid, stored)
-		_, found, err = l.Receipt(t.Context(), "other", cardAccount, "pi_1")
-		require.NoError(t, err)
+		_, found = find(l.Receipt(t.Context(), "other", cardAccount, "pi_1"))(t)
 		require.False(t, found, "offers do not see each other's receipts")
 		requireConsistent(t, l)
 	})
 }
 
 func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := returned("same", Return{ID: "re_1", Kind: ReturnRefund, Amount: 4_200, Gone: true})
-		_, err := l.Record(t.Context(), nil, refund)
-		require.NoError(t, err)
+		must(l.Record(t.Context(), nil, refund))(t)
 		elsewhere := cardObservation("same", StatusConfirmed)
 		elsewhere.Account = testAccount
 		require.Zero(t, mustRecord(t, l, elsewhere).Refunded)
@@ -53,8 +46,7 @@ func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
 }
 
 func TestRefundMovesTheSums(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		re1 := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 1}
 		re2 := Return{ID: "re_2", Kind: ReturnRefund, Amount: 3_000, Gone: true, At: 1}
@@ -75,19 +67,16 @@ func TestRefundMovesTheSums(t *testing.T) {
 		require.Equal(t, []string{
 			"pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed", "pi_1 3 confirmed>refunded", "pi_1 4 refunded>confirmed",
 		}, statuses(t, l))
-		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		transitions := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
 		require.EqualValues(t, 4_200, transitions[2].Refunded, "what it was then")
 	})
 }
 
 // TestUnmetReturnsAreForgotten: they are those of what else the account sells.
 func TestUnmetReturnsAreForgotten(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, clock := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		record := func(s Observation) {
-			_, err := l.Record(t.Context(), nil, s)
-			require.NoError(t, err)
+			must(l.Record(t.Context(), nil, s))(t)
 		}
 		count := func() (n int) {
 			require.NoError(t, l.db.read.QueryRow(`SELECT count(*) FROM returns`).Scan(&n))
@@ -111,8 +100,7 @@ func TestUnmetReturnsAreForgotten(t *testing.T) {
 		record(cardObservation("other_1", StatusConfirmed))
 		record(cardObservation("late", StatusConfirmed))
 		for id, want := range map[string]Status{"pi_1": StatusRefunded, "late": StatusRefunded, "other_1": StatusConfirmed} {
-			r, _, err := l.Receipt(t.Context(), testOffer, cardAccount, id)
-			require.NoError(t, err)
+			r, _ := find(l.Receipt(t.Context(), testOffer, cardAccount, id))(t)
 			require.Equal(t, want, r.Status, id)
 		}
 		requireConsistent(t, l)
@@ -120,8 +108,7 @@ func TestUnmetReturnsAreForgotten(t *testing.T) {
 }
 
 func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		entry := cardObservation("ref-1", StatusConfirmed)
 		entry.EvidenceLevel, entry.Note = LevelManual, "statement of May"
 		corrected := entry
@@ -132,13 +119,11 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 			mustRecord(t, l, s)
 			requireConsistent(t, l)
 		}
-		r, _, err := l.Receipt(t.Context(), testOffer, cardAccount, "ref-1")
-		require.NoError(t, err)
+		r, _ := find(l.Receipt(t.Context(), testOffer, cardAccount, "ref-1"))(t)
 		require.EqualValues(t, 2_400, r.Amount)
 		require.EqualValues(t, 800, r.OccurredAt)
 		require.EqualValues(t, 2, r.Revision)
-		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		transitions := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
 		var notes []string
 		for _, tr := range transitions {
 			notes = append(notes, fmt.Sprint(tr.Amount, " ", tr.Note))
@@ -163,8 +148,7 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 // TestATransitionNamesTheReturnThatItIsOf: what was paid is of none, though its
 // return is told with it.
 func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		paid := cardObservation("pi_1", StatusConfirmed)
 		paid.Returns = []Return{{ID: "dp_1", Kind: ReturnReversal, Amount: 1_000, Gone: true, At: 950}}
 		mustRecord(t, l, paid)
@@ -172,8 +156,7 @@ func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
 		pending.Note = "nothing moved"
 		mustRecord(t, l, pending)
 		mustRecord(t, l, returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 500, Gone: true, At: 970}))
-		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		transitions := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
 		var told []string
 		for _, tr := range transitions {
 			told = append(told, fmt.Sprint(tr.Refunded, " ", tr.ReturnID, " ", tr.ReturnKind, " ", tr.MovedAt))
@@ -184,8 +167,7 @@ func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
 
 // Refunds and disputes can be known before their payment. Each stays a transition of its own, with its id and date.
 func TestReturnsThatComeFirstStayApart(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, w := range []Return{
 			{ID: "re_2", Kind: ReturnRefund, Amount: 700, Gone: true, At: 970},
 			{ID: "ch_1", Kind: accounting.ReturnTotal, Amount: 1_200, Gone: true, At: 960}, // the sum of the refunds
@@ -193,8 +175,7 @@ func TestReturnsThatComeFirstStayApart(t *testing.T) {
 			{ID: "re_1", Kind: ReturnRefund, Amount: 500, Gone: true, At: 960},
 			{ID: "re_0", Kind: ReturnRefund, Amount: 900, At: 950}, // it failed
 		} {
-			_, err := l.Record(t.Context(), nil, returned("pi_1", w))
-			require.NoError(t, err)
+			must(l.Record(t.Context(), nil, returned("pi_1", w)))(t)
 		}
 		require.EqualValues(t, 1_500, mustRecord(t, l, cardObservation("pi_1", StatusConfirmed)).Refunded)
 		requireConsistent(t, l)
@@ -211,8 +192,7 @@ func TestReturnsThatComeFirstStayApart(t *testing.T) {
 
 // stepsOf are the transitions as "version: refunded, id and date of the return".
 func stepsOf(t *testing.T, l *Ledger) (all []string) {
-	transitions, err := l.Transitions(t.Context(), testOffer, 0, 20)
-	require.NoError(t, err)
+	transitions := must(l.Transitions(t.Context(), testOffer, 0, 20))(t)
 	for _, tr := range transitions {
 		all = append(all, fmt.Sprint(tr.Version, ": ", tr.Refunded, " ", tr.ReturnID, " ", tr.MovedAt))
 	}
@@ -221,8 +201,7 @@ func stepsOf(t *testing.T, l *Ledger) (all []string) {
 
 // All reports of a refund can have its date (of Stripe they do). The failure moves money when it is recorded.
 func TestARefundThatFailedIsNotDatedAsTheRefund(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 950, Rank: 1}
 		mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		mustRecord(t, l, returned("pi_1", refund))

@@ -20,13 +20,11 @@ func checkout(id, session, event string) Observation {
 }
 
 func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		const other = "other.example"
 		require.NoError(t, l.Register(t.Context(), Account{Offer: other, ID: "plink_2", Rail: "card"}))
 		found := func(offer, session string) string {
-			r, _, err := l.SessionReceipt(t.Context(), offer, session)
-			require.NoError(t, err)
+			r, _ := find(l.SessionReceipt(t.Context(), offer, session))(t)
 			return r.ExternalID
 		}
 		longest := "cs_" + strings.Repeat("x", 252)
@@ -68,8 +66,7 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 }
 
 func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		last := l.Changes()
 		require.Positive(t, last, "it was opened")
 		grows := func(what string) {
@@ -77,8 +74,7 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 			require.Greater(t, l.Changes(), last, what)
 			last = l.Changes()
 		}
-		place, err := l.Last(t.Context(), testOffer)
-		require.NoError(t, err)
+		place := must(l.Last(t.Context(), testOffer))(t)
 		require.Zero(t, place)
 
 		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
@@ -91,20 +87,15 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 		entered.EvidenceLevel = LevelManual
 		mustRecord(t, l, entered)
 		grows("an entry")
-		_, err = l.Redact(t.Context(), testOffer, cardAccount, "sale", "redacted", "")
-		require.NoError(t, err)
+		must(l.Redact(t.Context(), testOffer, cardAccount, "sale", "redacted", ""))(t)
 		grows("another name")
-		transitions, err := l.Transitions(t.Context(), testOffer, 0, 100)
-		require.NoError(t, err)
-		place, err = l.Last(t.Context(), testOffer)
-		require.NoError(t, err)
+		transitions := must(l.Transitions(t.Context(), testOffer, 0, 100))(t)
+		place = must(l.Last(t.Context(), testOffer))(t)
 		require.Equal(t, transitions[len(transitions)-1].Bookmark(), place)
 
-		_, err = l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: "8", OKAt: 1})
-		require.NoError(t, err)
+		must(l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: "8", OKAt: 1}))(t)
 		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
-		_, _, err = l.LeaseSubscriber(t.Context(), testOffer, "sink", "owner", 1, 2)
-		require.NoError(t, err)
+		find(l.LeaseSubscriber(t.Context(), testOffer, "sink", "owner", 1, 2))(t)
 		require.Equal(t, last, l.Changes(), "no report tells of a cursor, a lease or what is known")
 	})
 }

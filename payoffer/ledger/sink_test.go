@@ -7,17 +7,14 @@ import (
 )
 
 func TestSinkHasOneReaderAtATime(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		lease := func(offer, owner string, now, until int64) (int64, bool) {
-			after, held, err := l.LeaseSubscriber(t.Context(), offer, "hook", owner, now, until)
-			require.NoError(t, err)
+			after, held := find(l.LeaseSubscriber(t.Context(), offer, "hook", owner, now, until))(t)
 			return after, held
 		}
 		mustRecord(t, l, chainObservation("0xa", StatusSeen))
 		mustRecord(t, l, chainObservation("0xb", StatusSeen))
-		transitions, err := l.Transitions(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		transitions := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
 		newest := transitions[1].Seq
 
 		after, held := lease(testOffer, "a", 100, 200)
@@ -78,20 +75,15 @@ func TestPostgresSinkIsLeasedOnce(t *testing.T) {
 }
 
 func TestARefusalCountsFromTheFirstOneUntilTheSinkAdvances(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refuse := func(now int64) int64 {
-			since, err := l.RefuseTransition(t.Context(), testOffer, "hook", "a", now)
-			require.NoError(t, err)
-			return since
+			return must(l.RefuseTransition(t.Context(), testOffer, "hook", "a", now))(t)
 		}
-		_, _, err := l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 200)
-		require.NoError(t, err)
+		find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 200))(t)
 		require.EqualValues(t, 110, refuse(110))
 		require.EqualValues(t, 110, refuse(120))
 		require.EqualValues(t, 105, refuse(105), "the clock was ahead")
-		_, err = l.RefuseTransition(t.Context(), testOffer, "hook", "b", 130)
-		require.ErrorIs(t, err, ErrSubscriberTaken)
+		require.ErrorIs(t, errorOf(l.RefuseTransition(t.Context(), testOffer, "hook", "b", 130)), ErrSubscriberTaken)
 		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", 1))
 		require.EqualValues(t, 140, refuse(140))
 	})

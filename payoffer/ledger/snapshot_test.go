@@ -8,20 +8,16 @@ import (
 )
 
 func TestASnapshotIsOfOneMomentAndWhole(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var batch []Observation
 		for n := range snapshotPage + 3 {
 			batch = append(batch, cardObservation(fmt.Sprint("pi_", n), StatusSeen))
 		}
-		_, err := l.Record(t.Context(), nil, batch...)
-		require.NoError(t, err)
+		must(l.Record(t.Context(), nil, batch...))(t)
 		mustRecord(t, l, cardObservation("pi_7", StatusConfirmed))
-		totals, err := l.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
+		totals := must(l.Totals(t.Context(), testOffer))(t)
 
-		s, err := l.Snapshot(t.Context(), testOffer)
-		require.NoError(t, err)
+		s := must(l.Snapshot(t.Context(), testOffer))(t)
 		defer s.Close()
 		mustRecord(t, l, cardObservation("pi_8", StatusConfirmed))
 		mustRecord(t, l, cardObservation("later", StatusConfirmed))

@@ -76,8 +76,7 @@ func TestSQLiteLockIsThatOfTheFileAndOfItsName(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.Empty(t, child(t, "open", path), "free with the end of the first")
 	again, _ := sqliteTests.ledgerAt(t, path)
-	receipts, err := again.Receipts(t.Context(), testOffer, 0, 10)
-	require.NoError(t, err)
+	receipts := must(again.Receipts(t.Context(), testOffer, 0, 10))(t)
 	require.Len(t, receipts, 1)
 }
 

@@ -19,8 +19,7 @@ func TestSQLitePathsWithSpecialCharacters(t *testing.T) {
 				path = filepath.Join(t.TempDir(), "a b.db")
 			}
 			sqliteTests.ledgerAt(t, path)
-			info, err := os.Stat(path)
-			require.NoError(t, err)
+			info := must(os.Stat(path))(t)
 			require.NotZero(t, info.Size(), "the schema went to another file")
 		})
 	}
@@ -32,15 +31,12 @@ func TestSQLiteFolderAndFilesArePrivate(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), "new")
 	sqliteTests.ledgerAt(t, filepath.Join(folder, "ledger.db"))
-	info, err := os.Stat(folder)
-	require.NoError(t, err)
+	info := must(os.Stat(folder))(t)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	files := must(os.ReadDir(folder))(t)
 	require.GreaterOrEqual(t, len(files), 3)
 	for _, file := range files {
-		info, err := file.Info()
-		require.NoError(t, err)
+		info := must(file.Info())(t)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file.Name())
 	}
 }
@@ -52,16 +48,13 @@ func TestSQLiteCommitsAreDurable(t *testing.T) {
 		require.NoError(t, l.db.write.QueryRow("PRAGMA "+pragma).Scan(&got))
 		require.Equal(t, want, got, pragma)
 	}
-	_, err := l.db.read.Exec("DELETE FROM accounts")
-	require.ErrorContains(t, err, "readonly")
+	require.ErrorContains(t, errorOf(l.db.read.Exec("DELETE FROM accounts")), "readonly")
 }
 
 func TestSQLiteDatabaseOfAnotherProgramIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other.db")
-	other, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
-	_, err = other.Exec("CREATE TABLE notes (text)")
-	require.NoError(t, err)
+	other := must(sql.Open("sqlite", path))(t)
+	must(other.Exec("CREATE TABLE notes (text)"))(t)
 	require.NoError(t, other.Close())
 	require.ErrorContains(t, NewSQLite(path, time.Now).Open(t.Context()), "another program")
 }
@@ -99,12 +92,10 @@ func (d releasing) transient(err error) bool {
 func TestSQLiteWriteWaitsForAnotherProgram(t *testing.T) {
 	path := sqliteTests.create(t)
 	l, _ := sqliteTests.ledgerAt(t, path)
-	_, err := l.db.write.Exec("PRAGMA busy_timeout = 1")
-	require.NoError(t, err)
+	must(l.db.write.Exec("PRAGMA busy_timeout = 1"))(t)
 	backup := openSQLite(path, "_txlock=immediate")
 	defer backup.Close()
-	tx, err := backup.Begin()
-	require.NoError(t, err)
+	tx := must(backup.Begin())(t)
 
 	require.ErrorContains(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")), "locked", "not for ever")
 	l.dialect = releasing{l.dialect, func() { _ = tx.Rollback() }}

@@ -14,8 +14,7 @@ func TestObservationBeyondTheSumsIsRefused(t *testing.T) {
 		"value":  func(s *Observation) { s.USDCents = ptr(int64(math.MaxInt64)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachDialect(t, func(t *testing.T, d testDialect) {
-				l, _ := d.ledger(t)
+			eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 				small, big, bigger := chainObservation("0xa", StatusSeen), chainObservation("0xb", StatusSeen), chainObservation("0xc", StatusSeen)
 				spoil(&big)
 				spoil(&bigger)
@@ -23,8 +22,7 @@ func TestObservationBeyondTheSumsIsRefused(t *testing.T) {
 				require.ErrorIs(t, err, ErrObservation)
 				require.ErrorContains(t, err, bigger.ExternalID)
 				mustRecord(t, l, big)
-				_, err = l.Record(t.Context(), nil, small)
-				require.ErrorIs(t, err, ErrObservation)
+				require.ErrorIs(t, errorOf(l.Record(t.Context(), nil, small)), ErrObservation)
 
 				// What does not count any more makes room.
 				big.State = StatusDropped
@@ -41,8 +39,7 @@ func TestObservationBeyondTheSumsIsRefused(t *testing.T) {
 }
 
 func TestReturnBeyondTheSumsIsRefused(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: math.MaxInt64, Gone: true}
 		for _, id := range []string{"pi_1", "pi_2"} {
 			s := cardObservation(id, StatusConfirmed)

@@ -9,8 +9,7 @@ import (
 )
 
 func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		require.NoError(t, l.Register(t.Context(), Account{Offer: "other", ID: "plink_2", Rail: "card"}))
 		first := mustRecord(t, l, cardObservation("pi_1", StatusSeen))
 		second := mustRecord(t, l, cardObservation("pi_2", StatusConfirmed))
@@ -23,8 +22,7 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 		mustRecord(t, l, again)
 
 		lines := func(from, to int64) (lines []string) {
-			history, err := l.History(t.Context(), testOffer, from, to)
-			require.NoError(t, err)
+			history := must(l.History(t.Context(), testOffer, from, to))(t)
 			for _, tr := range history {
 				lines = append(lines, fmt.Sprintf("%s %d %s %s", tr.ExternalID, tr.Version, tr.To, tr.Note))
 			}
@@ -37,14 +35,12 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 
 // The address of a receipt's page is made from its name.
 func TestATransitionNamesThePaymentAsItsReceiptDoes(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		authorized := chainObservation("0xa", StatusConfirmed)
 		authorized.Nonce = "0x" + strings.Repeat("0a", 32)
 		for _, s := range []Observation{authorized, cardObservation("pi_1", StatusConfirmed)} {
 			want := mustRecord(t, l, s)
-			history, err := l.History(t.Context(), testOffer, want.ID, want.ID)
-			require.NoError(t, err)
+			history := must(l.History(t.Context(), testOffer, want.ID, want.ID))(t)
 			tr := history[0]
 			require.Equal(t, want.Name(), Receipt{ExternalID: tr.ExternalID, Payer: tr.Payer, Nonce: tr.Nonce}.Name())
 		}
@@ -52,16 +48,14 @@ func TestATransitionNamesThePaymentAsItsReceiptDoes(t *testing.T) {
 }
 
 func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		entered := cardObservation("INV-7", StatusConfirmed)
 		entered.EvidenceLevel = LevelManual
 		corrected := entered
 		corrected.Revision, corrected.Amount, corrected.USDCents = 1, 4_000, ptr(int64(4_000))
 		mustRecord(t, l, entered)
 		mustRecord(t, l, corrected)
-		history, err := l.Transitions(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		history := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
 		require.Len(t, history, 2)
 		require.Equal(t, ptr(int64(4_200)), history[0].USDCents)
 		require.Equal(t, ptr(int64(4_000)), history[1].USDCents)
@@ -71,16 +65,14 @@ func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
 // TestAValueThatBecomesKnownIsToldToReaders: they would take it for unknown
 // for good.
 func TestAValueThatBecomesKnownIsToldToReaders(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
-		l, _ := d.ledger(t)
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		paid := chainObservation("0xa", StatusConfirmed)
 		paid.USDCents = nil
 		mustRecord(t, l, paid)
 		paid.USDCents = ptr(int64(4_200))
 		mustRecord(t, l, paid)
 		mustRecord(t, l, paid)
-		history, err := l.Transitions(t.Context(), testOffer, 0, 10)
-		require.NoError(t, err)
+		history := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
 		require.Len(t, history, 2)
 		require.Nil(t, history[0].USDCents)
 		require.Equal(t, ptr(int64(4_200)), history[1].USDCents)

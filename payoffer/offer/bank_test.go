@@ -53,8 +53,7 @@ func TestASlipInAnIBANIsRefused(t *testing.T) {
 		"DE75 5121 0800 1245 1261 98": "the check digits of this IBAN are wrong",
 		"DE75 5121 0800 1245 1261 9ü": "this is not an IBAN",
 	} {
-		_, err := ParseIBAN(in)
-		require.ErrorContains(t, err, want, in)
+		require.ErrorContains(t, errorOf(ParseIBAN(in)), want, in)
 	}
 }
 
@@ -67,8 +66,7 @@ func TestABICHasTheFormOfItsStandard(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for _, in := range []string{"", "SOGEDEF", "SOGEDEFFX", "SOGEDEFFXX", "SOGEDEFFXXXX", "SOGE1EFF", "SOGEDE/F", "DE89370400440532013000"} {
-		_, err := ParseBIC(in)
-		require.ErrorContains(t, err, "this is not a BIC", in)
+		require.ErrorContains(t, errorOf(ParseBIC(in)), "this is not a BIC", in)
 	}
 }
 
@@ -80,15 +78,12 @@ func TestARoutingNumberIsChecked(t *testing.T) {
 	for in, want := range map[string]string{
 		"021000022": "check digit", "012000021": "check digit", "000000000": "9 digits", "991000021": "9 digits", "02100002": "9 digits", "0210000210": "9 digits", "02100002a": "9 digits", "": "9 digits",
 	} {
-		_, err := ParseRouting(in)
-		require.ErrorContains(t, err, want, in)
+		require.ErrorContains(t, errorOf(ParseRouting(in)), want, in)
 	}
 	for _, in := range []string{"123", "123456789012345678", "12a4", ""} {
-		_, err := ParseAccount(in)
-		require.ErrorContains(t, err, "4 to 17 digits", in)
+		require.ErrorContains(t, errorOf(ParseAccount(in)), "4 to 17 digits", in)
 	}
-	account, err := ParseAccount("00-1234 5678")
-	require.NoError(t, err)
+	account := must(ParseAccount("00-1234 5678"))(t)
 	require.Equal(t, "0012345678", account, "zeros in front are part of it")
 }
 
@@ -117,9 +112,8 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 		"a bank of an island":      {Bank{AccountHolderName: "A", IBAN: french, BIC: "BNPARERX"}, ""},
 		"Swiss, no code":           {Bank{AccountHolderName: "A", IBAN: swiss}, "add 'bic <code>'"},
 	} {
-		transfer, err := NewTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00)
-		require.NoError(t, err)
-		err = transfer.Publish(c.bank)
+		transfer := must(NewTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00))(t)
+		err := transfer.Publish(c.bank)
 		if c.want == "" {
 			require.NoError(t, err, name)
 			require.NotNil(t, transfer.Methods(nil, Live{})[0].Bank, name)
@@ -133,18 +127,13 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 // The largest text that is accepted fits into a code of the standard's size.
 func TestAnEPCCodeIsNoLargerThanItsStandardAllows(t *testing.T) {
 	publish := func(letters int) (string, error) {
-		transfer, err := NewTransfer("transfer", "pay@example.com", strings.Repeat("ü", letters), "Example", 42_00)
-		require.NoError(t, err)
-		err = transfer.Publish(Bank{AccountHolderName: strings.Repeat("ü", 70), IBAN: "MT84MALT011000012345MTLCAST001S", BIC: "MMEBMTMT001", AmountEUR: 999_999_99})
+		transfer := must(NewTransfer("transfer", "pay@example.com", strings.Repeat("ü", letters), "Example", 42_00))(t)
+		err := transfer.Publish(Bank{AccountHolderName: strings.Repeat("ü", 70), IBAN: "MT84MALT011000012345MTLCAST001S", BIC: "MMEBMTMT001", AmountEUR: 999_999_99})
 		return transfer.Methods(nil, Live{})[0].Code(), err
 	}
-	text, err := publish(50)
-	require.NoError(t, err)
-	_, err = publish(50 + (maxEPC-len(text))/2 + 1)
-	require.ErrorContains(t, err, "at most 331 bytes")
-	text, err = publish(50 + (maxEPC-len(text))/2)
-	require.NoError(t, err)
-	code, err := qrcode.New(text, qrcode.Medium)
-	require.NoError(t, err)
+	text := must(publish(50))(t)
+	require.ErrorContains(t, errorOf(publish(50+(maxEPC-len(text))/2+1)), "at most 331 bytes")
+	text = must(publish(50 + (maxEPC-len(text))/2))(t)
+	code := must(qrcode.New(text, qrcode.Medium))(t)
 	require.LessOrEqual(t, code.VersionNumber, 13)
 }

@@ -18,16 +18,12 @@ var versions = map[string][]byte{
 // keyAt is the extended public key at a path of BIP-32's first test vector.
 func keyAt(t testing.TB, prefix string, path ...uint32) string {
 	t.Helper()
-	key, err := hdkeychain.NewKeyFromString(xprv)
-	require.NoError(t, err)
+	key := must(hdkeychain.NewKeyFromString(xprv))(t)
 	for _, index := range path {
-		key, err = key.Derive(index)
-		require.NoError(t, err)
+		key = must(key.Derive(index))(t)
 	}
-	key, err = key.Neuter()
-	require.NoError(t, err)
-	key, err = key.CloneWithVersion(versions[prefix])
-	require.NoError(t, err)
+	key = must(key.Neuter())(t)
+	key = must(key.CloneWithVersion(versions[prefix]))(t)
 	require.Equal(t, prefix, key.String()[:4])
 	return key.String()
 }
@@ -71,18 +67,15 @@ func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
 
 func TestBitcoinAccountIsReadBack(t *testing.T) {
 	for _, given := range []string{zpub, xpub, vpub, tpub, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
-		b, err := NewBitcoin(given, "", 4200)
-		require.NoError(t, err)
-		again, err := ParseBitcoinAccount(b.Account(), 4200)
-		require.NoError(t, err)
+		b := must(NewBitcoin(given, "", 4200))(t)
+		again := must(ParseBitcoinAccount(b.Account(), 4200))(t)
 		require.Equal(t, b, again)
 	}
 	for _, account := range []string{
 		"", zpub, "/" + zpub, bitcoinTest + "/" + zpub, bitcoinMain + "/" + tpub, bitcoinMain + "/" + zprv, bitcoinMain + "/",
 		"eip155:8453/erc20:0x036cbd53842c5426634e7929541ec2318f3dcf7e/0x52908400098527886e0f7030069857d2e4169ee7",
 	} {
-		_, err := ParseBitcoinAccount(account, 4200)
-		require.Error(t, err, account)
+		require.Error(t, errorOf(ParseBitcoinAccount(account, 4200)), account)
 	}
 }
 
@@ -134,17 +127,12 @@ func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
 
 func TestChangeScriptIsThatOfTheInternalChain(t *testing.T) {
 	for _, key := range []string{zpub, xpub} {
-		b, err := NewBitcoin(key, "", 4200)
-		require.NoError(t, err)
-		script, err := b.ChangeScript(0)
-		require.NoError(t, err)
+		b := must(NewBitcoin(key, "", 4200))(t)
+		script := must(b.ChangeScript(0))(t)
 		// BIP-84's first change address, bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el.
-		want, err := NewBitcoin("bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el", "", 4200)
-		require.NoError(t, err)
-		wanted, err := want.ScriptPubKey(0)
-		require.NoError(t, err)
+		want := must(NewBitcoin("bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el", "", 4200))(t)
+		wanted := must(want.ScriptPubKey(0))(t)
 		require.Equal(t, hex.EncodeToString(wanted), hex.EncodeToString(script))
-		_, err = b.ChangeScript(1 << 31)
-		require.Error(t, err)
+		require.Error(t, errorOf(b.ChangeScript(1<<31)))
 	}
 }

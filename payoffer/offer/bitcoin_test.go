@@ -95,17 +95,14 @@ func TestExtendedPublicKeyPublishesItsReceivingAddresses(t *testing.T) {
 	main := []string{"bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", "bc1qp59yckz4ae5c4efgw2s5wfyvrz0ala7rgvuz8z"}
 	test := []string{"tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"}
 	for key, want := range map[string][]string{zpub: main, xpub: main, vpub: test, tpub: test} {
-		b, err := NewBitcoin(key, "", 4200)
-		require.NoError(t, err)
+		b := must(NewBitcoin(key, "", 4200))(t)
 		for i, address := range want {
-			got, err := b.Address(uint32(i))
-			require.NoError(t, err)
+			got := must(b.Address(uint32(i)))(t)
 			require.Equal(t, address, got, "%s %d", key[:4], i)
 		}
 		require.Equal(t, want[0][:2] == "tb", b.Test())
 		require.True(t, strings.HasSuffix(b.Account(), "/"+key))
-		_, err = b.Address(1 << 31)
-		require.Error(t, err, "a hardened index has no public address")
+		require.Error(t, errorOf(b.Address(1<<31)), "a hardened index has no public address")
 		require.False(t, b.Methods(nil, Live{Satoshis: 1})[0].Available, "the current address is not known")
 	}
 }
@@ -145,10 +142,8 @@ func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
 		// BIP-84, from the public key that it lists.
 		zpub: "0014c0cebcd6c3d3ca8c75dc5ec62ebe55330ef910e2",
 	} {
-		b, err := NewBitcoin(account, "", 4200)
-		require.NoError(t, err)
-		script, err := b.ScriptPubKey(0)
-		require.NoError(t, err)
+		b := must(NewBitcoin(account, "", 4200))(t)
+		script := must(b.ScriptPubKey(0))(t)
 		require.Equal(t, want, hex.EncodeToString(script), account)
 	}
 }
@@ -159,11 +154,9 @@ func TestATransactionIsShownByTheExplorerOfItsNetwork(t *testing.T) {
 		"tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx":   "https://mempool.space/testnet/tx/1f",
 		"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080": "",
 	} {
-		b, err := NewBitcoin(account, "", 42_00)
-		require.NoError(t, err)
+		b := must(NewBitcoin(account, "", 42_00))(t)
 		require.Equal(t, want, b.TransactionURL("1f"))
-		former, err := ParseBitcoinAccount(b.Account(), 42_00)
-		require.NoError(t, err)
+		former := must(ParseBitcoinAccount(b.Account(), 42_00))(t)
 		require.Equal(t, want, former.TransactionURL("1f"))
 	}
 }

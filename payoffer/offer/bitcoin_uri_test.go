@@ -48,8 +48,7 @@ var hostile = []string{
 func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
 	const account = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
 	for _, label := range hostile {
-		b, err := NewBitcoin(account, label, 4200)
-		require.NoError(t, err)
+		b := must(NewBitcoin(account, label, 4200))(t)
 		methods := b.Methods(nil, Live{Satoshis: 42_001, RateAt: time.Unix(0, 0)})
 		require.Len(t, methods, 1)
 		m := methods[0]
@@ -75,8 +74,7 @@ func TestAnAmountThatCannotBeSentIsNotAvailable(t *testing.T) {
 		"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0": 330, // P2TR
 		zpub: 294,
 	} {
-		b, err := NewBitcoin(account, "Example", 4200)
-		require.NoError(t, err)
+		b := must(NewBitcoin(account, "Example", 4200))(t)
 		for satoshis, reason := range map[int64]string{
 			dust: "", dust + 1: "", 2_100_000_000_000_000: "",
 			dust - 1: fmt.Sprintf("the amount is %d satoshis, and wallets send no less than %d", dust-1, dust),

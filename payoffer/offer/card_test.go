@@ -46,10 +46,8 @@ func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
 		"https://notstripe.com/":                     "notstripe.com",
 		"https://buy.stripe.com.example/?stripe.com": "buy.stripe.com.example",
 	} {
-		card, err := NewCard(address, nil, 42_00)
-		require.NoError(t, err)
-		shop, err := NewStorefront("shop", address, 42_00)
-		require.NoError(t, err)
+		card := must(NewCard(address, nil, 42_00))(t)
+		shop := must(NewStorefront("shop", address, 42_00))(t)
 		for _, face := range []Face{card.Face(), shop.Face()} {
 			require.Equal(t, Phrase{Key: "rail.checkout", With: With{"host": want}}, face.Note)
 		}
@@ -73,8 +71,7 @@ func TestAnAddressSaysThatItsCheckoutIsForTests(t *testing.T) {
 		"https://buy.stripe.com/1?from=/test_1":                    false,
 		"https://www.paypal.com/ncp/payment/1?next=sandbox.paypal": false,
 	} {
-		card, err := NewCard(address, nil, 42_00)
-		require.NoError(t, err)
+		card := must(NewCard(address, nil, 42_00))(t)
 		require.Equal(t, test, card.Test(), address)
 	}
 }

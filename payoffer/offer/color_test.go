@@ -18,7 +18,6 @@ func TestAccentIsAColorThatCanBeReadOnWhite(t *testing.T) {
 		"teal": "is not a color", "#0f7": "is not a color", "#0f766e;}": "is not a color",
 		"#ffcc00": "its contrast is 1.5, and 5 is needed", "#ffffff": "its contrast is 1.0", "#787878": "its contrast is 4.4",
 	} {
-		_, err := ParseColor(text)
-		require.ErrorContains(t, err, says, text)
+		require.ErrorContains(t, errorOf(ParseColor(text)), says, text)
 	}
 }

@@ -56,11 +56,9 @@ func TestParseEVMAddressChecksEIP55(t *testing.T) {
 
 func TestParseEVMAddressRefusesOtherForms(t *testing.T) {
 	for _, in := range []string{"", "0x", "0", payee[2:], payee + "0", payee[:41], " " + payee, payee + "\n", "vitalik.eth", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeg"} {
-		_, err := ParseEVMAddress(in)
-		require.ErrorContains(t, err, "not an EVM address", in)
+		require.ErrorContains(t, errorOf(ParseEVMAddress(in)), "not an EVM address", in)
 	}
-	_, err := ParseEVMAddress("0x" + strings.Repeat("0", 40))
-	require.ErrorContains(t, err, "zero address")
+	require.ErrorContains(t, errorOf(ParseEVMAddress("0x"+strings.Repeat("0", 40))), "zero address")
 }
 
 func TestEVMPrivateKeyIsNeverRepeated(t *testing.T) {
@@ -88,8 +86,7 @@ func requireNoPart(t *testing.T, err error, secret string) {
 func TestTokenContractIsNoPayee(t *testing.T) {
 	for _, n := range networks {
 		for _, in := range []string{networks[0].USDC, n.USDC, strings.ToLower(n.USDC)} {
-			_, err := NewUSDC("usdc", n, in, 4200)
-			require.ErrorContains(t, err, "money sent there is lost")
+			require.ErrorContains(t, errorOf(NewUSDC("usdc", n, in, 4200)), "money sent there is lost")
 		}
 	}
 }
@@ -99,8 +96,7 @@ var eip681 = regexp.MustCompile(`^ethereum:(?:pay-)?(0x[0-9a-fA-F]{40})@([1-9][0
 
 func TestUSDCLinkIsAnEIP681Transfer(t *testing.T) {
 	for _, n := range networks {
-		u, err := NewUSDC("usdc", n, strings.ToLower(payee), 4250)
-		require.NoError(t, err)
+		u := must(NewUSDC("usdc", n, strings.ToLower(payee), 4250))(t)
 		parts := eip681.FindStringSubmatch(u.URI())
 		require.NotNil(t, parts, u.URI())
 		chain, ok := new(big.Int).SetString(parts[2], 10)
@@ -113,10 +109,8 @@ func TestUSDCLinkIsAnEIP681Transfer(t *testing.T) {
 }
 
 func TestAUSDCAccountReadsBack(t *testing.T) {
-	network, err := LookupNetwork("base")
-	require.NoError(t, err)
-	rail, err := NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
-	require.NoError(t, err)
+	network := must(LookupNetwork("base"))(t)
+	rail := must(NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00))(t)
 
 	found, payTo, err := ParseUSDCAccount(rail.Account())
 	require.NoError(t, err)

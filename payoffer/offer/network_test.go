@@ -20,8 +20,7 @@ func TestTokenDomainsAreThoseOfTheReferenceClient(t *testing.T) {
 		"eip155:42220":  {"0xcebA9300f2b948710d2653dD7B07f33A8B32118C", "USDC", "2"},
 		"eip155:1329":   {"0xe15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392", "USDC", "2"},
 	} {
-		n, err := LookupNetwork(id)
-		require.NoError(t, err)
+		n := must(LookupNetwork(id))(t)
 		require.Equal(t, want, [3]string{n.USDC, n.TokenName, n.TokenVersion}, id)
 	}
 }
@@ -29,14 +28,12 @@ func TestTokenDomainsAreThoseOfTheReferenceClient(t *testing.T) {
 func TestLookupNetworkByNameOrIdentifier(t *testing.T) {
 	for _, n := range networks {
 		for _, key := range []string{n.Name, n.CAIP2()} {
-			got, err := LookupNetwork(key)
-			require.NoError(t, err)
+			got := must(LookupNetwork(key))(t)
 			require.Equal(t, n, got)
 		}
 	}
 	for _, key := range []string{"", "8453", "Base", "eip155:", "eip155:08453", "base sepolia"} {
-		_, err := LookupNetwork(key)
-		require.ErrorContains(t, err, "base-sepolia", "the message lists what is known")
+		require.ErrorContains(t, errorOf(LookupNetwork(key)), "base-sepolia", "the message lists what is known")
 	}
 }
 

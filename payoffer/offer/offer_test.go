@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		require.NoError(t, err)
-		return v
+		return value
 	}
 }
 
@@ -23,23 +24,23 @@ func newOffer(t *testing.T, account string, chains ...string) *Offer {
 	const amount = USD(4200)
 	var rails []Rail
 	for i, chain := range chains {
-		n := must[Network](t)(LookupNetwork(chain))
+		n := must(LookupNetwork(chain))(t)
 		name := "usdc"
 		if i > 0 {
 			name = "usdc-" + n.CAIP2()[len("eip155:"):]
 		}
-		rails = append(rails, must[*USDC](t)(NewUSDC(name, n, payee, amount)))
+		rails = append(rails, must(NewUSDC(name, n, payee, amount))(t))
 	}
 	if account != "" {
-		rails = append(rails, must[*Bitcoin](t)(NewBitcoin(account, "Example", amount)))
+		rails = append(rails, must(NewBitcoin(account, "Example", amount))(t))
 	}
 	rails = append(rails,
-		must[*Transfer](t)(NewTransfer("wire", "pay@example.com", "Example 42", "Example Org", amount)),
-		must[*Storefront](t)(NewStorefront("tip-jar", "https://shop.example/tip?a=b", amount)),
+		must(NewTransfer("wire", "pay@example.com", "Example 42", "Example Org", amount))(t),
+		must(NewStorefront("tip-jar", "https://shop.example/tip?a=b", amount))(t),
 	)
-	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, amount))
+	card := must(NewCard("https://checkout.example/pay", nil, amount))(t)
 	terms := Terms{BaseURL: "https://pay.example.org:8443", SiteURL: "https://example.org", Account: "pay", Amount: amount}
-	return must[*Offer](t)(New(terms, card, rails...))
+	return must(New(terms, card, rails...))(t)
 }
 
 // currentAddress is an address of zpub.
@@ -70,7 +71,7 @@ func TestMethodIsPublishedWithOneAddress(t *testing.T) {
 	for _, live := range []Live{{}, {Satoshis: 42_001}, {Address: currentAddress}, {Satoshis: 42_001, Address: currentAddress}} {
 		for _, m := range o.Methods(live) {
 			var got map[string]any
-			require.NoError(t, json.Unmarshal(must[[]byte](t)(json.Marshal(m)), &got))
+			require.NoError(t, json.Unmarshal(must(json.Marshal(m))(t), &got))
 			_, hasURL := got["url"]
 			_, hasURI := got["uri"]
 			require.Equal(t, float64(42), got["amountUsd"])
@@ -124,15 +125,13 @@ func TestMethodsTellPeopleTheTerms(t *testing.T) {
 }
 
 func TestOfferRefusesTwoRailsOfOneName(t *testing.T) {
-	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, 4200))
+	card := must(NewCard("https://checkout.example/pay", nil, 4200))(t)
 	for _, names := range [][2]string{{"pack", "pack"}, {"pack", "card"}} {
-		one := must[*Storefront](t)(NewStorefront(names[0], "https://shop.example/a", 4200))
-		other := must[*Storefront](t)(NewStorefront(names[1], "https://shop.example/b", 4200))
-		_, err := New(Terms{}, card, one, other)
-		require.ErrorContains(t, err, names[1])
+		one := must(NewStorefront(names[0], "https://shop.example/a", 4200))(t)
+		other := must(NewStorefront(names[1], "https://shop.example/b", 4200))(t)
+		require.ErrorContains(t, errorOf(New(Terms{}, card, one, other)), names[1])
 	}
-	_, err := New(Terms{}, nil)
-	require.ErrorContains(t, err, "card")
+	require.ErrorContains(t, errorOf(New(Terms{}, nil)), "card")
 }
 
 func TestTestMoneyIsToldFromMoney(t *testing.T) {
@@ -197,14 +196,15 @@ func TestAccountNames(t *testing.T) {
 }
 
 func TestCardFallbackIsTheSpecifiedObject(t *testing.T) {
-	card := must[*Card](t)(NewCard("https://checkout.example/pay", nil, 4200))
+	card := must(NewCard("https://checkout.example/pay", nil, 4200))(t)
 	require.JSONEq(t, `{"scheme":"stripe","network":"fiat","amountUsd":42,"asset":"USD","url":"https://checkout.example/pay",
 		"methods":["card","us_bank_account","cashapp","link","klarna","afterpay_clearpay","affirm"]}`,
-		string(must[[]byte](t)(json.Marshal(card.Fallback()))))
-	few := must[*Card](t)(NewCard("https://checkout.example/pay", []string{"link"}, 4200))
+		string(must(json.Marshal(card.Fallback()))(t)))
+	few := must(NewCard("https://checkout.example/pay", []string{"link"}, 4200))(t)
 	require.Equal(t, []string{"link"}, few.Fallback().Methods)
-	_, err := NewCard("http://checkout.example/pay", nil, 4200)
-	require.Error(t, err)
-	_, err = NewStorefront("pack", "shop.example", 4200)
-	require.Error(t, err)
+	require.Error(t, errorOf(NewCard("http://checkout.example/pay", nil, 4200)))
+	require.Error(t, errorOf(NewStorefront("pack", "shop.example", 4200)))
 }
+
+// errorOf is the error of a call.
+func errorOf[T any](_ T, err error) error { return err }

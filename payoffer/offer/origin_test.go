@@ -41,8 +41,7 @@ func TestParseOriginRefusesMoreThanAnOrigin(t *testing.T) {
 		"https://h.example/pay", "https://h.example//", "https://h.example/?", "https://h.example?", "https://h.example?a=b",
 		"https://h.example#", "https://h.example/#a", "https://h.example/.", "https://h.example/%2F",
 	} {
-		_, err := ParseOrigin(in)
-		require.ErrorContains(t, err, "more than an origin", in)
+		require.ErrorContains(t, errorOf(ParseOrigin(in)), "more than an origin", in)
 	}
 }
 
@@ -65,10 +64,8 @@ var longestName = strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h"
 
 func TestWhatIsNoURLIsNoOriginEither(t *testing.T) {
 	for _, in := range notURLs {
-		_, err := ParseOrigin(in)
-		require.Error(t, err, in)
-		_, err = ParseURL(in)
-		require.Error(t, err, in)
+		require.Error(t, errorOf(ParseOrigin(in)), in)
+		require.Error(t, errorOf(ParseURL(in)), in)
 	}
 }
 

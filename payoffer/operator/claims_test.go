@@ -14,8 +14,7 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		claimed := func() (nonces []string) {
 			for after := int64(0); ; {
-				page, err := o.Claims(t.Context(), after, 1)
-				require.NoError(t, err)
+				page := must(o.Claims(t.Context(), after, 1))(t)
 				for _, i := range page.Intents {
 					nonces = append(nonces, i.Nonce)
 					require.Equal(t, "facilitator", i.Evidence)
@@ -44,26 +43,21 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 		requireRefusal(t, err, Conflict, "another payment already has this transaction")
 
 		o.unix += 60
-		row, err := resolve(first, "")
-		require.NoError(t, err)
+		row := must(resolve(first, ""))(t)
 		require.Equal(t, "refused", row.State)
 		require.Equal(t, timestamp(o.unix), row.UpdatedAt, "when it was said, not when it was sent")
 		require.Equal(t, []string{"0x02"}, claimed())
-		totals, err := o.book.Totals(t.Context(), testOffer)
-		require.NoError(t, err)
+		totals := must(o.book.Totals(t.Context(), testOffer))(t)
 		require.Len(t, totals, 2, "one claim and one open payment")
 		row, err = resolve(third, testTransaction)
 		require.NoError(t, err, "its transaction is free")
 		require.Equal(t, "settled", row.State)
 
-		again, err := resolve(third, testTransaction)
-		require.NoError(t, err)
+		again := must(resolve(third, testTransaction))(t)
 		require.Equal(t, row, again, "the same again changes nothing")
 		other := "0x" + strings.Repeat("cd", 32)
-		_, err = resolve(third, other)
-		requireRefusal(t, err, Conflict, "resolve it as not_paid first")
-		_, err = resolve(third, "")
-		require.NoError(t, err)
+		requireRefusal(t, errorOf(resolve(third, other)), Conflict, "resolve it as not_paid first")
+		must(resolve(third, ""))(t)
 		row, err = resolve(third, other)
 		require.NoError(t, err, "what the operator called unpaid is a claim again")
 		require.Equal(t, other, row.Transaction)
@@ -76,14 +70,11 @@ func TestAClaimIsNotTakenBackWhileSomethingElseDecides(t *testing.T) {
 	claim := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix + 3600 })
 	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceFacilitator))
 	outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}
-	_, err := o.Resolve(t.Context(), outcome)
-	requireRefusal(t, err, Conflict, "can be settled until then")
+	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "can be settled until then")
 	o.unix += 7200
 	o.health = observe.Health{Rail: "usdc", Source: "chain"}
-	_, err = o.Resolve(t.Context(), outcome)
-	requireRefusal(t, err, Conflict, "for its chain, which is read automatically")
+	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "for its chain, which is read automatically")
 	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceChain))
 	o.health = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
-	_, err = o.Resolve(t.Context(), outcome)
-	requireRefusal(t, err, Conflict, "for good")
+	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "for good")
 }

@@ -15,15 +15,13 @@ import (
 func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusSeen)
-		now, err := o.Feed(t.Context(), "")
-		require.NoError(t, err)
+		now := must(o.Feed(t.Context(), ""))(t)
 		require.Equal(t, testOffer, now.Offer)
 		require.Empty(t, now.Changes, "what was before is not told")
 
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 		o.sees("pack", "s_1", ledger.LevelProvider, ledger.StatusSeen)
-		got, err := o.Feed(t.Context(), now.Cursor)
-		require.NoError(t, err)
+		got := must(o.Feed(t.Context(), now.Cursor))(t)
 		require.Len(t, got.Changes, 2)
 		first := got.Changes[0]
 		require.Equal(t, got.Changes[1].Cursor, got.Cursor)
@@ -33,8 +31,7 @@ func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 		require.True(t, first.Counted)
 		require.False(t, got.Changes[1].Counted)
 
-		all, err := o.Feed(t.Context(), "0")
-		require.NoError(t, err)
+		all := must(o.Feed(t.Context(), "0"))(t)
 		require.Len(t, all.Changes, 3)
 	})
 }
@@ -43,38 +40,32 @@ func TestTheFeedRefusesAPlaceThatIsNone(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	for _, cursor := range []string{"x", "-1", "99", "1.2", "1.zzzzzzzzzzzzzzzz"} {
-		_, err := o.Feed(t.Context(), cursor)
-		requireRefusal(t, err, Invalid, "this is not a cursor")
+		requireRefusal(t, errorOf(o.Feed(t.Context(), cursor)), Invalid, "this is not a cursor")
 	}
-	_, err := o.Feed(t.Context(), "1.00c0ffee00c0ffee")
-	requireRefusal(t, err, Conflict, "an older backup was restored")
+	requireRefusal(t, errorOf(o.Feed(t.Context(), "1.00c0ffee00c0ffee")), Conflict, "an older backup was restored")
 }
 
 func TestWhoReadsTheFeedWaitsForAChangeAndNotForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFixture(t)
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusSeen)
-		now, err := o.Feed(t.Context(), "")
-		require.NoError(t, err)
+		now := must(o.Feed(t.Context(), ""))(t)
 
 		begin := time.Now()
-		none, err := o.Feed(t.Context(), now.Cursor)
-		require.NoError(t, err)
+		none := must(o.Feed(t.Context(), now.Cursor))(t)
 		require.Equal(t, now, none)
 		require.Equal(t, feedTimeout, time.Since(begin))
 
 		ctx, leave := context.WithTimeout(t.Context(), 3*feedPoll/2)
 		defer leave()
 		begin = time.Now()
-		none, err = o.Feed(ctx, now.Cursor)
-		require.NoError(t, err)
+		none = must(o.Feed(ctx, now.Cursor))(t)
 		require.Equal(t, now, none)
 		require.Equal(t, 3*feedPoll/2, time.Since(begin), "who leaves is not waited for")
 
 		begin = time.Now()
 		time.AfterFunc(feedPoll/2, func() { o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed) })
-		some, err := o.Feed(t.Context(), now.Cursor)
-		require.NoError(t, err)
+		some := must(o.Feed(t.Context(), now.Cursor))(t)
 		require.Len(t, some.Changes, 1)
 		require.Equal(t, feedPoll, time.Since(begin))
 	})
@@ -92,8 +83,7 @@ func TestTheFeedTellsEveryKindOfChangeAsWhatItIs(t *testing.T) {
 		}
 		last, cursor := map[string]string{}, "0"
 		for range 2 { // there are more than one page holds
-			page, err := o.Feed(t.Context(), cursor)
-			require.NoError(t, err)
+			page := must(o.Feed(t.Context(), cursor))(t)
 			for _, change := range page.Changes {
 				last[change.Receipt] = change.Words
 			}

@@ -3,7 +3,6 @@ package operator
 import (
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -37,13 +37,11 @@ type fixture struct {
 }
 
 func inSQLite(t *testing.T, now func() time.Time) *ledger.Ledger {
-	return ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), now)
+	return ledger.NewSQLite(payoffertest.LedgerFile(t), now)
 }
 
 func inPostgres(t *testing.T, now func() time.Time) *ledger.Ledger {
-	l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), now)
-	require.NoError(t, err)
-	return l
+	return must(ledger.NewPostgres(postgres.Shared(t).DSN(t), now))(t)
 }
 
 // onEachLedger runs a test over both databases.
@@ -64,19 +62,15 @@ func newFixtureOn(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.
 	require.NoError(t, o.book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, o.book.Close()) })
 
-	network, err := offer.LookupNetwork("base")
-	require.NoError(t, err)
+	network := must(offer.LookupNetwork("base"))(t)
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
 	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, payTo, 4200)
-	require.NoError(t, err)
-	transfer, err := offer.NewTransfer("transfer", "pay@example.org", "memo", "Example", 4200)
-	require.NoError(t, err)
+	usdc := must(offer.NewUSDC("usdc", network, payTo, 4200))(t)
+	transfer := must(offer.NewTransfer("transfer", "pay@example.org", "memo", "Example", 4200))(t)
 	shop, err := offer.NewStorefront("pack", "https://shop.example/pack", 4200)
 	require.NoError(t, err)
 	terms := offer.Terms{ID: testOffer, BaseURL: "https://pay.example", Amount: 4200}
-	offered, err := offer.New(terms, card, usdc, transfer, shop)
-	require.NoError(t, err)
+	offered := must(offer.New(terms, card, usdc, transfer, shop))(t)
 
 	accounts := []ledger.Account{
 		{Offer: testOffer, ID: "stripe/plink_1", Rail: "card"}, {Offer: testOffer, ID: usdc.Account(), Rail: "usdc"},
@@ -122,15 +116,13 @@ func (o *fixture) payment(rail, id string, level ledger.EvidenceLevel, state led
 // sees records a payment of 42 USD by another source.
 func (o *fixture) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
 	o.t.Helper()
-	_, err := o.book.Record(o.t.Context(), nil, o.payment(rail, id, level, state, returns...))
-	require.NoError(o.t, err)
+	must(o.book.Record(o.t.Context(), nil, o.payment(rail, id, level, state, returns...)))(o.t)
 }
 
 // received is the money that counts, in US cents.
 func (o *fixture) received() (cents int64) {
 	o.t.Helper()
-	totals, err := o.book.Totals(o.t.Context(), testOffer)
-	require.NoError(o.t, err)
+	totals := must(o.book.Totals(o.t.Context(), testOffer))(o.t)
 	for _, total := range totals {
 		if total.Held() {
 			cents += total.USDCents - total.RefundedCents
@@ -142,8 +134,7 @@ func (o *fixture) received() (cents int64) {
 // history are the causes and reasons of everything that happened.
 func (o *fixture) history() (lines []string) {
 	o.t.Helper()
-	transitions, err := o.book.Transitions(o.t.Context(), testOffer, 0, 100)
-	require.NoError(o.t, err)
+	transitions := must(o.book.Transitions(o.t.Context(), testOffer, 0, 100))(o.t)
 	for _, tr := range transitions {
 		lines = append(lines, string(tr.To)+" "+tr.Cause+": "+tr.Note)
 	}
@@ -163,6 +154,24 @@ func (o *fixture) must(action string, e manual.Entry) Receipt {
 	return receipt
 }
 
+// refuses requires that an action is refused.
+func (o *fixture) refuses(action string, e manual.Entry, kind Kind, want string) {
+	o.t.Helper()
+	requireRefusal(o.t, errorOf(o.do(action, e)), kind, want)
+}
+
 func inv7(amount json.Number, reason string) manual.Entry {
 	return manual.Entry{Rail: "transfer", Reference: "INV-7", Amount: amount, Reason: reason}
 }
+
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// errorOf is the error of a call.
+func errorOf[T any](_ T, err error) error { return err }

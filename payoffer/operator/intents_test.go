@@ -50,8 +50,7 @@ func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
 	o.pays("0x02", func(i *ledger.Intent) {
 		i.From, i.ValidBefore = "0x2222222222222222222222222222222222222222", o.unix+3600
 	})
-	first, err := o.Intents(t.Context(), 0, 1)
-	require.NoError(t, err)
+	first := must(o.Intents(t.Context(), 0, 1))(t)
 	require.Len(t, first.Intents, 1)
 	row := first.Intents[0]
 	require.Equal(t, testPayer, row.From)
@@ -63,8 +62,7 @@ func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
 	require.Contains(t, row.Waiting, "operator")
 	require.Equal(t, &row.Number, first.Next)
 
-	second, err := o.Intents(t.Context(), *first.Next, 1)
-	require.NoError(t, err)
+	second := must(o.Intents(t.Context(), *first.Next, 1))(t)
 	require.Len(t, second.Intents, 1)
 	require.Contains(t, second.Intents[0].Waiting, "can be settled until then")
 	require.Nil(t, second.Next)
@@ -79,14 +77,12 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 		})
 	}
 	unpaid := o.pays("0x01", unchanged)
-	row, err := resolve("0x01", "not_paid", "")
-	require.NoError(t, err)
+	row := must(resolve("0x01", "not_paid", ""))(t)
 	require.Equal(t, "refused", row.State)
 	stored := o.stored(unpaid.IntentKey)
 	require.Equal(t, ledger.IntentRefused, stored.State)
 	require.Equal(t, "operator_not_paid", stored.Reason, "the payer reads a code and not the operator's words")
-	again, err := resolve("0x01", "not_paid", "")
-	require.NoError(t, err)
+	again := must(resolve("0x01", "not_paid", ""))(t)
 	require.Equal(t, row, again, "the same again changes nothing")
 	decided := o.pays("0x09", func(i *ledger.Intent) { i.From = "0x2222222222222222222222222222222222222222" })
 	require.NoError(t, o.book.RefuseIntent(t.Context(), decided.IntentKey, "nonce_used"))
@@ -95,13 +91,12 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 		if outcome == "paid" {
 			c.Transaction = testTransaction
 		}
-		_, err = o.Resolve(t.Context(), c)
+		_, err := o.Resolve(t.Context(), c)
 		requireRefusal(t, err, Conflict, "for good") // what another source decided stays
 	}
 
 	paid := o.pays("0x02", unchanged)
-	row, err = resolve("0x02", "paid", testTransaction)
-	require.NoError(t, err)
+	row = must(resolve("0x02", "paid", testTransaction))(t)
 	require.Equal(t, "settled", row.State)
 	stored = o.stored(paid.IntentKey)
 	require.Equal(t, ledger.IntentSettled, stored.State)
@@ -141,8 +136,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}
 			c.change(&outcome)
-			_, err := o.Resolve(t.Context(), outcome)
-			requireRefusal(t, err, c.kind, c.want)
+			requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), c.kind, c.want)
 		})
 	}
 	for _, i := range []ledger.Intent{valid, leased, elsewhere} {
@@ -154,10 +148,9 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
 	o := newFixture(t)
 	i := o.pays("0x01", func(i *ledger.Intent) { i.Owner, i.LeaseUntil = "ahead", o.unix+40*24*60*60 })
-	_, err := o.Resolve(t.Context(), IntentOutcome{
+	must(o.Resolve(t.Context(), IntentOutcome{
 		Network: "base", From: testPayer, Nonce: i.Nonce, Outcome: "not_paid", Reason: "looked up at the explorer",
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Equal(t, ledger.IntentRefused, o.stored(i.IntentKey).State)
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
-	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
@@ -40,18 +39,16 @@ func (o *fixture) refund(id string, amount int64) { o.refundOf(id, amount, 1) }
 // refundOf is a refund that its source dates, in Unix seconds.
 func (o *fixture) refundOf(id string, amount, at int64) {
 	o.t.Helper()
-	_, err := o.book.Record(o.t.Context(), nil, ledger.Observation{
+	must(o.book.Record(o.t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: id, EvidenceLevel: ledger.LevelSigned, Addendum: true,
 		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: at}},
-	})
-	require.NoError(o.t, err)
+	}))(o.t)
 }
 
 func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {
 	o := newFixture(t)
 	day := func(s string) int64 {
-		at, err := time.Parse(time.DateOnly, s)
-		require.NoError(t, err)
+		at := must(time.Parse(time.DateOnly, s))(t)
 		return at.Unix()
 	}
 	o.unix = day("2027-01-10")
@@ -145,8 +142,7 @@ func TestMovementsOfALedgerThatIsClosedHaveNoGoodEnd(t *testing.T) {
 	for n := range 600 { // more than a page
 		payments = append(payments, o.payment("card", fmt.Sprint("pi_", n), ledger.LevelSigned, ledger.StatusConfirmed))
 	}
-	_, err := o.book.Record(t.Context(), nil, payments...)
-	require.NoError(t, err)
+	must(o.book.Record(t.Context(), nil, payments...))(t)
 	var end *MovementsEnd
 	rows := 0
 	require.NoError(t, o.Movements(t.Context(), func(line MovementLine) error {
@@ -173,16 +169,7 @@ func TestMovementsEndWithTheirReader(t *testing.T) {
 // compares them itself, and here its own comparison is made to fail too.
 func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T, now func() time.Time) *ledger.Ledger{
-		"sqlite": func(t *testing.T, now func() time.Time) *ledger.Ledger {
-			return ledger.NewSQLite(t.TempDir()+"/ledger.db", now)
-		},
-		"postgres": func(t *testing.T, now func() time.Time) *ledger.Ledger {
-			l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), now)
-			require.NoError(t, err)
-			return l
-		},
-	} {
+	for name, open := range map[string]func(*testing.T, func() time.Time) *ledger.Ledger{"sqlite": inSQLite, "postgres": inPostgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			unix := int64(1_000)
@@ -195,7 +182,7 @@ func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 				ledger.Account{Offer: testOffer, ID: observations.ChainAccount, Rail: "usdc"},
 				ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"}))
 			rng := rand.New(rand.NewPCG(11, 6))
-			for n := 0; n < cases.Of(1_000, 10_000, 100_000); n += 200 {
+			for n := 0; n < cases.Of(400, 10_000, 100_000); n += 200 {
 				histories, most := make([][]ledger.Observation, 200), 0
 				for i := range histories {
 					histories[i] = observations.RandomHistory(rng, fmt.Sprint(n+i))
@@ -209,8 +196,7 @@ func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 							batch = append(batch, history[step])
 						}
 					}
-					_, err := o.Ledger.Record(t.Context(), nil, batch...)
-					require.NoError(t, err)
+					must(o.Ledger.Record(t.Context(), nil, batch...))(t)
 				}
 			}
 			rows, end := o.movements()
@@ -226,8 +212,7 @@ func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 			require.Equal(t, end.ReceivedCents, received)
 			require.Equal(t, end.ExternalCents, external)
 
-			totals, err := o.Ledger.Totals(t.Context(), testOffer)
-			require.NoError(t, err)
+			totals := must(o.Ledger.Totals(t.Context(), testOffer))(t)
 			require.Greater(t, len(totals), 10, "many places")
 			for i := range totals {
 				other := append([]ledger.Total(nil), totals...)
@@ -243,8 +228,7 @@ func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
 // foundIn adds up the movements again.
 func foundIn(t *testing.T, o *fixture) map[accounting.BalanceKey]movementSum {
 	t.Helper()
-	snapshot, err := o.Ledger.Snapshot(t.Context(), testOffer)
-	require.NoError(t, err)
+	snapshot := must(o.Ledger.Snapshot(t.Context(), testOffer))(t)
 	defer snapshot.Close()
 	found := make(map[accounting.BalanceKey]movementSum)
 	for r, err := range snapshot.Receipts(t.Context()) {

@@ -17,16 +17,13 @@ func TestNoPassIsMadeBeforeTheKeyIsLoaded(t *testing.T) {
 	o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: time.Hour}}
 	var key []byte
 	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return key }, Now: o.Now}
-	_, err := o.ChangePass(t.Context(), PassChange{Seconds: 3600})
-	requireRefusal(t, err, Unavailable, "not available now")
-	all, err := o.Passes(t.Context())
-	require.NoError(t, err)
+	requireRefusal(t, errorOf(o.ChangePass(t.Context(), PassChange{Seconds: 3600})), Unavailable, "not available now")
+	all := must(o.Passes(t.Context()))(t)
 	require.Empty(t, all.Passes)
 
 	key = []byte(strings.Repeat("k", 32))
-	made, err := o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"})
-	require.NoError(t, err)
-	_, _, err = o.Keeper.Enter(t.Context(), made.URL[strings.Index(made.URL, "=")+1:])
+	made := must(o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"}))(t)
+	_, _, err := o.Keeper.Enter(t.Context(), made.URL[strings.Index(made.URL, "=")+1:])
 	require.NoError(t, err)
 }
 
@@ -34,13 +31,10 @@ func TestARevokedPassKeepsItsFirstTimeAndNoNote(t *testing.T) {
 	o := newFixture(t)
 	o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: time.Hour}}
 	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return []byte(strings.Repeat("k", 32)) }, Now: o.Now}
-	made, err := o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"})
-	require.NoError(t, err)
-	first, err := o.ChangePass(t.Context(), PassChange{Revoke: made.ID})
-	require.NoError(t, err)
+	made := must(o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"}))(t)
+	first := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
 	require.Empty(t, first.Note)
 	o.unix += 60
-	again, err := o.ChangePass(t.Context(), PassChange{Revoke: made.ID})
-	require.NoError(t, err)
+	again := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
 	require.Equal(t, first, again)
 }

@@ -24,16 +24,14 @@ func TestReceivedIsTheReportOfAnOfferThatTakesPayments(t *testing.T) {
 		{Host: "one.example", Network: "eip155:8453", Listing: x402.Listing{Status: "rejected", Reason: "no schema"}},
 		{Host: "two.example", Network: "eip155:8453", Reason: "timeout"},
 	}
-	got, err := o.Received(t.Context())
-	require.NoError(t, err)
+	got := must(o.Received(t.Context()))(t)
 	require.Equal(t, Received{ID: testOffer, BaseURL: "https://pay.example", Report: &report.Summary{Status: "observed"}, Facilitators: []Facilitator{
 		{Host: "one.example", Network: "eip155:8453", BazaarStatus: "rejected", BazaarReason: "no schema"},
 		{Host: "two.example", Network: "eip155:8453", Reason: "timeout"},
 	}}, got)
 
 	o.Trouble = func() string { return "the ledger is locked" }
-	got, err = o.Received(t.Context())
-	require.NoError(t, err)
+	got = must(o.Received(t.Context()))(t)
 	require.Equal(t, Received{ID: testOffer, BaseURL: "https://pay.example", Trouble: "the ledger is locked"}, got)
 }
 
@@ -50,9 +48,8 @@ func TestDiagnosticsSayWhyTheLedgerTakesNoChanges(t *testing.T) {
 	}
 	require.Equal(t, LedgerState{Writable: true}, o.Diagnose(t.Context()).Ledger)
 
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(t, err)
-	_, err = io.Copy(io.NewOffsetWriter(file, 4096), strings.NewReader(strings.Repeat("x", 64<<10)))
+	file := must(os.OpenFile(path, os.O_RDWR, 0))(t)
+	_, err := io.Copy(io.NewOffsetWriter(file, 4096), strings.NewReader(strings.Repeat("x", 64<<10)))
 	require.NoError(t, errors.Join(err, file.Close()))
 	require.ErrorIs(t, l.Examine(t.Context()), ledger.ErrDamaged)
 	got := o.Diagnose(t.Context()).Ledger

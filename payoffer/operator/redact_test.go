@@ -25,8 +25,7 @@ func TestAPublishedReferenceIsRedacted(t *testing.T) {
 		require.Equal(t, []string{"confirmed entered: ", "confirmed refunded_by_operator: ", "confirmed redacted: a name"}, o.history(), "reasons could repeat it")
 		require.Equal(t, int64(3200), o.received())
 
-		_, err := o.do("redact", e)
-		requireRefusal(t, err, Unknown, "no receipt of the rail")
+		o.refuses("redact", e, Unknown, "no receipt of the rail")
 		e.Reference, e.Reason = row.ID, "typo"
 		require.Equal(t, "0", o.must("restore", e).RefundedAtomic, "its refunds have the new reference")
 	})

@@ -47,12 +47,11 @@ func (o *fixture) receives(p paid) {
 	o.t.Helper()
 	o.health = observe.Health{}
 	cents := int64(4200)
-	_, err := o.book.Record(o.t.Context(), nil, ledger.Observation{
+	must(o.book.Record(o.t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: o.account(p.rail).ID, Rail: p.rail, ExternalID: p.reference, Transaction: "0xpaid",
 		Asset: p.asset, Amount: p.amount, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: p.level,
 		Payer: testPayer, OccurredAt: o.unix - 3600, Cause: "test",
-	})
-	require.NoError(o.t, err)
+	}))(o.t)
 }
 
 func (p paid) refund(amount, reason string) manual.Entry {
@@ -78,8 +77,7 @@ func TestARefundIsRecordedOnEveryRail(t *testing.T) {
 	eachRail(t, func(t *testing.T, o *fixture, p paid) {
 		before, unit := o.received(), offer.UnitOf(p.asset).Symbol
 		entry := p.refund(p.part, "half of the order")
-		row, err := o.Enter(t.Context(), entry)
-		require.NoError(t, err)
+		row := must(o.Enter(t.Context(), entry))(t)
 		require.Equal(t, "confirmed", row.Status)
 		require.Equal(t, p.amount, report.Atomic(row.AmountAtomic), "the paid amount stays")
 		require.Equal(t, p.part+" "+unit, row.Refunded())
@@ -92,29 +90,24 @@ func TestARefundIsRecordedOnEveryRail(t *testing.T) {
 		}
 
 		o.unix += 60
-		again, err := o.Enter(t.Context(), entry)
-		require.NoError(t, err)
+		again := must(o.Enter(t.Context(), entry))(t)
 		require.Equal(t, row.Version, again.Version, "the same again changes nothing")
 		require.Contains(t, again.Hints[0], "is recorded already")
 
 		rest := p.refund(p.rest+"1", "too much")
 		rest.Transaction = ""
-		_, err = o.Enter(t.Context(), rest)
-		requireRefusal(t, err, Conflict, "only "+p.rest)
+		requireRefusal(t, errorOf(o.Enter(t.Context(), rest)), Conflict, "only "+p.rest)
 		rest.Amount, rest.Reason = json.Number(p.rest), "the rest"
-		row, err = o.Enter(t.Context(), rest)
-		require.NoError(t, err)
+		row = must(o.Enter(t.Context(), rest))(t)
 		require.Equal(t, "refunded", row.Status)
 		require.Len(t, row.Returns, 2)
 		rest.Reason = "once more"
-		_, err = o.Enter(t.Context(), rest)
-		requireRefusal(t, err, Conflict, "already refunded")
+		requireRefusal(t, errorOf(o.Enter(t.Context(), rest)), Conflict, "already refunded")
 
 		restored := o.must("restore", manual.Entry{Rail: p.rail, Reference: p.reference, Reason: "both were typos"})
 		require.Equal(t, "confirmed 0", restored.Status+" "+restored.RefundedAtomic)
 		require.Equal(t, before, o.received())
-		row, err = o.Enter(t.Context(), entry)
-		require.NoError(t, err)
+		row = must(o.Enter(t.Context(), entry))(t)
 		require.Equal(t, p.part+" "+unit, row.Refunded(), "a restored refund can be entered again")
 		o.must("restore", manual.Entry{Rail: p.rail, Reference: p.reference, Reason: "for the next test"})
 	})
@@ -132,11 +125,9 @@ func TestARefundIsDated(t *testing.T) {
 	e.Date = "2026-11-21T13:00:00Z"
 	require.Equal(t, "20 USD", o.must("refund", e).Refunded(), "another date is another refund")
 	e.Date = "2026-11-01"
-	_, err := o.do("refund", e)
-	requireRefusal(t, err, Invalid, "before the payment")
+	o.refuses("refund", e, Invalid, "before the payment")
 	e.Date = "2026-12-01"
-	_, err = o.do("refund", e)
-	requireRefusal(t, err, Invalid, "in the future")
+	o.refuses("refund", e, Invalid, "in the future")
 }
 
 func TestRefundsThatCannotBeAreRefused(t *testing.T) {
@@ -198,8 +189,7 @@ func TestTheRefundOfAPaymentThatNobodyObservesIsEntered(t *testing.T) {
 			o := newFixture(t)
 			o.receives(c.p)
 			c.prepare(o)
-			row, err := o.Enter(t.Context(), c.p.refund("10", "x"))
-			require.NoError(t, err)
+			row := must(o.Enter(t.Context(), c.p.refund("10", "x")))(t)
 			require.Equal(t, "10 USD", row.Refunded())
 			require.Equal(t, c.p.level != ledger.LevelManual, len(row.Hints) == 1, "it may be told later")
 		})
@@ -215,8 +205,7 @@ func TestARefundThatMayBeTheSameMoneyIsPointedOut(t *testing.T) {
 			if !named {
 				entry.Transaction = ""
 			}
-			row, err := o.Enter(t.Context(), entry)
-			require.NoError(t, err)
+			row := must(o.Enter(t.Context(), entry))(t)
 			require.Equal(t, named != first, len(row.Hints) == 1)
 		}
 	}
@@ -228,29 +217,23 @@ func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
 	o.receives(p)
 	other := p.refund("5", "by hand")
 	other.Transaction = ""
-	_, err := o.Enter(t.Context(), other)
-	require.NoError(t, err)
-	_, err = o.Enter(t.Context(), p.refund("10", "x"))
-	require.NoError(t, err)
-	_, err = o.Enter(t.Context(), p.refund("11", "x"))
+	must(o.Enter(t.Context(), other))(t)
+	must(o.Enter(t.Context(), p.refund("10", "x")))(t)
+	_, err := o.Enter(t.Context(), p.refund("11", "x"))
 	requireRefusal(t, err, Conflict, "recorded already, as a refund of 10 USDC")
 	paidBy := p.refund("1", "x")
 	paidBy.Transaction = "0x" + strings.Repeat("cd", 32)
-	_, err = o.book.Record(t.Context(), nil, ledger.Observation{
+	must(o.book.Record(t.Context(), nil, ledger.Observation{
 		Offer: testOffer, Account: o.account("usdc").ID, Rail: "usdc", ExternalID: "eip155:8453:0x2:0", Transaction: paidBy.Transaction,
 		Asset: p.asset, Amount: 42_000_000, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, OccurredAt: o.unix, Cause: "test",
-	})
-	require.NoError(t, err)
+	}))(t)
 	paidBy.Reference = "eip155:8453:0x2:0"
-	_, err = o.Enter(t.Context(), paidBy)
-	requireRefusal(t, err, Conflict, "was paid by this transaction")
+	requireRefusal(t, errorOf(o.Enter(t.Context(), paidBy)), Conflict, "was paid by this transaction")
 
 	restore := manual.Entry{Action: "restore", Rail: p.rail, Reference: p.reference, Transaction: p.transaction, Reason: "it was another one"}
-	row, err := o.Enter(t.Context(), restore)
-	require.NoError(t, err)
+	row := must(o.Enter(t.Context(), restore))(t)
 	require.Equal(t, "5 USDC", row.Refunded())
-	_, err = o.Enter(t.Context(), restore)
-	requireRefusal(t, err, Conflict, "no such refund by you")
+	requireRefusal(t, errorOf(o.Enter(t.Context(), restore)), Conflict, "no such refund by you")
 }
 
 // An operator who did not see the answer sends the restore again.
@@ -284,8 +267,7 @@ func TestARefundInAnotherCurrencyIsListedWithAHint(t *testing.T) {
 			o := newFixture(t)
 			c.reported.At = o.unix
 			o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed, c.reported, ledger.Return{ID: "capture", Kind: ledger.ReturnCapture, At: o.unix})
-			page, err := o.Receipts(t.Context(), 0, MaxPage)
-			require.NoError(t, err)
+			page := must(o.Receipts(t.Context(), 0, MaxPage))(t)
 			require.Len(t, page.Receipts[0].Returns, 1)
 			require.Equal(t, c.reported.ID, page.Receipts[0].Returns[0].ID)
 			if c.hint == "" {

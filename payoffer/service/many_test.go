@@ -23,10 +23,8 @@ func (h *house) numbered(n int) *Settings {
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
 	require.NoError(h.t, err)
 	card.PaymentLink = fmt.Sprintf("plink_%d", n)
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(h.t, err)
-	usdc, err := offer.NewUSDC("usdc", network, fmt.Sprintf("0x%040d", n+1), 42_00)
-	require.NoError(h.t, err)
+	network := must(offer.LookupNetwork("base-sepolia"))(h.t)
+	usdc := must(offer.NewUSDC("usdc", network, fmt.Sprintf("0x%040d", n+1), 42_00))(h.t)
 	o, err := offer.New(offer.Terms{
 		ID: id, BaseURL: "https://" + id, SiteURL: "https://example", Name: "An offer", Operator: "An operator",
 		Description: "one of many", Account: "pay", SourceURL: "https://example/source", Amount: 42_00, Updated: "2026-11-21",

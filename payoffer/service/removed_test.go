@@ -28,11 +28,8 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
 	require.NoError(t, err)
 	rail := func(network, payTo string) *offer.USDC {
-		found, err := offer.LookupNetwork(network)
-		require.NoError(t, err)
-		usdc, err := offer.NewUSDC("usdc", found, payTo, 42_00)
-		require.NoError(t, err)
-		return usdc
+		found := must(offer.LookupNetwork(network))(t)
+		return must(offer.NewUSDC("usdc", found, payTo, 42_00))(t)
 	}
 	sepolia := rail("base-sepolia", today)
 	o, err := offer.New(offer.Terms{ID: "one", BaseURL: "http://localhost", Amount: 42_00}, card, sepolia)
@@ -121,8 +118,7 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 			require.NoError(t, err)
 			var rails []offer.Rail
 			if c.today != "" {
-				rail, err := offer.NewBitcoin(c.today, "", 42_00)
-				require.NoError(t, err)
+				rail := must(offer.NewBitcoin(c.today, "", 42_00))(t)
 				rails = append(rails, rail)
 			}
 			o, err := offer.New(offer.Terms{ID: "one", BaseURL: "http://localhost", Amount: 42_00}, card, rails...)

@@ -59,18 +59,12 @@ func (h *house) settings(description string) *Settings {
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
 	require.NoError(h.t, err)
 	card.PaymentLink = "plink_1"
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(h.t, err)
-	usdc, err := offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
-	require.NoError(h.t, err)
-	celo, err := offer.LookupNetwork("celo")
-	require.NoError(h.t, err)
-	unread, err := offer.NewUSDC("usdc-42220", celo, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
-	require.NoError(h.t, err)
-	bitcoin, err := offer.NewBitcoin(zpub, "An offer", 42_00)
-	require.NoError(h.t, err)
-	transfer, err := offer.NewTransfer("transfer", "pay@example.com", "memo", "An operator", 42_00)
-	require.NoError(h.t, err)
+	network := must(offer.LookupNetwork("base-sepolia"))(h.t)
+	usdc := must(offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00))(h.t)
+	celo := must(offer.LookupNetwork("celo"))(h.t)
+	unread := must(offer.NewUSDC("usdc-42220", celo, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00))(h.t)
+	bitcoin := must(offer.NewBitcoin(zpub, "An offer", 42_00))(h.t)
+	transfer := must(offer.NewTransfer("transfer", "pay@example.com", "memo", "An operator", 42_00))(h.t)
 	shop, err := offer.NewStorefront("pack", "https://pack.example/42", 42_00)
 	require.NoError(h.t, err)
 	shop.Product = "p"
@@ -127,15 +121,14 @@ func (h *house) runtimeOn(log *lockedBuffer, newLedger func() (*ledger.Ledger, e
 	use := h.pool.Use(Environment{
 		Logger: slog.NewTextHandler(log, nil), Storage: h.storage, Emit: func(string, map[string]any) error { return nil },
 	})
-	runtime, err := NewRuntime(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), newLedger, &Instruments{
+	runtime := must(NewRuntime(use, pool.KeyOf("ledger"), pool.KeyOf("storage"), newLedger, &Instruments{
 		Transport: func(string) http.RoundTripper { return h.upstream },
 		Attempt:   func(offerID string, status x402.Status) { h.counted = append(h.counted, offerID+" "+string(status)) },
 		Delivery: func(offerID, rail string, v observe.Verdict) {
 			h.counted = append(h.counted, offerID+" "+rail+" "+string(v))
 		},
 		ClientIP: func(*http.Request) string { return "192.0.2.1" },
-	})
-	require.NoError(h.t, err)
+	}))(h.t)
 	return runtime
 }
 
@@ -147,11 +140,8 @@ func (h *house) acquire(runtime *Runtime, description string) *Service {
 
 func (h *house) acquireWith(runtime *Runtime, s *Settings, gates ...offer.Gate) *Service {
 	h.t.Helper()
-	prepared, err := Prepare(runtime, s)
-	require.NoError(h.t, err)
-	svc, err := prepared.Acquire(gates...)
-	require.NoError(h.t, err)
-	return svc
+	prepared := must(Prepare(runtime, s))(h.t)
+	return must(prepared.Acquire(gates...))(h.t)
 }
 
 // all chooses every member.
@@ -255,8 +245,7 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	require.Contains(t, did, "publicKeyJwk")
 	require.Equal(t, http.StatusOK, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Code)
 
-	key, err := svc.Operator.RotateKey(t.Context(), operator.KeyRotation{Revoke: true})
-	require.NoError(t, err)
+	key := must(svc.Operator.RotateKey(t.Context(), operator.KeyRotation{Revoke: true}))(t)
 	require.Contains(t, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), key.KeyID)
 	require.NotEqual(t, did, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "the document follows at once")
 }
@@ -332,12 +321,11 @@ func TestWhatIsRecordedRightAfterTheStartIsAnnounced(t *testing.T) {
 	defer h.release(runtime)
 	h.open(runtime, svc)
 	account, cents := svc.Accounts()[1], int64(4200)
-	_, err := runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
+	must(runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
 		Offer: account.Offer, Account: account.ID, Rail: account.Rail, ExternalID: "eip155:84532:0x01:0", Transaction: "0x01", Asset: "USDC",
 		Amount: 42_000_000, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Evidence: []byte("{}"), Testnet: true,
 		OccurredAt: time.Now().Unix(), Cause: "test",
-	})
-	require.NoError(t, err)
+	}))(t)
 	for _, receiver := range []string{"events", "log"} {
 		now := time.Now().Unix()
 		after, held, err := runtime.Ledger.LeaseSubscriber(t.Context(), svc.Offer.ID, receiver, "test", now, now)
@@ -364,9 +352,17 @@ func TestUpstreamsShowThatTheClockIsWrong(t *testing.T) {
 	h.open(runtime, svc)
 	require.False(t, svc.payments.ClockWrong())
 	for _, upstream := range []string{"https://one.example", "https://two.example"} {
-		_, err := runtime.transport("rpc").RoundTrip(httptest.NewRequest(http.MethodGet, upstream, nil))
-		require.NoError(t, err)
+		must(runtime.transport("rpc").RoundTrip(httptest.NewRequest(http.MethodGet, upstream, nil)))(t)
 	}
 	require.True(t, svc.payments.ClockWrong())
 	require.Regexp(t, `"clockOffsetSeconds":(3599|3600|3601),`, h.ask(svc, http.MethodGet, offer.PathReceived, nil, "").Body.String())
+}
+
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

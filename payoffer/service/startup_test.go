@@ -167,8 +167,7 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 				h := newHouse(t)
 				server := postgres.Shared(t)
 				dsn, far := server.DSN(t), server.Far(t, 0)
-				l, err := ledger.NewPostgres(dsn, time.Now)
-				require.NoError(t, err)
+				l := must(ledger.NewPostgres(dsn, time.Now))(t)
 				require.NoError(t, l.Open(t.Context()))
 				c.breaks(t, h, l)
 				require.NoError(t, l.Close())
@@ -180,7 +179,7 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 				runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(far.DSN(t, dsn), time.Now) })
 				defer h.release(runtime)
 				svc := h.many(runtime, 2)[1]
-				err = h.start(runtime, false, svc)
+				err := h.start(runtime, false, svc)
 				if !late {
 					require.ErrorContains(t, err, c.want)
 					return
@@ -191,8 +190,7 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 				require.Contains(t, svc.Trouble(), c.want)
 				require.Equal(t, http.StatusServiceUnavailable, h.pays(svc).Code)
 				require.False(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
-				received, err := svc.Operator.Received(t.Context())
-				require.NoError(t, err)
+				received := must(svc.Operator.Received(t.Context()))(t)
 				require.Contains(t, received.Trouble, c.want)
 			})
 		}
@@ -204,8 +202,7 @@ func TestOnlyTheOfferThatCannotOpenStaysClosed(t *testing.T) {
 	h := newHouse(t)
 	server := postgres.Shared(t)
 	dsn, far := server.DSN(t), server.Far(t, 0)
-	l, err := ledger.NewPostgres(dsn, time.Now)
-	require.NoError(t, err)
+	l := must(ledger.NewPostgres(dsn, time.Now))(t)
 	require.NoError(t, l.Open(t.Context()))
 	account := h.numbered(1).Accounts()[1]
 	account.Offer = "elsewhere.example"

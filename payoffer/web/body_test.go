@@ -32,8 +32,7 @@ func TestASlowBodyIsNotWaitedFor(t *testing.T) {
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 			w.WriteHeader(http.StatusRequestTimeout)
 		})
-		s, err := New(c)
-		require.NoError(t, err)
+		s := must(New(c))(t)
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) }))
 		server.EnableHTTP2 = protocol == "HTTP/2.0"
 		server.StartTLS()
@@ -49,8 +48,7 @@ func TestASlowBodyIsNotWaitedFor(t *testing.T) {
 		for _, target := range append(targets, offer.PathInvoice) { // which takes none, and is answered after it
 			body, arriving := io.Pipe()
 			go func() { _, _ = arriving.Write([]byte("{")) }()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+target, body)
-			require.NoError(t, err)
+			request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+target, body))(t)
 			request.ContentLength = 100
 			request.Header.Set(x402.HeaderSignature, "e30=")
 			res, err := server.Client().Do(request)
@@ -92,8 +90,7 @@ func TestASettlementMayTakeLongerThanItsBody(t *testing.T) {
 		w.outcome = x402.Outcome{Status: x402.Settled}
 		c := w.config()
 		c.Payments = patient{w, t}
-		s, err := New(c)
-		require.NoError(t, err)
+		s := must(New(c))(t)
 		listener := newPipeListener()
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(w, r) })}
 		go func() { _ = server.Serve(listener) }()
@@ -105,8 +102,7 @@ func TestASettlementMayTakeLongerThanItsBody(t *testing.T) {
 			for _, body := range []string{"Content-Length: 2\r\n\r\n{}", "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "Content-Length: 0\r\n\r\n"} {
 				_, err := io.WriteString(conn, "POST /v1/sponsor HTTP/1.1\r\nHost: pay.example.org\r\nPAYMENT-SIGNATURE: e30=\r\n"+body)
 				require.NoError(t, err)
-				res, err := http.ReadResponse(answers, nil)
-				require.NoError(t, err)
+				res := must(http.ReadResponse(answers, nil))(t)
 				require.Equal(t, http.StatusOK, res.StatusCode)
 				require.False(t, res.Close)
 				require.Contains(t, read(t, res), `"success": true`)

@@ -16,8 +16,7 @@ func TestDIDDocumentFollowsTheKeys(t *testing.T) {
 	var keys []document.VerificationKey
 	config := w.config()
 	config.Keys = func() []document.VerificationKey { return keys }
-	s, err := New(config)
-	require.NoError(t, err)
+	s := must(New(config))(t)
 	before := send(t, s, http.MethodGet, offer.PathDID, "")
 	require.Nil(t, readJSON(t, before)["verificationMethod"])
 

@@ -20,14 +20,12 @@ func unpacked(t testing.TB, w *httptest.ResponseRecorder) string {
 	var from io.Reader = w.Body
 	switch coding := w.Header().Get("Content-Encoding"); coding {
 	case "gzip":
-		r, err := gzip.NewReader(w.Body)
-		require.NoError(t, err)
+		r := must(gzip.NewReader(w.Body))(t)
 		from = r
 	default:
 		require.Empty(t, coding)
 	}
-	content, err := io.ReadAll(from)
-	require.NoError(t, err)
+	content := must(io.ReadAll(from))(t)
 	return string(content)
 }
 

@@ -55,8 +55,7 @@ func newGated(t *testing.T) *gated {
 	require.NoError(t, g.ledger.Register(t.Context(), g.card))
 	c := w.config()
 	c.Receipts, c.Now = g.ledger, func() time.Time { return g.now }
-	s, err := New(c)
-	require.NoError(t, err)
+	s := must(New(c))(t)
 	g.Gate = s.Gate(w.offer.Gates[0])
 	return g
 }
@@ -64,11 +63,10 @@ func newGated(t *testing.T) *gated {
 // pays records a card payment, with what went back.
 func (g *gated) pays(returns ...ledger.Return) gate.Holder {
 	g.t.Helper()
-	rows, err := g.ledger.Record(g.t.Context(), nil, ledger.Observation{
+	rows := must(g.ledger.Record(g.t.Context(), nil, ledger.Observation{
 		Offer: g.world.offer.ID, Account: g.card.ID, Rail: "card", ExternalID: "pi_1", Via: "link", Asset: "USD", Amount: 42_00, USDCents: cents(42_00),
 		ValueBasis: ledger.BasisFace, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: at.Unix(), Cause: "webhook", Returns: returns,
-	})
-	require.NoError(g.t, err)
+	}))(g.t)
 	return gate.HolderOf(rows[0])
 }
 

@@ -45,23 +45,17 @@ func terms() offer.Terms {
 // makeOffer is an offer with every rail, its chains named, its text as given.
 func makeOffer(t testing.TB, terms offer.Terms, usdcNetwork string) *offer.Offer {
 	t.Helper()
-	card, err := offer.NewCard(checkout, nil, terms.Amount)
-	require.NoError(t, err)
-	network, err := offer.LookupNetwork(usdcNetwork)
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, payTo, terms.Amount)
-	require.NoError(t, err)
-	btc, err := offer.NewBitcoin(address, terms.Name, terms.Amount)
-	require.NoError(t, err)
+	card := must(offer.NewCard(checkout, nil, terms.Amount))(t)
+	network := must(offer.LookupNetwork(usdcNetwork))(t)
+	usdc := must(offer.NewUSDC("usdc", network, payTo, terms.Amount))(t)
+	btc := must(offer.NewBitcoin(address, terms.Name, terms.Amount))(t)
 	transfer, err := offer.NewTransfer("transfer", "bank@example.org", terms.Name+" 42", terms.Operator, terms.Amount)
 	require.NoError(t, err)
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", terms.Amount)
 	require.NoError(t, err)
 	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", terms.Amount)
 	require.NoError(t, err)
-	o, err := offer.New(terms, card, usdc, btc, transfer, tip, pack)
-	require.NoError(t, err)
-	return o
+	return must(offer.New(terms, card, usdc, btc, transfer, tip, pack))(t)
 }
 
 // world is what a server under test stands in.
@@ -233,9 +227,7 @@ func (w *world) config() Config {
 
 func (w *world) server(t testing.TB) *Server {
 	t.Helper()
-	s, err := New(w.config())
-	require.NoError(t, err)
-	return s
+	return must(New(w.config()))(t)
 }
 
 // send makes a request with headers given as name and value in turn.
@@ -252,8 +244,7 @@ func send(t testing.TB, s *Server, method, target, body string, headers ...strin
 
 func read(t testing.TB, res *http.Response) string {
 	t.Helper()
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	body := must(io.ReadAll(res.Body))(t)
 	return string(body)
 }
 
@@ -294,3 +285,12 @@ func serves(t testing.TB, s *Server, target string) bool {
 }
 
 const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+// must fails the test if a call fails, and returns its value: must(call())(t).
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}

@@ -89,21 +89,16 @@ func says(t *testing.T, text string) *world {
 	o.SourceURL, o.Logo, o.Goal = "https://code.example.net/"+inURL(text), "/logo.png?"+inURL(text), 420_00
 	card, err := offer.NewCard("https://checkout.example/"+inURL(text), []string{text, "card"}, o.Amount)
 	require.NoError(t, err)
-	network, err := offer.LookupNetwork("base")
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, payTo, o.Amount)
-	require.NoError(t, err)
+	network := must(offer.LookupNetwork("base"))(t)
+	usdc := must(offer.NewUSDC("usdc", network, payTo, o.Amount))(t)
 	usdc.Explorer = "https://explorer.example/?" + inURL(text) + "="
-	btc, err := offer.NewBitcoin(address, inMail(text), o.Amount)
-	require.NoError(t, err)
+	btc := must(offer.NewBitcoin(address, inMail(text), o.Amount))(t)
 	btc.Explorer = usdc.Explorer
-	transfer, err := offer.NewTransfer("transfer", "bank@example.org", inMail(text), inMail(text), o.Amount)
-	require.NoError(t, err)
+	transfer := must(offer.NewTransfer("transfer", "bank@example.org", inMail(text), inMail(text), o.Amount))(t)
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/"+inURL(text), o.Amount)
 	require.NoError(t, err)
 	tip.Product = text
-	w.offer, err = offer.New(o, card, usdc, btc, transfer, tip)
-	require.NoError(t, err)
+	w.offer = must(offer.New(o, card, usdc, btc, transfer, tip))(t)
 
 	for i, rail := range append(w.offer.Rails, card) {
 		r := ledger.Receipt{USDCents: cents(42_00)}
@@ -217,8 +212,7 @@ func looks(t *testing.T, said string) map[string]shape {
 func look(t *testing.T, s *Server, v visit, l *text.Language, alien string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(v.method, "/", nil)
-	u, err := url.Parse(v.target)
-	require.NoError(t, err)
+	u := must(url.Parse(v.target))(t)
 	r.URL, r.RequestURI = u, v.target
 	r.Header = http.Header{"Accept": {browser}, "Accept-Language": {l.Tag, alien}}
 	for i := 0; i < len(v.headers); i += 2 {

@@ -46,9 +46,7 @@ func isPage(w *httptest.ResponseRecorder) bool {
 // tree is a page, read.
 func tree(t *testing.T, w *httptest.ResponseRecorder) *html.Node {
 	t.Helper()
-	read, err := html.Parse(strings.NewReader(w.Body.String()))
-	require.NoError(t, err)
-	return read
+	return must(html.Parse(strings.NewReader(w.Body.String())))(t)
 }
 
 func attribute(n *html.Node, name string) string {
@@ -110,8 +108,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 	}
 	s := w.server(t)
 	for _, path := range append(targets(s), "/v1/received?before=7&limit=2&x=1") {
-		at, err := url.Parse(baseURL + path)
-		require.NoError(t, err)
+		at := must(url.Parse(baseURL + path))(t)
 		for _, chosen := range []string{"", "fr"} {
 			query := at.Query()
 			if chosen != "" {
@@ -127,8 +124,7 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 				if n.Data != "a" && n.Data != "link" {
 					continue
 				}
-				link, err := at.Parse(attribute(n, "href"))
-				require.NoError(t, err)
+				link := must(at.Parse(attribute(n, "href")))(t)
 				language := link.Query().Get("lang")
 				switch {
 				case n.Data == "link":
@@ -167,8 +163,7 @@ func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 			}
 			var small bytes.Buffer
 			compressor := gzip.NewWriter(&small)
-			_, err := compressor.Write(page.Body.Bytes())
-			require.NoError(t, err)
+			must(compressor.Write(page.Body.Bytes()))(t)
 			require.NoError(t, compressor.Close())
 			t.Logf("%s in %s: %d bytes, %d compressed", target, l.Name, page.Body.Len(), small.Len())
 			require.LessOrEqual(t, page.Body.Len(), maxPage, "%s in %s", target, l.Name)

@@ -32,8 +32,7 @@ func demand(t *testing.T, s *Server) (d demanded) {
 	d.payees = make(map[string]bool)
 	d.fallback = readJSON(t, res)["fallback"]
 	if required := res.Header.Get("PAYMENT-REQUIRED"); required != "" {
-		text, err := base64.StdEncoding.DecodeString(required)
-		require.NoError(t, err)
+		text := must(base64.StdEncoding.DecodeString(required))(t)
 		var quote struct{ Accepts []any }
 		require.NoError(t, json.Unmarshal(text, &quote))
 		d.accepts = quote.Accepts
@@ -43,8 +42,7 @@ func demand(t *testing.T, s *Server) (d demanded) {
 	}
 	for _, challenge := range res.Header.Values("WWW-Authenticate") {
 		require.True(t, strings.HasPrefix(challenge, "Payment "))
-		text, err := base64.RawURLEncoding.DecodeString(field(challenge, "request"))
-		require.NoError(t, err)
+		text := must(base64.RawURLEncoding.DecodeString(field(challenge, "request")))(t)
 		var request struct{ Amount, Currency, Recipient string }
 		require.NoError(t, json.Unmarshal(text, &request))
 		d.challenges = append(d.challenges, strings.Join([]string{field(challenge, "method"), field(challenge, "intent"), request.Amount, request.Currency}, " "))

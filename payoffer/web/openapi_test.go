@@ -65,10 +65,8 @@ func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
 
 // An offer that no program can pay says nothing of how one would.
 func TestTheDescriptionOfACardAloneSpeaksOfNoOtherRail(t *testing.T) {
-	card, err := offer.NewCard(checkout, nil, 42_00)
-	require.NoError(t, err)
-	o, err := offer.New(terms(), card)
-	require.NoError(t, err)
+	card := must(offer.NewCard(checkout, nil, 42_00))(t)
+	o := must(offer.New(terms(), card))(t)
 	text := strings.ToLower(string(OpenAPI(o).Body))
 	for _, word := range []string{
 		"usdc", "x402", "btc", "bitcoin", "bip21", "eip681", "eip155", "ethereum", "mailto", "transfer", "storefront",

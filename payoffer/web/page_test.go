@@ -239,11 +239,9 @@ func TestTheReceivedPageLeadsToOlderReceiptsAndBack(t *testing.T) {
 
 func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {
 	w := newWorld(t)
-	var err error
 	bare := terms()
 	bare.Operator, bare.Contact, bare.Description = "", "", ""
-	w.offer, err = offer.New(bare, w.offer.Card)
-	require.NoError(t, err)
+	w.offer = must(offer.New(bare, w.offer.Card))(t)
 	w.accepts = nil
 	s := w.server(t)
 	page := read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser))

@@ -114,10 +114,8 @@ func TestThePageAsksOnlyAboutPaymentsWhosePayersGetNoReceipt(t *testing.T) {
 func TestThePagesOfADemoSaySo(t *testing.T) {
 	for address, demo := range map[string]bool{"https://checkout.example/pay-42": true, "https://checkout.example.net/pay": true, "https://buy.stripe.com/1": false} {
 		w := newWorld(t)
-		card, err := offer.NewCard(address, nil, w.offer.Amount)
-		require.NoError(t, err)
-		w.offer, err = offer.New(w.offer.Terms, card, w.offer.Rails[1:]...)
-		require.NoError(t, err)
+		card := must(offer.NewCard(address, nil, w.offer.Amount))(t)
+		w.offer = must(offer.New(w.offer.Terms, card, w.offer.Rails[1:]...))(t)
 		for _, l := range text.Languages {
 			for _, target := range []string{"/v1/pay", "/v1/pay/transfer"} {
 				page := read(t, send(t, w.server(t), "GET", target+"?lang="+l.Tag, "", "Accept", browser))

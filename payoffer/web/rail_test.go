@@ -127,8 +127,7 @@ func TestEveryQRRedirectLeadsToItsImage(t *testing.T) {
 		require.Equal(t, 200, res.StatusCode)
 		require.Equal(t, "image/png", res.Header.Get("Content-Type"))
 		require.Equal(t, "public, max-age=31536000, immutable", res.Header.Get("Cache-Control"))
-		image, err := png.Decode(bytes.NewReader([]byte(read(t, res))))
-		require.NoError(t, err)
+		image := must(png.Decode(bytes.NewReader([]byte(read(t, res)))))(t)
 		require.GreaterOrEqual(t, image.Bounds().Dx(), 256)
 		require.Equal(t, 304, send(t, s, "GET", location, "", "If-None-Match", res.Header.Get("ETag")).StatusCode)
 	}

@@ -17,9 +17,7 @@ var ledgers = map[string]func(*testing.T) *ledger.Ledger{
 		return ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), func() time.Time { return at })
 	},
 	"postgres": func(t *testing.T) *ledger.Ledger {
-		l, err := ledger.NewPostgres(postgres.Shared(t).DSN(t), func() time.Time { return at })
-		require.NoError(t, err)
-		return l
+		return must(ledger.NewPostgres(postgres.Shared(t).DSN(t), func() time.Time { return at }))(t)
 	},
 }
 
@@ -43,9 +41,7 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 			serve := func(l *ledger.Ledger) *Server {
 				c := w.config()
 				c.Receipts = l
-				s, err := New(c)
-				require.NoError(t, err)
-				return s
+				return must(New(c))(t)
 			}
 			s := serve(l)
 			show := func(s *Server, id string) map[string]any {
@@ -62,15 +58,13 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 			require.Equal(t, "claimed", show(s, id)["status"])
 
 			backup := filepath.Join(t.TempDir(), "backup.db")
-			_, err := l.Backup(t.Context(), backup)
-			require.NoError(t, err)
+			must(l.Backup(t.Context(), backup))(t)
 
 			sight := func(transaction string, state ledger.Status) ledger.Receipt {
-				rows, err := l.Record(t.Context(), nil, ledger.Observation{
+				rows := must(l.Record(t.Context(), nil, ledger.Observation{
 					Offer: w.offer.ID, Account: usdc.Account(), Rail: "usdc", ExternalID: "eip155:8453:" + transaction + ":0", Transaction: transaction, Asset: "USDC", Amount: 42_000_000,
 					USDCents: cents(42_00), ValueBasis: ledger.BasisFace, State: state, EvidenceLevel: ledger.LevelChain, Payer: payer, Nonce: nonce, Intent: &key, OccurredAt: at.Unix(), Cause: "test",
-				})
-				require.NoError(t, err)
+				}))(t)
 				return rows[0]
 			}
 			row := sight(tx, ledger.StatusSeen)
@@ -88,17 +82,15 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 			require.Equal(t, show(s, id), show(serve(l), id))
 			for other := range ledgers {
 				older := emptyLedger(t, other)
-				_, err = older.Restore(t.Context(), backup)
-				require.NoError(t, err)
+				must(older.Restore(t.Context(), backup))(t)
 				require.Equal(t, "claimed", show(serve(older), id)["status"])
 			}
 
 			// What names somebody is taken out, and with it the address that held it.
-			rows, err := l.Record(t.Context(), nil, ledger.Observation{
+			rows := must(l.Record(t.Context(), nil, ledger.Observation{
 				Offer: w.offer.ID, Account: transfers.ID, Rail: "transfer", ExternalID: "jane@example.org", Asset: "USD", Amount: 42_00, USDCents: cents(42_00), ValueBasis: ledger.BasisFace,
 				State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, OccurredAt: at.Unix(), Cause: "test",
-			})
-			require.NoError(t, err)
+			}))(t)
 			named := receiptID(qrKey, rows[0])
 			require.Equal(t, "jane@example.org", show(s, named)["id"])
 			redacted, err := l.Redact(t.Context(), w.offer.ID, transfers.ID, "jane@example.org", "R-1", "asked for it")

@@ -182,11 +182,9 @@ func TestTheReportSaysThatTheClockIsWrong(t *testing.T) {
 	c := w.config()
 	offset := -3599600 * time.Millisecond
 	c.ClockOffset = func() time.Duration { return offset }
-	s, err := New(c)
-	require.NoError(t, err)
+	s := must(New(c))(t)
 	require.EqualValues(t, -3600, readJSON(t, send(t, s, "GET", "/v1/received", ""))["clockOffsetSeconds"])
-	summary, err := s.Summary(t.Context())
-	require.NoError(t, err)
+	summary := must(s.Summary(t.Context()))(t)
 	require.EqualValues(t, -3600, summary.ClockOffsetSeconds)
 	offset = 0
 	require.EqualValues(t, 0, readJSON(t, send(t, s, "GET", "/v1/received", ""))["clockOffsetSeconds"])

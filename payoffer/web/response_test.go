@@ -104,7 +104,6 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 	}
 	shop, err := offer.NewStorefront("shop", "https://shop.example/"+string(long), 42_00)
 	require.NoError(t, err)
-	w.offer, err = offer.New(terms(), w.offer.Card, shop)
-	require.NoError(t, err)
+	w.offer = must(offer.New(terms(), w.offer.Card, shop))(t)
 	require.ErrorContains(t, CheckImages(w.offer), `rail "shop"`)
 }

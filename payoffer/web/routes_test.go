@@ -181,10 +181,8 @@ func TestAllBelowThePageOfPaymentsIsOurs(t *testing.T) {
 }
 
 func TestRouteTableEqualsTheAPIDescription(t *testing.T) {
-	card, err := offer.NewCard(checkout, nil, 42_00)
-	require.NoError(t, err)
-	cardAlone, err := offer.New(terms(), card)
-	require.NoError(t, err)
+	card := must(offer.NewCard(checkout, nil, 42_00))(t)
+	cardAlone := must(offer.New(terms(), card))(t)
 	for name, change := range map[string]func(*world) (hooks []string){
 		"every rail":     func(*world) []string { return nil },
 		"the card alone": func(w *world) []string { w.offer, w.accepts = cardAlone, nil; return nil },
@@ -280,9 +278,7 @@ func TestThePayPageLoadsTheWalletScriptOnlyForChains(t *testing.T) {
 	require.Equal(t, cacheForever, res.Header.Get("Cache-Control"))
 	require.Equal(t, page.WalletScript, read(t, res))
 
-	var err error
-	w.offer, err = offer.New(terms(), w.offer.Card)
-	require.NoError(t, err)
+	w.offer = must(offer.New(terms(), w.offer.Card))(t)
 	s = w.server(t)
 	require.NotContains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "<script src=")
 	require.False(t, serves(t, s, page.WalletPath))

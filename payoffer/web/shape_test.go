@@ -34,8 +34,7 @@ var schemes = []string{"", "https", "mailto", "ethereum", "bitcoin"}
 // it leads.
 func shapeOf(t *testing.T, w *httptest.ResponseRecorder) (s shape) {
 	t.Helper()
-	document, err := html.Parse(strings.NewReader(w.Body.String()))
-	require.NoError(t, err)
+	document := must(html.Parse(strings.NewReader(w.Body.String())))(t)
 	policy := w.Header().Get("Content-Security-Policy")
 	require.Contains(t, policy, "default-src 'none'; ")
 	require.NotContains(t, policy, "unsafe")

@@ -48,27 +48,19 @@ func shop(t *testing.T, terms offer.Terms, card string, chains ...string) *Serve
 	var rails []offer.Rail
 	config := x402.Config{Signer: signer{offer.DIDWeb(terms.BaseURL)}, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	for _, chain := range chains {
-		network, err := offer.LookupNetwork(chain)
-		require.NoError(t, err)
-		usdc, err := offer.NewUSDC("usdc-"+strconv.Itoa(len(rails)), network, payTo, terms.Amount)
-		require.NoError(t, err)
-		facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: x402.DefaultTestFacilitator})
-		require.NoError(t, err)
+		network := must(offer.LookupNetwork(chain))(t)
+		usdc := must(offer.NewUSDC("usdc-"+strconv.Itoa(len(rails)), network, payTo, terms.Amount))(t)
+		facilitator := must(x402.NewFacilitator(x402.FacilitatorConfig{URL: x402.DefaultTestFacilitator}))(t)
 		rails = append(rails, usdc)
 		config.Rails = append(config.Rails, x402.Rail{USDC: usdc, Facilitators: []*x402.Facilitator{facilitator}})
 	}
-	checkout, err := offer.NewCard(card, nil, terms.Amount)
-	require.NoError(t, err)
-	config.Offer, err = offer.New(terms, checkout, rails...)
-	require.NoError(t, err)
+	checkout := must(offer.NewCard(card, nil, terms.Amount))(t)
+	config.Offer = must(offer.New(terms, checkout, rails...))(t)
 	w := newWorld(t)
 	w.offer = config.Offer
 	c := w.config()
-	c.Payments, err = x402.New(config)
-	require.NoError(t, err)
-	s, err := New(c)
-	require.NoError(t, err)
-	return s
+	c.Payments = must(x402.New(config))(t)
+	return must(New(c))(t)
 }
 
 // headOf is the size of the header block of a 402 as net/http and Caddy write it.

@@ -58,8 +58,7 @@ func openPages(t *testing.T, takes time.Duration) (*slow, *Server) {
 	book := &slow{world: w, takes: takes}
 	c := w.config()
 	c.Receipts, c.Now = book, time.Now
-	s, err := New(c)
-	require.NoError(t, err)
+	s := must(New(c))(t)
 	return book, s
 }
 
@@ -106,8 +105,7 @@ func TestWhoPaysAndThenAsksIsShownThePayment(t *testing.T) {
 		require.Contains(t, ask(s, t.Context(), "/v1/received", "application/json").Body.String(), `"payments":1`)
 		<-early
 		require.EqualValues(t, 2, book.reads.Load())
-		summary, err := s.Summary(t.Context())
-		require.NoError(t, err)
+		summary := must(s.Summary(t.Context()))(t)
 		require.EqualValues(t, 1, summary.Payments)
 		require.EqualValues(t, 2, book.reads.Load(), "agents share what pages see")
 

@@ -23,8 +23,7 @@ func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
 		require.Equal(t, "private, no-store", res.Header.Get("Cache-Control"))
 		require.Empty(t, res.Header.Get("ETag"))
 		require.Empty(t, res.Header.Get("PAYMENT-REQUIRED"))
-		decoded, err := base64.StdEncoding.DecodeString(res.Header.Get(name))
-		require.NoError(t, err)
+		decoded := must(base64.StdEncoding.DecodeString(res.Header.Get(name)))(t)
 		var settle x402.SettleResponse
 		require.NoError(t, json.Unmarshal(decoded, &settle))
 		require.Equal(t, *w.outcome.Response, settle)
@@ -58,8 +57,7 @@ func TestADefiniteNoIsANewQuoteWithItsReason(t *testing.T) {
 	res := send(t, s, "POST", "/v1/sponsor", "", "PAYMENT-SIGNATURE", "e30=")
 	require.Equal(t, 402, res.StatusCode)
 	require.NotEmpty(t, res.Header.Get("PAYMENT-REQUIRED"))
-	decoded, err := base64.StdEncoding.DecodeString(res.Header.Get("PAYMENT-RESPONSE"))
-	require.NoError(t, err)
+	decoded := must(base64.StdEncoding.DecodeString(res.Header.Get("PAYMENT-RESPONSE")))(t)
 	require.Contains(t, string(decoded), `"success":false`)
 	require.Equal(t, "insufficient_funds: the payer has 1 USDC", readJSON(t, res)["error"])
 

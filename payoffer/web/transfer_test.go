@@ -31,8 +31,7 @@ func scanned(t *testing.T, page string) string {
 	t.Helper()
 	found := regexp.MustCompile(`src="/v1/qr/transfer/([\w-]+)\.`).FindStringSubmatch(page)
 	require.NotNil(t, found)
-	code, err := base64.RawURLEncoding.DecodeString(found[1])
-	require.NoError(t, err)
+	code := must(base64.RawURLEncoding.DecodeString(found[1]))(t)
 	return string(code)
 }
 
