@@ -11,7 +11,7 @@ ROUNDS    ?= 9
 
 export CGO_ENABLED ?= 0
 
-.PHONY: help build run test bench
+.PHONY: help build run test test-plugin test-binary bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' xcaddy.mk
@@ -30,17 +30,24 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 	go run ./caddy run
 
 # The tests wait for disks, PostgreSQL, other processes, polls and the browser much of the time, so more packages run at once
-# than there are processors. The slowest packages start first. The second run is never taken from the test cache, which
-# cannot see the binary that it builds. Memory is collected less often than by default, which saves a quarter of their time.
+# than there are processors, those of the plugin beside those of the built binary. The slowest packages start first. Results
+# of the second run are never taken from the test cache, which cannot see the binary that it builds. Memory is collected less
+# often than by default, which saves a quarter of their time.
 test: export GOGC ?= 400
 test: export PAY_OFFER_RUN := $(shell date +%s)
-test: ## Run the tests of the plugin, then those of the built binary.
+test: ## Run the tests of the plugin and those of the built binary.
 	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
 	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || echo 'skipped: what needs nginx'
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
-	go test -p 4 $(TESTFLAGS) ./payoffer/ledger ./payoffer ./payoffer/observe/bitcoin ./payoffer/service ./payoffer/x402 ./...
-	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 6 -parallel 4 ./arrive ./browser ./demo ./wallet ./histories ./gate/pay ./attack ./buyer ./crash ./...
+	@$(MAKE) -f xcaddy.mk -j2 test-plugin test-binary
+
+test-plugin:
+	go test -p 3 $(TESTFLAGS) ./payoffer/ledger ./payoffer ./payoffer/observe/bitcoin ./payoffer/service ./payoffer/x402 ./...
+
+test-binary:
+	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 5 -parallel 4 ./browser ./wallet ./demo ./arrive ./histories ./gate/pay ./attack ./buyer ./crash \
+		$$(go list ./... | grep -v /bench)
 
 bench: ## Compare the built binary with other servers, and print the ratios.
 	cd caddy/e2e && go test -count=1 -timeout 3h -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./bench -args -rows '$(ROWS)' -rounds $(ROUNDS)
