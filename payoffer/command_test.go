@@ -3,18 +3,25 @@ package payoffer
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -169,4 +176,156 @@ func TestCommandVerifyChecksTheQuoteOfARunningServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "VALID offer: "+offer.Host(i.service)+" asks 42 USDC on base-sepolia (eip155:84532)")
 	require.Contains(t, out, "to 0x52908400098527886E0F7030069857D2E4169EE7 (exact); it is valid until 20")
+}
+
+// ledgerCommand runs 'caddy pay-offer ledger' with the instance's configuration,
+// on another ledger if one is named.
+func (i *instance) ledgerCommand(ledger string, args ...string) (string, error) {
+	i.t.Helper()
+	file := filepath.Join(i.t.TempDir(), "Caddyfile")
+	text := i.caddyfile(smallest)
+	if ledger != "" {
+		text = strings.Replace(text, "sqlite "+i.ledgerPath(), ledger, 1)
+	}
+	require.NoError(i.t, os.WriteFile(file, []byte(text), 0o600))
+	return payOffer(i.t, append([]string{"ledger"}, append(args, "--config", file)...)...)
+}
+
+const copied = "contains 1 receipts with 1 changes, 0 x402 payments and 2 accounts; sums and history agree\n"
+
+func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	record(t)
+	backup := filepath.Join(i.folder, "backup.db")
+	out := must(i.ledgerCommand("", "backup", backup))(t)
+	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+backup+" "+copied, out)
+	require.ErrorContains(t, errorOf(i.ledgerCommand("", "backup", backup)), "already exists")
+	require.ErrorContains(t, errorOf(i.ledgerCommand("", "restore", backup)), "in use by another process")
+	_, err := i.ledgerCommand("", "move", "--to", "sqlite "+filepath.Join(i.folder, "other.db"))
+	require.ErrorContains(t, err, "in use by another process")
+	require.NoFileExists(t, filepath.Join(i.folder, "other.db"))
+
+	require.NoError(t, caddy.Stop())
+	require.NoError(t, outliving.Wait(t.Context()))
+	require.ErrorContains(t, errorOf(i.ledgerCommand("", "restore", backup)), "already contains accounts")
+	require.NoError(t, os.Remove(i.ledgerPath()))
+	_, err = i.ledgerCommand("", "restore", backup)
+	require.ErrorContains(t, err, "there is no ledger")
+	require.ErrorContains(t, err, "To make a new ledger at "+i.ledgerPath()+", add --create")
+	require.NoFileExists(t, i.ledgerPath())
+	out = must(i.ledgerCommand("", "restore", "--create", backup))(t)
+	require.Equal(t, "ledger: "+i.ledgerPath()+"\nthe ledger "+i.ledgerPath()+" "+copied, out)
+	require.NoError(t, i.load(smallest))
+	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
+}
+
+func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
+	dsn := postgres.Shared(t).DSN(t)
+	t.Setenv("OFFER_TEST_DSN", dsn)
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	record(t)
+	require.NoError(t, caddy.Stop())
+	require.NoError(t, outliving.Wait(t.Context()))
+
+	config := must(pgx.ParseConfig(dsn))(t)
+	database := "ledger: the database " + config.Database + " on " + config.Host + "\n"
+	_, err := i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
+	require.ErrorContains(t, err, "add --create")
+	out := must(i.ledgerCommand("", "move", "--create", "--to", "postgres {env.OFFER_TEST_DSN}"))(t)
+	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+database+"the ledger on PostgreSQL "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
+	ledger postgres {env.OFFER_TEST_DSN}
+The old ledger keeps its data and accepts no more payments.
+`, out)
+	require.ErrorContains(t, i.load(smallest), "moved to another database")
+	require.NoError(t, i.loadOnPostgres("{env.OFFER_TEST_DSN}"))
+	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
+	backup, other := filepath.Join(i.folder, "backup.db"), "sqlite "+filepath.Join(i.folder, "other.db")
+	out = must(i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "backup", backup))(t)
+	require.Equal(t, database+backup+" "+copied, out)
+	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
+	require.ErrorContains(t, err, "stop all instances first")
+	require.NotContains(t, err.Error(), dsn)
+
+	require.NoError(t, caddy.Stop())
+	require.NoError(t, outliving.Wait(t.Context()))
+	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
+	require.ErrorContains(t, err, "add --create")
+	require.NoFileExists(t, filepath.Join(i.folder, "other.db"))
+	must(i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--create", "--to", other))(t)
+	out = must(i.ledgerCommand(other, "backup", filepath.Join(i.folder, "second.db")))(t)
+	require.Contains(t, out, copied)
+}
+
+func TestCommandLedgerTakesNoDSNAsAnArgument(t *testing.T) {
+	i := newInstance(t)
+	for to, want := range map[string]string{
+		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "other users of this machine can read arguments",
+		"postgres":                      "needs a DSN",
+		"postgres {env.NOT_SET_AT_ALL}": "set it to a DSN",
+		"mysql x":                       "the driver is unknown",
+	} {
+		_, err := i.ledgerCommand("", "move", "--to", to)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "hiddenword")
+	}
+	require.NoFileExists(t, i.ledgerPath())
+}
+
+// offered are the signed offers of a running instance's quote.
+func (o *operated) offered() []string {
+	o.t.Helper()
+	return x402.FindSigned([]byte(o.get(o.service + "/v1/quote").body))
+}
+
+func TestCommandRotateKeyKeepsWhatWasSignedVerifiable(t *testing.T) {
+	o := newOperated(t, smallest)
+	before := o.offered()
+	require.Len(t, before, 1)
+	former := before[0]
+	must(payOffer(t, "verify", former))(t)
+
+	out := must(o.payOffer("rotate-key"))(t)
+	require.Regexp(t, `^did:web:127\.0\.0\.1%3A\d+#[\w-]{43} signs from 20.*Z; former keys stay published\n$`, out)
+	require.Len(t, o.keys(), 2)
+	must(payOffer(t, "verify", former))(t)
+
+	out = must(o.payOffer("rotate-key", "--revoke"))(t)
+	require.Contains(t, out, "all former keys are withdrawn")
+	require.Len(t, o.keys(), 1)
+	require.NotEqual(t, before, o.offered(), "the quote is signed with the new key at once")
+	must(payOffer(t, "verify", o.offered()[0]))(t)
+	require.ErrorContains(t, errorOf(payOffer(t, "verify", former)), "have been revoked")
+	require.NotContains(t, o.log(), `"private":`)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodGet, operator.PathKeys, "").status)
+
+	require.ErrorContains(t, errorOf(o.payOffer("rotate-key", "--offer", "other")), `no offer has the id "other"`)
+}
+
+// keys are those that the DID document lists.
+func (i *instance) keys() (ids []string) {
+	i.t.Helper()
+	var did struct{ VerificationMethod []struct{ ID string } }
+	require.NoError(i.t, json.Unmarshal([]byte(i.get(i.service+offer.PathDID).body), &did))
+	for _, method := range did.VerificationMethod {
+		ids = append(ids, method.ID)
+	}
+	return ids
+}
+
+func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
+	receiver := payoffertest.NewReceiver(t)
+	o := newOperated(t, strings.Replace(books, "bank_transfer", "announce "+receiver.URL()+"\n\t\tbank_transfer", 1))
+	receiver.Script(payoffertest.AnnouncedReply{Status: http.StatusConflict})
+	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42,"sure":true,"date":"2026-11-20"}`)
+	receiver.Await(1)
+	waits := regexp.MustCompile(`(?m)^` + offer.Host(o.service) + ` +` + receiver.Host() + ` +1 +refused$`)
+	require.Eventually(t, func() bool {
+		out, err := o.payOffer("announcements")
+		return err == nil && waits.MatchString(out) && !strings.Contains(out, "secret-path")
+	}, 30*time.Second, 10*time.Millisecond)
+	out := must(o.payOffer("announcements", "--json"))(t)
+	require.Contains(t, out, `"last_error":"refused"`)
+	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathAnnouncements, "{}").status)
 }

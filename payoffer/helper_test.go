@@ -1,10 +1,16 @@
 package payoffer
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,3 +68,153 @@ func must[T any](value T, err error) func(t testing.TB) T {
 
 // errorOf is the error of a call.
 func errorOf[T any](_ T, err error) error { return err }
+
+// instance is Caddy in this process, with ports and a folder of its own. There
+// is one at a time.
+type instance struct {
+	t              *testing.T
+	folder         string
+	service, other string // origins on loopback
+	client         *http.Client
+	// held is how many things outlived their configuration before.
+	held int
+}
+
+func newInstance(t *testing.T) *instance {
+	t.Helper()
+	require.NoError(t, outliving.Wait(t.Context())) // for what the test before left to end
+	// Not t.TempDir, whose removal fails a test if Caddy's certificate maintenance, which ends by itself, still logs into it.
+	folder := must(os.MkdirTemp("", "instance_"))(t)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	i := &instance{t: t, folder: folder, service: freeOrigin(t), other: freeOrigin(t), held: outliving.Len()}
+	transport := &http.Transport{}
+	i.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		require.NoError(t, caddy.Stop())
+		require.NoError(t, outliving.Wait(context.WithoutCancel(t.Context())))
+		require.Equal(t, i.held, outliving.Len(), "nothing outlives the last configuration")
+	})
+	return i
+}
+
+func freeOrigin(t *testing.T) string {
+	t.Helper()
+	return "http://127.0.0.1:" + payoffertest.FreePort(t)
+}
+
+func (i *instance) ledgerPath() string { return filepath.Join(i.folder, "data", "ledger.db") }
+
+// caddyfile puts the instance's global options before sites. SERVICE and OTHER
+// become its origins.
+func (i *instance) caddyfile(sites string) string {
+	global := `{
+	admin off
+	persist_config off
+	default_bind 127.0.0.1
+	grace_period 5s
+	storage file_system ` + filepath.Join(i.folder, "storage") + `
+	log {
+		output file ` + i.logPath() + `
+		format json
+	}
+	pay_offer {
+		ledger sqlite ` + i.ledgerPath() + `
+	}
+}
+
+`
+	return strings.NewReplacer("SERVICE", i.service, "OTHER", i.other).Replace(global + sites)
+}
+
+func (i *instance) load(sites string) error { return loadCaddyfile(i.t, i.caddyfile(sites)) }
+
+// loadCaddyfile runs a whole Caddyfile.
+func loadCaddyfile(t *testing.T, caddyfile string) error {
+	t.Helper()
+	return caddy.Load([]byte(must(adapt(t, caddyfile))(t)), true)
+}
+
+// provision loads sites without starting them. What they use is given back when the test
+// ends.
+func (i *instance) provision(sites string) *App {
+	i.t.Helper()
+	config := must(adapt(i.t, i.caddyfile(sites)))(i.t)
+	ctx := must(caddy.ProvisionContext(decode(i.t, config)))(i.t)
+	value := must(ctx.App("pay_offer"))(i.t)
+	app := value.(*App)
+	i.t.Cleanup(func() { require.NoError(i.t, app.Cleanup()) })
+	return app
+}
+
+func (i *instance) logPath() string { return filepath.Join(i.folder, "caddy.log") }
+
+func (i *instance) log() string {
+	content := must(os.ReadFile(i.logPath()))(i.t)
+	return string(content)
+}
+
+// answer is a response with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do asks again when a connection is reset: Caddy closes the listener of a
+// replaced configuration after Load has returned.
+func (i *instance) do(method, url string) answer {
+	i.t.Helper()
+	for attempt := 0; ; attempt++ {
+		got, err := i.try(method, url)
+		if err == nil {
+			return got
+		}
+		require.Less(i.t, attempt, 100, "%v", err)
+	}
+}
+
+func (i *instance) try(method, url string) (answer, error) {
+	request, err := http.NewRequestWithContext(i.t.Context(), method, url, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	response, err := i.client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(body)}, err
+}
+
+// untilReceived asks for the report until it is answered. Caddy closes the
+// listener of a configuration whose start failed after Load has returned, and
+// that one's ledger cannot be read.
+func (i *instance) untilReceived() {
+	i.t.Helper()
+	for i.get(i.service+"/v1/received").status != http.StatusOK {
+		runtime.Gosched()
+	}
+}
+
+func (i *instance) get(url string) answer {
+	i.t.Helper()
+	return i.do(http.MethodGet, url)
+}
+
+// smallest is a site with the smallest useful offer.
+const smallest = `SERVICE {
+	pay_offer {
+		base_url SERVICE
+		card https://checkout.example/pay
+		usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {
+			facilitator http://127.0.0.1:9
+			rpc off
+		}
+	}
+	respond "the application" 200
+}
+`

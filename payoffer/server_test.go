@@ -1,14 +1,22 @@
 package payoffer
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // Each kind of answer, through Caddy's own server: status and media type. TestTheLinksOfAnOfferAllAnswer requests all
@@ -189,4 +197,143 @@ func TestOffersThatCannotBeToldApartAreRefused(t *testing.T) {
 	require.ErrorContains(t, i.load(second("\t\tbase_url SERVICE\n")), "two offers have the id")
 	require.ErrorContains(t, i.load(second("\t\tbase_url OTHER\n"+samePayee)), "both receive money at the account of usdc")
 	require.NoError(t, i.load(second("\t\tbase_url OTHER\n")))
+}
+
+// The page is served beside an application that would answer every path, and the
+// application is not changed by it.
+func TestPageBesideAnApplication(t *testing.T) {
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("the application at " + r.URL.Path + " " + r.Method + r.Header.Get("Range")))
+	}))
+	t.Cleanup(app.Close)
+	for name, directives := range map[string]string{
+		"try_files":     "root * /srv\n\ttry_files {path} /index.php\n\treverse_proxy " + app.URL + "\n\tpay_offer_page",
+		"reverse_proxy": "reverse_proxy " + app.URL + "\n\tpay_offer_page",
+		"handle":        "@offer path /offer /offer/*\n\thandle @offer {\n\t\tpay_offer_page\n\t}\n\thandle {\n\t\treverse_proxy " + app.URL + "\n\t}",
+		"encode":        "encode\n\tpay_offer_page\n\treverse_proxy " + app.URL,
+		"errors":        "pay_offer_page\n\treverse_proxy " + app.URL + "\n\thandle_errors {\n\t\trespond \"sorry: {err.status_code}\"\n\t}",
+		"basic_auth":    "basic_auth /admin/* {\n\t\ta $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n\t}\n\tpay_offer_page\n\treverse_proxy " + app.URL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newInstance(t)
+			require.NoError(t, i.load(strings.Replace(smallest, "card", "site_url OTHER\n\t\tcard", 1)+"OTHER {\n\t"+directives+"\n}\n"))
+
+			page := i.get(i.other + "/offer/?lang=en")
+			require.Equal(t, http.StatusOK, page.status)
+			require.Contains(t, page.body, i.service+"/v1/pay")
+			require.Equal(t, http.StatusPermanentRedirect, i.get(i.other+"/offer").status)
+			missing := i.get(i.other + "/offer/none")
+			require.Equal(t, http.StatusNotFound, missing.status)
+			if name == "errors" {
+				require.Equal(t, "sorry: 404", missing.body)
+			}
+			require.Contains(t, i.get(i.other+"/shop").body, "the application at ")
+			require.Contains(t, i.get(i.other+"/offers").body, "the application at ")
+		})
+	}
+}
+
+// Behind a proxy that sends another Host, the only offer has its page nevertheless.
+func TestPageOfTheOnlyOfferNeedsNoHost(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(strings.Replace(smallest, "card", "site_url http://localhost:1\n\t\tcard", 1)+"OTHER {\n\tpay_offer_page\n}\n"))
+	require.Contains(t, i.get(i.other+"/offer/").body, i.service+"/v1/pay")
+}
+
+func TestPageTakesNoArguments(t *testing.T) {
+	for _, directive := range []string{"pay_offer_page /shop", "pay_offer_page {\n\t\tname x\n\t}"} {
+		_, _, err := adaptAny("http://localhost:8403 {\n\t" + directive + "\n}\n")
+		require.ErrorContains(t, err, "pay_offer_page takes no arguments and no block")
+	}
+}
+
+// TestSnippetsOfTheDocumentationShowWhatIsServed requests every address of the blocks that sellers
+// copy to other sites.
+func TestSnippetsOfTheDocumentationShowWhatIsServed(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	for _, b := range blocks(t, "markdown", "html") {
+		paths := regexp.MustCompile(`https://pay\.example\.org(/[^)"]*)`).FindAllStringSubmatch(b.Text, -1)
+		require.NotEmpty(t, paths, b.at)
+		for _, path := range paths {
+			require.Equal(t, http.StatusOK, i.get(i.service+path[1]).status, path[1])
+		}
+		require.Equal(t, strings.Count(b.Text, "://"), strings.Count(b.Text, "https://pay.example.org/v1/pay"), b.at)
+	}
+}
+
+// Caddy's encode compresses nothing twice, and keeps the ETag.
+func TestEncodeLeavesCompressedDocumentsUnchanged(t *testing.T) {
+	i := newInstance(t)
+	in := strings.Replace(smallest, "\tpay_offer {", "\troute {\n encode zstd gzip\n pay_offer {", 1)
+	in = strings.Replace(in, "\trespond", "}\nrespond", 1)
+	config, _, err := adaptAny(i.caddyfile(in))
+	require.NoError(t, err)
+	require.NoError(t, caddy.Load([]byte(config), true))
+	get := func(headers http.Header) *http.Response {
+		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, i.service+offer.PathOpenAPI, nil))(t)
+		request.Header = headers
+		response := must(i.client.Do(request))(t)
+		t.Cleanup(func() { _ = response.Body.Close() })
+		return response
+	}
+	compressed := get(http.Header{"Accept-Encoding": {"gzip"}})
+	require.Equal(t, "gzip", compressed.Header.Get("Content-Encoding"))
+	reader := must(gzip.NewReader(compressed.Body))(t)
+	read := must(io.ReadAll(reader))(t)
+	require.Equal(t, i.get(i.service+offer.PathOpenAPI).body, string(read))
+	again := get(http.Header{"Accept-Encoding": {"gzip"}, "If-None-Match": compressed.Header["Etag"]})
+	require.Equal(t, http.StatusNotModified, again.StatusCode)
+}
+
+// adapt turns a Caddyfile into JSON. Its name in errors is Caddyfile.
+func adapt(t *testing.T, caddyfile string) (string, error) {
+	t.Helper()
+	result, warnings, err := adaptAny(caddyfile)
+	if err == nil {
+		require.Empty(t, warnings)
+	}
+	return result, err
+}
+
+// adaptAny is adapt for a Caddyfile that 'caddy fmt' did not see.
+func adaptAny(caddyfile string) (string, []caddyconfig.Warning, error) {
+	result, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	return string(result), warnings, err
+}
+
+// Each file holds a Caddyfile and, below a line of hyphens, the JSON or the
+// error of 'caddy validate'; -update writes the errors.
+func TestCaddyfileAdaptsAsWritten(t *testing.T) {
+	// What {$NAME} holds is part of the configuration; what {env.NAME} holds
+	// must never be.
+	t.Setenv("OFFER_TEST_VISIBLE", "visible name")
+	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
+	t.Setenv("OFFER_TEST_EMPTY", "")
+	files := must(filepath.Glob("testdata/adapt/*.caddyfiletest"))(t)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".caddyfiletest"), func(t *testing.T) {
+			content := must(os.ReadFile(file))(t)
+			caddyfile, want, found := strings.Cut(string(content), "\n----------\n")
+			require.True(t, found, "no line of hyphens")
+			want = strings.TrimSpace(want)
+
+			got, err := adapt(t, caddyfile+"\n")
+			if err == nil && !strings.HasPrefix(want, "{") {
+				err = caddy.Validate(decode(t, got))
+			}
+			if *update && err != nil {
+				require.NoError(t, os.WriteFile(file, []byte(caddyfile+"\n----------\n"+err.Error()+"\n"), 0o644))
+			}
+
+			require.NotContains(t, got, "hidden-secret")
+			if strings.HasPrefix(want, "{") {
+				require.NoError(t, err)
+				require.JSONEq(t, want, got)
+				return
+			}
+			require.EqualError(t, err, want)
+		})
+	}
 }

@@ -1,8 +1,13 @@
 package payoffer
 
 import (
+	"context"
+	"log/slog"
 	"maps"
+	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 var today = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -219,6 +225,112 @@ func TestTheLoginOfAnAnnouncementIsWhollyThereOrOff(t *testing.T) {
 			require.Len(t, warnings, 1)
 			require.Contains(t, warnings[0], "the variables of secrets are not set")
 			require.Contains(t, warnings[0], c.want)
+		})
+	}
+}
+
+// sinceEverywhere is a handler that has the option in each of its places.
+func sinceEverywhere(since string) *Handler {
+	return &Handler{
+		BaseURL: "http://localhost:8402", Card: &CardConfig{URL: "https://checkout.example/pay", Since: since},
+		Bitcoin:     &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Since: since},
+		Storefronts: []*StorefrontConfig{{Name: "shop", URL: "https://shop.example", Since: since}},
+	}
+}
+
+func TestSinceIsADayInUTCOrAMoment(t *testing.T) {
+	t.Setenv("OFFER_TEST_SINCE", "2026-11-01")
+	for since, want := range map[string]time.Time{
+		"":                          time.Unix(0, 0),
+		"2026-11-01":                time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+		"{env.OFFER_TEST_SINCE}":    time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+		"{env.OFFER_TEST_UNSET}":    time.Unix(0, 0),
+		"2026-11-01T09:00:00Z":      time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC),
+		"2026-11-01T09:00:00-02:30": time.Date(2026, 11, 1, 11, 30, 0, 0, time.UTC),
+		"2009-01-01":                time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		s, err := sinceEverywhere(since).settings(newResolver(), today)
+		require.NoError(t, err, since)
+		require.Equal(t, want.Unix(), service.RailsOf[service.Card](s)[0].Since, since)
+		require.Equal(t, want.Unix(), service.RailsOf[service.Bitcoin](s)[0].Since, since)
+		require.Equal(t, want.Unix(), service.RailsOf[service.Storefront](s)[0].Since, since)
+	}
+}
+
+func TestSinceIsRefusedWhereNoPaymentCanBe(t *testing.T) {
+	for since, want := range map[string]string{
+		"yesterday":            `"yesterday" is not a date`,
+		"2026-11-31":           `"2026-11-31" is not a date`,
+		"2026-11-01T09:00:00":  "is not a date", // of which time zone?
+		"2008-12-31":           "2008-12-31 is before 2009",
+		"2008-12-31T23:59:59Z": "is before 2009",
+		time.Now().Add(time.Minute).Format(time.RFC3339):        "is in the future",
+		time.Now().AddDate(0, 0, 2).UTC().Format(time.DateOnly): "is in the future",
+	} {
+		_, err := sinceEverywhere(since).settings(newResolver(), today)
+		for _, option := range []string{"card since: ", "bitcoin since: ", "storefront shop since: "} {
+			require.ErrorContains(t, err, option, since)
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
+	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
+	warnings := func(h *Handler) (log string) {
+		s := must(h.settings(newResolver(), today))(t)
+		var lines strings.Builder
+		s.Warn(slog.New(slog.NewTextHandler(&lines, nil)))
+		return lines.String()
+	}
+	h := sinceEverywhere("2026-11-01")
+	h.Bitcoin.Esplora = []string{"off"}
+	for _, option := range []string{"api_key", "esplora", "token"} {
+		require.Contains(t, warnings(h), "missing="+option)
+	}
+	h.Card.PaymentLink, h.Card.APIKey = "plink_1", "{env.OFFER_TEST_HIDDEN}"
+	h.Bitcoin.Esplora = nil
+	h.Storefronts[0].Product, h.Storefronts[0].Token = "p", "{env.OFFER_TEST_HIDDEN}"
+	require.NotContains(t, warnings(h), "since has no effect")
+
+	lines, _ := warned(t, strings.Replace(smallest, "/pay\n", "/pay {\n\t\t\tsince 2026-11-01\n\t\t}\n", 1))
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], `"missing":"api_key"`)
+}
+
+// What is warned of is what Caddy takes for the client's address, and the warning
+// names the option that changes it.
+func TestAProxyIsWarnedOfUntilItIsTrusted(t *testing.T) {
+	const strict = "\n\t\ttrusted_proxies_strict\n\t}\n\t"
+	for _, c := range []struct {
+		name, base, option string
+		socket, warned     bool
+	}{
+		{name: "not trusted", base: "https://pay.example.org", warned: true},
+		{name: "trusted", base: "https://pay.example.org", option: "servers {\n\t\ttrusted_proxies static private_ranges" + strict},
+		{name: "a socket", base: "https://pay.example.org", socket: true, warned: true},
+		{name: "a trusted socket", base: "https://pay.example.org", socket: true, option: "servers {\n\t\ttrusted_proxies_unix" + strict},
+		{name: "a demo", base: "SERVICE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := newInstance(t)
+			site := strings.NewReplacer("base_url SERVICE", "base_url "+c.base+"\n\t\ttestnet").Replace(smallest)
+			if c.socket {
+				socket := filepath.Join(i.folder, "socket")
+				site = strings.Replace(site, "pay_offer {", "bind unix/"+socket+"\n\tpay_offer {", 1)
+				i.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "unix", socket)
+				}
+			}
+			caddyfile := strings.Replace(i.caddyfile(site), "admin off", c.option+"admin off", 1)
+			require.NoError(t, loadCaddyfile(t, caddyfile))
+			request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, i.service+"/v1/sponsor", nil))(t)
+			request.Header.Set("X-Forwarded-For", "198.51.100.7")
+			request.Header.Set("PAYMENT-SIGNATURE", "e30=")
+			response := must(i.client.Do(request))(t)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusBadRequest, response.StatusCode)
+			require.Equal(t, c.warned, strings.Contains(i.log(), "all payers share one rate limit"))
 		})
 	}
 }

@@ -2,8 +2,10 @@ package announce
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
 func transition() ledger.Transition {
@@ -122,4 +126,127 @@ func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
 	require.False(t, newEvent(&Config{}, tr, false).data.Backfilled)
 	tr.Cause = ledger.CauseBackfilled
 	require.True(t, newEvent(&Config{}, tr, false).data.Backfilled)
+}
+
+// Only money that is new, or that arrives now, reads as received, and every other
+// change says from what to what and why, wherever it is told.
+func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
+	d, j := newFixture(t), new(journal)
+	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"}))
+	hook, topic, post := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t)
+	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: hook.URL()}, Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}}, Transport: hook.Transport()})
+	version := func(number, version int64) string {
+		return fmt.Sprintf("Receipt %d of pay.example, version %d.\n", number, version)
+	}
+	last := map[string]string{} // the line that names the last version of each payment
+	for _, c := range observations.Changes() {
+		receipts, err := d.outbox.Record(t.Context(), nil, c.Life...)
+		require.NoError(t, err, c.Name)
+		receipt := receipts[len(receipts)-1]
+		last[c.Name] = version(receipt.ID, receipt.Version)
+	}
+	for range 2 { // there are more than one reading brings
+		a.rounds(t.Context())
+	}
+	for _, s := range a.health() {
+		require.Equal(t, EndpointHealth{Host: s.Host}, s)
+	}
+
+	messages, letters, hooks, lines := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
+	for _, m := range topic.Messages() {
+		messages[m.Message[strings.Index(m.Message, "Receipt "):]] = m.Title + "\n" + m.Message
+	}
+	for _, c := range post.Connections() {
+		letter := read(t, c.Letter)
+		letters[letter.text[strings.Index(letter.text, "Receipt "):]] = letter.subject + "\n" + letter.text
+	}
+	for _, r := range hook.Requests() {
+		var e struct {
+			Data struct {
+				Number, Version int64
+				Change          string
+			}
+		}
+		require.NoError(t, json.Unmarshal(r.Body, &e))
+		hooks[version(e.Data.Number, e.Data.Version)] = e.Data.Change
+	}
+	for line := range strings.Lines(j.String()) {
+		var l struct {
+			Number, Version int64
+			Change          string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		lines[version(l.Number, l.Version)] = l.Change
+	}
+	for _, c := range observations.Changes() {
+		t.Run(c.Name, func(t *testing.T) {
+			at := last[c.Name]
+			require.Equal(t, c.Words+"; "+c.Why, lines[at])
+			if c.Quiet {
+				require.NotContains(t, messages, at)
+				require.NotContains(t, letters, at)
+				require.NotContains(t, hooks, at)
+				return
+			}
+			require.Equal(t, c.Words, hooks[at])
+			for _, said := range []string{messages[at], letters[at]} {
+				require.True(t, strings.HasPrefix(said, c.Headline), said)
+				require.Contains(t, said, "\n\nChange: "+c.Words+"; "+c.Why+".\nStatus ")
+			}
+		})
+	}
+}
+
+// What an announcement calls counted is what the report counts at that moment.
+func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
+	for network, want := range map[string][]string{
+		"base-sepolia": {
+			"payment_confirmed usdc:eip155:84532:0xaa:0:1 confirmed refunded=0 counted=true",
+			"payment_confirmed card:pi_1:1 confirmed refunded=0 counted=true",
+			"payment_confirmed usdc:eip155:84532:0xbb:0:1 confirmed refunded=0 counted=false",
+		},
+		"base": {
+			"payment_confirmed usdc:eip155:84532:0xaa:0:1 confirmed refunded=0 counted=false",
+			"payment_confirmed card:pi_1:1 confirmed refunded=0 counted=true",
+			"payment_confirmed usdc:eip155:84532:0xbb:0:1 confirmed refunded=0 counted=false",
+		},
+	} {
+		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+		chain, err := offer.LookupNetwork(network)
+		require.NoError(t, err)
+		a := d.configured(Config{
+			Offer: offer.Offer{Rails: []offer.Rail{&offer.USDC{Network: chain}}}, Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
+		})
+		for _, s := range []ledger.Observation{
+			usdcObservation("0xaa", ledger.StatusConfirmed), cardObservation("pi_1", ledger.StatusConfirmed), usdcObservation("0xbb", ledger.StatusConfirmed),
+		} {
+			d.record(s)
+			a.rounds(t.Context())
+		}
+		require.Equal(t, want, lines(t, receiver))
+	}
+}
+
+type reply = payoffertest.AnnouncedReply
+
+func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
+	d, receiver, a := listening(t)
+	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: "other.example", ID: "plink_2", Rail: "card"}))
+	foreign := cardObservation("pi_other", ledger.StatusConfirmed)
+	foreign.Offer, foreign.Account = "other.example", "plink_2"
+	d.record(foreign)
+	d.pay()
+	a.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))
+}
+
+func TestAReceiverThatAsksForAPauseGetsIt(t *testing.T) {
+	d, receiver, a := listening(t)
+	d.pay()
+	receiver.Script(reply{Status: 503, RetryAfter: "600"})
+	a.rounds(t.Context())
+	d.after(599*time.Second, a)
+	require.Len(t, receiver.Requests(), 1)
+	d.after(time.Second, a)
+	require.Len(t, taken(t, receiver), 1)
 }

@@ -3,12 +3,16 @@ package announce
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
 // A disputed payment comes back: the receiver hears of it again, under a higher
@@ -160,4 +164,187 @@ func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
 		totals[body.Data.payment] = body.Data.AmountAtomic - body.Data.RefundedAtomic
 	}
 	require.Equal(t, map[payment]int64{{"card", 1}: 3200, {"card", 2}: 4200}, totals)
+}
+
+func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
+	d, receiver, a := listening(t)
+	d.outbox.unwritable.Store(true)
+	d.pay()
+	d.pay()
+	for range 3 {
+		a.rounds(t.Context())
+		d.clock.pass(pollEvery)
+	}
+	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver), "the next one waits for the position")
+	require.Equal(t, "ledger_unavailable", a.health()[0].LastError)
+	d.requireLogged(1, "ledger failed")
+
+	d.outbox.unreadable.Store(true)
+	a.rounds(t.Context())
+	d.outbox.unwritable.Store(false)
+	d.outbox.unreadable.Store(false)
+	a.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
+	require.Empty(t, a.health()[0].LastError)
+	d.requireLogged(1, "ledger works again")
+}
+
+// The reference is the ledger's own history.
+func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
+	for seed := range uint64(cases.Of(4, 8, 50)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+			random := rand.New(rand.NewPCG(seed, 1))
+			a := d.announcer(receiver)
+			crashes := 0
+			for range 60 {
+				d.seen++
+				d.record(randomObservation(random))
+				receiver.Script(randomReply(random))
+				d.outbox.unwritable.Store(random.IntN(4) == 0)
+				a.rounds(t.Context())
+				d.outbox.unwritable.Store(false)
+				d.clock.pass(time.Duration(random.IntN(400)) * time.Second)
+				if random.IntN(6) == 0 {
+					crashes++
+					d.clock.pass((leaseFor + 1) * time.Second)
+					a = d.announcer(receiver)
+				}
+			}
+			receiver.Script()
+			d.after(time.Hour, a)
+			requireWholeHistory(t, d, receiver, crashes)
+		})
+	}
+}
+
+// What is recorded between the start and the first round is not taken for what
+// a new receiver has missed.
+func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	d.pay() // before anybody was told of payments
+	config := Config{
+		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
+		Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
+	}
+	first, err := New(config)
+	require.NoError(t, err)
+	require.NoError(t, Load(t.Context(), first))
+	d.pay()
+	config.Owner = "second"
+	second, err := New(config)
+	require.NoError(t, err)
+	require.NoError(t, Load(t.Context(), second), "another instance starts meanwhile")
+	d.pay()
+
+	first.rounds(t.Context())
+	second.rounds(t.Context())
+
+	require.Equal(t, []string{"card:pi_2:1", "card:pi_3:1"}, taken(t, receiver))
+}
+
+// What waits for an endpoint that is down is counted whole, and from the start of the next process on.
+func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	receiver.Script(reply{Status: 503})
+	before := d.announcer(receiver)
+	var paid []ledger.Observation
+	for n := range batch + 20 {
+		paid = append(paid, cardObservation(fmt.Sprint("pi_", n), ledger.StatusConfirmed))
+	}
+	d.record(paid...)
+	before.rounds(t.Context())
+	waiting := EndpointHealth{Host: receiver.Host(), Behind: batch + 20, LastError: "server_error"}
+	require.Equal(t, waiting, before.health()[0])
+
+	config := *before.config
+	config.Owner = "restarted"
+	after, err := New(config)
+	require.NoError(t, err)
+	require.NoError(t, Load(t.Context(), after))
+	waiting.LastError = "" // nothing was tried yet
+	require.Equal(t, waiting, after.health()[0])
+	d.clock.pass((leaseFor + 1) * time.Second)
+	for _, want := range []time.Duration{0, pollEvery} { // what is more than a batch is due at once
+		pause, err := after.subscribers[0].poll(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, pause)
+	}
+	require.Len(t, taken(t, receiver), batch+20)
+	require.Equal(t, EndpointHealth{Host: receiver.Host()}, after.health()[0])
+}
+
+// A server may have a thousand offers.
+func TestAStartWritesOnceForAllReceivers(t *testing.T) {
+	d := newFixture(t)
+	a, err := New(Config{
+		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
+	})
+	require.NoError(t, err)
+	require.NoError(t, Load(t.Context(), a))
+	a.rounds(t.Context())
+	require.EqualValues(t, 1, d.outbox.leased.Load())
+}
+
+// A receiver that recognizes duplicates by their ids takes what is entered anew
+// under a reference of the history that was lost.
+func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
+	var told []string
+	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
+		d, receiver, a := listening(t)
+		entered := cardObservation("INV-2", ledger.StatusConfirmed)
+		entered.Amount = amount
+		d.record(entered)
+		a.rounds(t.Context())
+		require.Equal(t, []string{"card:INV-2:1"}, taken(t, receiver))
+		told = append(told, receiver.Requests()[0].Header.Get("webhook-id"))
+	}
+	require.NotEqual(t, told[0], told[1])
+}
+
+// randomObservation is about one of a few movements, so that they have lives.
+func randomObservation(random *rand.Rand) ledger.Observation {
+	states := []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed, ledger.StatusDropped}
+	return usdcObservation(fmt.Sprintf("0x%02d", random.IntN(8)), states[random.IntN(len(states))])
+}
+
+func randomReply(random *rand.Rand) reply {
+	replies := []reply{
+		{}, {}, {}, {Status: 200, Body: 100}, {Drop: true}, {Status: 503}, {Status: 410}, {Status: 302, Location: "/"},
+		{Status: 429, RetryAfter: "30"},
+	}
+	return replies[random.IntN(len(replies))]
+}
+
+// requireWholeHistory compares what was taken with the ledger's transitions:
+// all of them, in their order, with nothing repeated but the last one before a
+// crash.
+func requireWholeHistory(t *testing.T, d *fixture, receiver *payoffertest.Receiver, crashes int) {
+	t.Helper()
+	transitions, err := d.outbox.Ledger.Transitions(t.Context(), testOffer, 0, 1000)
+	require.NoError(t, err)
+	require.NotEmpty(t, transitions)
+	want := []string{}
+	for _, tr := range transitions {
+		want = append(want, fmt.Sprintf("usdc:%s:%d", tr.ExternalID, tr.Version))
+	}
+	got, repeated := []string{}, 0
+	bodies := make(map[string]string)
+	for _, a := range receiver.Requests() {
+		id := a.Header.Get("webhook-id")
+		if before, known := bodies[id]; known {
+			require.Equal(t, before, string(a.Body), "the same id, another body")
+		}
+		bodies[id] = string(a.Body)
+		switch {
+		case !a.Taken:
+		case len(got) > 0 && got[len(got)-1] == payoffertest.Untagged(t, id):
+			repeated++
+		default:
+			got = append(got, payoffertest.Untagged(t, id))
+		}
+	}
+	require.Equal(t, want, got)
+	require.LessOrEqual(t, repeated, crashes)
 }

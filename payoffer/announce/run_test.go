@@ -1,10 +1,15 @@
 package announce
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -185,4 +191,162 @@ func start(t *testing.T, a *Announcer) (stop func()) {
 		cancel()
 		<-ended
 	}
+}
+
+const threeDays = skipAfter * time.Second
+
+// always answers every request of a test alike, for as many as it may make.
+func always(r reply) (script []reply) {
+	for range 2_000 {
+		script = append(script, r)
+	}
+	return script
+}
+
+// Whatever a receiver does but to answer 2xx, the announcement waits and comes before
+// the next one: for good, unless the event may be at fault.
+func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reply   reply
+		code    string
+		skipped bool // after three days
+	}{
+		"not found":             {reply{Status: 404}, "refused", true},
+		"timeout":               {reply{Status: 408}, "refused", false},
+		"gone":                  {reply{Status: 410}, "gone", false},
+		"too early":             {reply{Status: 425}, "refused", false},
+		"too many":              {reply{Status: 429}, "rate_limited", false},
+		"server error":          {reply{Status: 503, Body: 1 << 20}, "server_error", false},
+		"found elsewhere":       {reply{Status: 302, Location: "/elsewhere"}, "redirected", false},
+		"not modified":          {reply{Status: 304}, "redirected", false},
+		"answer lost on return": {reply{Drop: true}, "unreachable", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, receiver, a := listening(t)
+			d.pay()
+			d.pay()
+			receiver.Script(always(test.reply)...)
+			a.rounds(t.Context())
+			require.Equal(t, EndpointHealth{Host: receiver.Host(), Behind: 2, LastError: test.code}, a.health()[0])
+			a.rounds(t.Context())
+			require.Len(t, receiver.Requests(), 1, "not before the pause is over")
+			for _, requests := range []int{2, 2} { // the pause is longer after the second
+				d.after(pauseFirst, a)
+				require.Len(t, receiver.Requests(), requests)
+			}
+			for range 10 {
+				if !test.skipped {
+					d.after(threeDays, a)
+				}
+			}
+			require.Empty(t, taken(t, receiver))
+			receiver.Script()
+			d.after(pauseMost, a)
+			require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
+			require.Equal(t, EndpointHealth{Host: receiver.Host()}, a.health()[0])
+			d.requireLogged(1, "level=WARN")
+			d.requireLogged(1, "level=INFO")
+			d.requireLogged(2, receiver.Host())
+			d.requireLogged(0, "secret-path")
+			for _, got := range receiver.Requests() {
+				require.Equal(t, "/hook/secret-path", got.Path, "nobody else was told")
+			}
+		})
+	}
+}
+
+func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
+	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
+	receiver.Script(reply{Status: 422}, reply{Status: 422}, reply{Status: 422}, reply{Status: 422})
+	a := d.announcer(receiver)
+	d.pay()
+	d.pay()
+	for range 4 {
+		a.rounds(t.Context())
+		a.leave(t.Context())
+		d.clock.pass(24 * time.Hour)
+		a = d.announcer(receiver)
+	}
+	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))
+}
+
+func TestAHandlerThatAlwaysFailsIsTriedWithPausesAndSkippedAsAReceiverIs(t *testing.T) {
+	d := newFixture(t)
+	var raised []string
+	a := d.configured(Config{Emit: func(_ string, data map[string]any) error {
+		raised = append(raised, payoffertest.Untagged(t, data["id"].(string)))
+		if raised[len(raised)-1] == "card:pi_1:1" {
+			return errors.New("the disk of Jane Roe is full")
+		}
+		return nil
+	}})
+	d.pay()
+	d.pay()
+	a.rounds(t.Context())
+	a.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_1:1"}, raised, "in order, and not before the pause is over")
+	require.Equal(t, EndpointHealth{Host: "events", Behind: 2, LastError: "handler_failed"}, a.health()[0])
+	d.after(pauseFirst, a)
+	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1"}, raised)
+	d.after(threeDays, a)
+	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1", "card:pi_1:1", "card:pi_2:1"}, raised)
+	d.requireLogged(0, "Jane")
+}
+
+// The ledger keeps the place of a receiver whose event it could not skip.
+func TestALedgerThatCannotBeWrittenSkipsNothing(t *testing.T) {
+	d, receiver, a := listening(t)
+	d.pay()
+	d.pay()
+	receiver.Script(always(reply{Status: 400})...)
+	a.rounds(t.Context())
+	d.outbox.unwritable.Store(true)
+	d.after(threeDays, a)
+	require.Equal(t, "ledger_unavailable", a.health()[0].LastError)
+	d.requireLogged(0, "skipped after three days")
+	d.outbox.unwritable.Store(false)
+	d.clock.pass(time.Hour)
+	receiver.Script(reply{Status: 400})
+	a.rounds(t.Context())
+	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))
+}
+
+// journal is a log of lines in JSON.
+type journal struct{ bytes.Buffer }
+
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
+
+// The line holds what a payment is looked up by, and not what its payer alone knows.
+func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
+	j := new(journal)
+	c := Config{Journal: j.logger(), Offer: offer.Offer{Terms: offer.Terms{BaseURL: "https://pay.example"}}}
+	require.Equal(t, failure{}, c.write(t.Context(), newEvent(&c, transition(), false)))
+	var line map[string]any
+	require.NoError(t, json.Unmarshal(j.Bytes(), &line))
+	delete(line, "time")
+	require.Equal(t, map[string]any{
+		"level": "INFO", "msg": "a receipt has changed", "change": "status from seen to confirmed; it was read from the chain", "rail": "usdc", "amount": "42.5 USDC", "usd": "42.50", "refunded": "0 USDC",
+		"before": "seen", "status": "confirmed", "evidence": "chain", "counted": true, "own": false, "testnet": false,
+		"reference": "eip155:8453:0xab:0", "number": 7.0, "version": 3.0, "cause": "poll", "cursor": "12.00000000000000ff", "id": "usdc:eip155:8453:0xab:0:3:00000000000000ff",
+		"page": "caddy pay-offer received --receipts --before 8 --offer pay.example",
+	}, line)
+	require.NotContains(t, j.String(), "/receipt/")
+}
+
+// What was redacted is told of by its new name alone.
+func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
+	d, j, hook := newFixture(t), new(journal), payoffertest.NewReceiver(t)
+	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
+	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "of Jane Doe"
+	d.record(entered)
+	a := d.configured(Config{Journal: j.logger(), Endpoints: []Endpoint{Webhook{URL: hook.URL()}}, Transport: hook.Transport()})
+	_, err := d.outbox.Redact(t.Context(), testOffer, cardAccount, "Jane Doe", "redacted-1", "a name")
+	require.NoError(t, err)
+	a.rounds(t.Context())
+	require.Equal(t, 1, strings.Count(j.String(), "\n"))
+	require.Contains(t, j.String(), `"change":"another reference; you replaced its reference"`)
+	require.NotContains(t, j.String(), "Jane")
+	require.Empty(t, hook.Requests(), "no money moved")
 }

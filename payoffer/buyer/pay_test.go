@@ -1,11 +1,15 @@
 package buyer
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,4 +206,122 @@ func TestTheAmountAndThePayeeOfTheQuoteAreSigned(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, c.open().Sign(c.target, q, c.key), "the key belongs to the payee")
 	require.Empty(t, c.kept())
+}
+
+func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
+	_, c, p := opened(t)
+	_, err := OpenPurchase(c.state, c.target, c.key.Address())
+	require.ErrorIs(t, err, ErrBusy)
+	_, err = OpenPurchase(c.state, c.target, payee)
+	require.NoError(t, err, "another payer's is another purchase")
+	other, err := NewTarget(http.MethodGet, c.target.URL())
+	require.NoError(t, err)
+	_, err = OpenPurchase(c.state, other, c.key.Address())
+	require.NoError(t, err, "so is that by another method")
+	require.NoError(t, p.Close())
+	c.open()
+}
+
+func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
+	for name, damage := range map[string]func(file string, whole []byte) error{
+		"half of it": func(file string, whole []byte) error { return os.WriteFile(file, whole[:len(whole)/2], 0o600) },
+		"nothing":    func(file string, _ []byte) error { return os.WriteFile(file, nil, 0o600) },
+		"empty":      func(file string, _ []byte) error { return os.WriteFile(file, []byte("{}"), 0o600) },
+		"no signature": func(file string, whole []byte) error {
+			return os.WriteFile(file, bytes.Replace(whole, []byte("paymentSignature"), []byte("signature"), 1), 0o600)
+		},
+		"no file": func(file string, _ []byte) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+	} {
+		_, c, p := opened(t)
+		c.sign(p)
+		require.NoError(t, p.Close())
+		whole, err := os.ReadFile(c.kept()[0])
+		require.NoError(t, err)
+		require.NoError(t, damage(c.kept()[0], whole))
+		_, err = OpenPurchase(c.state, c.target, c.key.Address())
+		require.ErrorContains(t, err, "It contains a signed payment that may have been charged", name)
+	}
+}
+
+func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
+	_, c, p := opened(t)
+	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "1.json.next"), []byte(`{"state":`), 0o600))
+	p = c.reopen(p)
+	require.Nil(t, p.Payment)
+	c.sign(p)
+	require.Len(t, c.kept(), 1)
+	require.NoFileExists(t, filepath.Join(p.folder, "1.json.next"))
+}
+
+// Where a payment cannot be kept, it is not sent.
+func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
+	s, c, p := opened(t)
+	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "1.json"), 0o700))
+	q, err := c.Quote(t.Context(), c.target)
+	require.NoError(t, err)
+	require.ErrorContains(t, p.Sign(c.target, q, c.key), "the payment could not be stored")
+	all, _ := s.sent()
+	require.Zero(t, all)
+}
+
+func TestTheNextPaymentLeavesTheOneBefore(t *testing.T) {
+	s, c, p := opened(t)
+	for n := 1; n <= 11; n++ {
+		c.sign(p)
+		require.NoError(t, c.Settle(t.Context(), c.target, p))
+		p = c.reopen(p)
+		require.Len(t, c.kept(), n)
+		require.Equal(t, n, p.number)
+	}
+	_, different := s.sent()
+	require.Equal(t, 11, different)
+}
+
+// digits are a well-known key of test chains.
+const digits = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
+
+func TestAKeyIsReadInEitherForm(t *testing.T) {
+	for _, text := range []string{digits, "0x" + digits, " 0x" + strings.ToUpper(digits) + "\n"} {
+		key, err := ParseKey(text)
+		require.NoError(t, err)
+		require.Equal(t, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", key.Address())
+	}
+}
+
+func TestAKeyIsNeverRepeated(t *testing.T) {
+	secret := strings.Repeat("secret", 3)
+	file := filepath.Join(t.TempDir(), "key")
+	for _, text := range []string{"", secret, digits + "0", digits[:63], "0x" + digits[:62] + "zz", strings.Repeat("0", 64), strings.Repeat("f", 64)} {
+		_, err := ParseKey(text)
+		require.ErrorContains(t, err, "64 hexadecimal digits")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, fromFile := ReadKey(file)
+		require.Equal(t, err, fromFile)
+		if text != "" {
+			require.NotContains(t, err.Error(), text[:8])
+		}
+	}
+	_, err := ReadKey("0x" + digits)
+	require.ErrorContains(t, err, "cannot be opened")
+	require.NotContains(t, err.Error(), digits[:8], "a key in place of the file's name")
+
+	key, err := ParseKey(digits)
+	require.NoError(t, err)
+	for _, verb := range []string{"%v", "%+v", "%s", "%#v", "%q"} {
+		text := fmt.Sprintf(verb, key) + fmt.Sprintf(verb, struct{ Key Key }{key}) + fmt.Sprintf(verb, &key)
+		require.Contains(t, text, key.Address(), verb)
+		require.NotContains(t, text, digits[:8], verb)
+	}
+}
+
+func TestAKeyThatOthersMayReadIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte(digits), 0o600))
+	_, err := ReadKey(file)
+	require.NoError(t, err)
+	for _, mode := range []os.FileMode{0o604, 0o640, 0o660, 0o777, 0o610} {
+		require.NoError(t, os.Chmod(file, mode))
+		_, err := ReadKey(file)
+		require.ErrorContains(t, err, "chmod 600", mode)
+	}
 }

@@ -6,11 +6,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
@@ -90,4 +92,214 @@ func TestReceivedSaysWhyAnOfferTakesNoPayments(t *testing.T) {
 	out := must(newAdminAPI(t, printed).run(receivedCommand()))(t)
 	require.Contains(t, out, "one.example takes no payments: its account belongs to another\n")
 	require.NotContains(t, out, "two.example takes no payments")
+}
+
+func usd(cents offer.USD) *offer.USD { return &cents }
+
+// row is a receipt of a payment.
+func row(number int64, rail, id, asset, amount, refunded string, cents *int64, occurred, status, evidence string) (r operator.Receipt) {
+	r.Number, r.Rail, r.ID, r.OccurredAt, r.Status, r.Evidence = number, rail, id, occurred, status, evidence
+	r.Amounts = report.Amounts{Asset: asset, AmountAtomic: amount, RefundedAtomic: refunded, Dollars: report.NewDollars(cents)}
+	return r
+}
+
+func TestCommandRecordSendsOneEntry(t *testing.T) {
+	inBerlin(t)
+	entered := row(1, "transfer", "INV\u202e-7", "USD", "4050", "0", new(int64(4050)), "2026-11-19T23:00:00Z", "confirmed", "manual")
+	entered.Version = 2
+	api := newAdminAPI(t, entered)
+	for args, want := range map[string]string{
+		"--amount 42 --date 2026-11-20":                 `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20T00:00:00+01:00"}`,
+		"--amount 42 --date 2026-11-20T05:00:00-05:00":  `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42,"date":"2026-11-20T05:00:00-05:00"}`,
+		"--offer x --amount 42.50":                      `{"action":"enter","offer":"x","rail":"transfer","reference":"INV-7","amount":42.50}`,
+		"--reverse --reason recalled":                   `{"action":"reverse","rail":"transfer","reference":"INV-7","reason":"recalled"}`,
+		"--restore --reason refused":                    `{"action":"restore","rail":"transfer","reference":"INV-7","reason":"refused"}`,
+		"--refund 0.00000001 --reason x":                `{"action":"refund","rail":"transfer","reference":"INV-7","amount":0.00000001,"reason":"x"}`,
+		"--refund 10 --transaction 0xAb --reason x":     `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"transaction":"0xAb","reason":"x"}`,
+		"--restore --transaction 0xAb --reason x":       `{"action":"restore","rail":"transfer","reference":"INV-7","transaction":"0xAb","reason":"x"}`,
+		"--value 42.50 --reason x":                      `{"action":"value","rail":"transfer","reference":"INV-7","amount":42.50,"reason":"x"}`,
+		"--own --reason x":                              `{"action":"own","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--amount 4200 --sure":                          `{"action":"enter","rail":"transfer","reference":"INV-7","amount":4200,"sure":true}`,
+		"--redact --reason x":                           `{"action":"redact","rail":"transfer","reference":"INV-7","reason":"x"}`,
+		"--redact=false --amount 42":                    `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
+		"--reverse=0 --amount 42":                       `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
+		"--restore=false --amount 42":                   `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`,
+		"--refund 10 --date 2026-11-20 --reason a-half": `{"action":"refund","rail":"transfer","reference":"INV-7","amount":10,"date":"2026-11-20T00:00:00+01:00","reason":"a-half"}`,
+	} {
+		api.asked, api.bodies = nil, nil
+		out, err := api.run(recordCommand(), append([]string{"--rail", "transfer", "--reference", "INV-7"}, strings.Fields(args)...)...)
+		require.NoError(t, err)
+		require.Equal(t, []string{"POST /pay_offer/receipts"}, api.asked)
+		require.Equal(t, []string{want}, api.bodies)
+		require.Equal(t, "transfer INV-7: 40.50 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence manual, version 2\n", out)
+	}
+}
+
+func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
+	api := newAdminAPI(t, nil)
+	for args, want := range map[string]string{
+		"--rail transfer --reference INV-7 --amount 42,50":             "write for example 42 or 42.50",
+		"--rail transfer --reference INV-7 --refund NaN":               "write for example 42 or 42.50",
+		"--rail transfer --reference INV-7 --amount 42 --date 20.11.":  "write for example 2026-11-20",
+		"--rail transfer --reference INV-7 --restore --reverse":        "exclude each other",
+		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "exclude each other",
+		"--rail transfer --amount 42":                                  "not set",
+		"--reference INV-7 --amount 42":                                "not set",
+		"--rail transfer --reference INV-7 --amount 42 of the invoice": `unexpected argument "of"`,
+	} {
+		_, err := api.run(recordCommand(), strings.Fields(args)...)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "\n")
+	}
+	require.Empty(t, api.asked)
+}
+
+func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
+	inBerlin(t)
+	paid := row(3, "usdc", "eip155:8453:0x1:0", "USDC", "42000000", "10000000", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "chain")
+	paid.Own, paid.Version, paid.Page, paid.Hints = true, 2, "https://pay.example/v1/receipt/x", []string{"this refund is a\u001bb"}
+	paid.Returns = []operator.Return{{Kind: "refund", Amount: "10 USDC", Gone: true, At: "2026-11-20T10:00:00Z"}, {Kind: "refund", Amount: "5 USDC"}}
+	api := newAdminAPI(t, paid)
+	out := must(api.run(recordCommand(), "--rail", "usdc", "--reference", "x", "--refund", "10", "--reason", "x"))(t)
+	require.Equal(t, `usdc eip155:8453:0x1:0: 42 USD of 2026-11-20 00:00 Europe/Berlin = 2026-11-19T23:00:00Z, confirmed, evidence chain, version 2
+  your own payment, not a customer's
+  paid 42 USDC, refunded 10 USDC
+  refund of 10 USDC at 2026-11-20 11:00 Europe/Berlin = 2026-11-20T10:00:00Z
+  this refund is ab
+  page for the payer: https://pay.example/v1/receipt/x
+`, out)
+	paid = row(4, "card", "pi_1", "JPY", "6300", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "signed")
+	paid.ValueBasis = "stated"
+	out, err := newAdminAPI(t, paid).run(recordCommand(), "--rail", "card", "--reference", "x", "--value", "42", "--reason", "x")
+	require.NoError(t, err)
+	require.Contains(t, out, "\n  worth 42 USD by your statement; paid 6300 JPY\n")
+}
+
+func TestCommandReceivedPrintsEveryOffer(t *testing.T) {
+	const summary = `{"status":"partial","goalUsdDecimal":"42.00","goalMet":true,"receivedUsd":42.50,"receivedUsdDecimal":"42.50","payments":3,"externalUsd":42,"externalUsdDecimal":"42.00","rails":[
+		{"rail":"usdc","state":"unknown","testnet":true,"settling":{"count":1,"amountAtomic":"42000000","amountUsdDecimal":"42.00"},"lagSeconds":7,"lastError":"unreachable\u001b"},
+		{"rail":"btc","state":"observed","confirmed":{"count":2,"amountAtomic":"5","amountUsdDecimal":null},"seen":{"count":0,"amountAtomic":"0","amountUsdDecimal":"0"},
+		"refunded":{"count":0,"amountAtomic":"5","amountUsdDecimal":"1.00"}}]}`
+	api := newAdminAPI(t)
+	api.answers = []string{`{"offers":[{"id":"one","report":` + summary + `},{"id":"two","report":{"receivedUsdDecimal":"0.00","goalUsdDecimal":"42.00","goalMet":false,"clockOffsetSeconds":-3600}}]}` + "\n"}
+	out := must(api.run(receivedCommand()))(t)
+	require.Equal(t, []string{"GET /pay_offer/received"}, api.asked)
+	require.Equal(t, `one: 42.50 USD received in 3 payments, 42.00 USD of it from customers
+METHOD       MONITORED  CONFIRMED  OUTCOME UNKNOWN  REFUNDED  LAST CHECK  ERROR
+usdc (test)  not now    -          42.00 (1)        -         7s ago      unreachable
+btc          automatic  ? (2)      -                1.00      -           -
+
+two: 0.00 USD received in 0 payments
+the clock of this machine is off by -3600 s: payments cannot be judged by their time; set it and keep it right by NTP
+METHOD  MONITORED  CONFIRMED
+`, out)
+
+	raw := must(api.run(receivedCommand(), "--json"))(t)
+	require.Equal(t, api.answers[0], raw, "the answer as it is")
+}
+
+func TestCommandReceivedListsReceipts(t *testing.T) {
+	inBerlin(t)
+	next := int64(2)
+	page := operator.Receipts{Next: &next, Receipts: []operator.Receipt{
+		row(3, "usdc", "eip155:84532:0x01:0", "BTC", "50000000", "10000000", nil, "2026-11-21T10:00:00Z", "seen", "chain"),
+		row(2, "transfer", "INV-8", "USD", "4200", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "manual"),
+	}}
+	page.Receipts[1].Page, page.Receipts[1].History = "https://pay.example/v1/receipt/\u001bx", []operator.Change{{Reason: "statement"}, {Reason: "fee"}, {}}
+	page.Receipts[0].Hints = []string{"its part of the payment\u001b is not known"}
+	api := newAdminAPI(t, page)
+	out := must(api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one"))(t)
+	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
+	require.Equal(t, `NUMBER  TIME              METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
+3       2026-11-21 11:00  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
+2       2026-11-20 00:00  transfer  42 USD   -         confirmed  manual    INV-8                fee
+3: its part of the payment is not known
+Older receipts: caddy pay-offer received --receipts --before 2
+
+Receipt pages (send each one only to its payer):
+2: https://pay.example/v1/receipt/x
+`, out)
+	raw := must(api.run(receivedCommand(), "--receipts", "--json"))(t)
+	require.Equal(t, api.answers[0], raw)
+}
+
+func TestCommandIntentsPrintsAllPages(t *testing.T) {
+	next := int64(7)
+	first := operator.Intents{Next: &next, Intents: []operator.Intent{{
+		Offer: "one", Network: "eip155:8453", From: "0x11", Nonce: "0x01", Amount: 42_000_000, AmountUSD: usd(4200),
+		State: "settling", Reason: "timeout\x1b[2J\u202e", CreatedAt: "2026-11-20T00:00:00Z", Waiting: "for its chain",
+	}}}
+	second := operator.Intents{Intents: []operator.Intent{{Offer: "one", Network: "eip155:1", Amount: 42, State: "settling", CreatedAt: "2026-11-21T00:00:00Z"}}}
+	api := newAdminAPI(t, first, second)
+	out := must(api.run(intentsCommand(), "--offer", "one"))(t)
+	require.Equal(t, []string{"GET /pay_offer/intents?limit=100&offer=one", "GET /pay_offer/intents?after=7&limit=100&offer=one"}, api.asked)
+	require.Equal(t, `42 USD on eip155:8453 for one, settling since 2026-11-20T00:00:00Z
+  from         0x11
+  nonce        0x01
+  reason       timeout[2J
+  waits        for its chain
+42 atomic units on eip155:1 for one, settling since 2026-11-21T00:00:00Z
+`, out, "nothing steers the terminal")
+
+	claim := second
+	claim.Intents[0].State, claim.Intents[0].Evidence, claim.Intents[0].UpdatedAt = "settled", "facilitator", "2026-11-22T00:00:00Z"
+	api = newAdminAPI(t, claim)
+	out = must(api.run(intentsCommand(), "--claims"))(t)
+	require.Equal(t, []string{"GET /pay_offer/claims?limit=100"}, api.asked)
+	require.Equal(t, "42 atomic units on eip155:1 for one, settled as of 2026-11-22T00:00:00Z\n  evidence     facilitator\n", out)
+	out = must(newAdminAPI(t, operator.Intents{}).run(intentsCommand(), "--claims"))(t)
+	require.Equal(t, "no payment has an unverified outcome\n", out)
+
+	raw := must(newAdminAPI(t, first, second).run(intentsCommand(), "--json"))(t)
+	require.Len(t, strings.Split(raw, "\n"), 3)
+	require.Contains(t, raw, `"nonce":"0x01"`)
+}
+
+func TestCommandResolveSendsTheOutcome(t *testing.T) {
+	api := newAdminAPI(t, operator.Intent{Offer: "one", Network: "eip155:8453", Amount: 42, State: "refused", CreatedAt: "2026-11-21T00:00:00Z", UpdatedAt: "2026-11-22T00:00:00Z"})
+	key := []string{"--network", "base", "--from", "0x11", "--nonce", "0x01", "--reason", "looked-up"}
+	require.ErrorContains(t, errorOf(api.run(resolveCommand(), key...)), "not-paid")
+	require.Empty(t, api.asked)
+
+	out := must(api.run(resolveCommand(), append(key, "--not-paid")...))(t)
+	require.Equal(t, "42 atomic units on eip155:8453 for one, refused as of 2026-11-22T00:00:00Z\n", out)
+	must(api.run(resolveCommand(), append(key, "--paid", "0xab")...))(t)
+	const sent = `{"network":"base","from":"0x11","nonce":"0x01","outcome":`
+	require.Equal(t, []string{
+		sent + `"not_paid","reason":"looked-up"}`, sent + `"paid","transaction":"0xab","reason":"looked-up"}`,
+	}, api.bodies)
+}
+
+func TestCommandRotateKeySaysWhatBecomesOfFormerKeys(t *testing.T) {
+	key := operator.RotatedKey{KeyID: "did:web:pay.example#k", SignsFrom: "2026-11-21T00:00:00Z"}
+	api := newAdminAPI(t, key)
+	out := must(api.run(rotateKeyCommand(), "--offer", "one"))(t)
+	require.Equal(t, "did:web:pay.example#k signs from 2026-11-21T00:00:00Z; former keys stay published\n", out)
+	require.Equal(t, []string{`{"offer":"one"}`}, api.bodies)
+
+	key.Revoked = true
+	api = newAdminAPI(t, key)
+	out = must(api.run(rotateKeyCommand(), "--revoke"))(t)
+	require.Contains(t, out, "all former keys are withdrawn")
+	require.Equal(t, []string{`{"revoke":true}`}, api.bodies)
+}
+
+// Go takes UTC for a zone that it does not know.
+func TestAnUnknownTimeZoneBooksNothing(t *testing.T) {
+	for zone, known := range map[string]bool{
+		"Europe/Berlin": true, ":Europe/Berlin": true, "UTC": true, "": true,
+		"Europe/Berln": false, "CET-1CEST": false, "/no/such/file": false, "../Berlin": false,
+	} {
+		t.Setenv("TZ", zone)
+		if known {
+			require.NoError(t, checkZone(), zone)
+			continue
+		}
+		api := movements(t, operator.MovementsEnd{})
+		_, _, err := api.exported()
+		require.ErrorContains(t, err, "the variable TZ is not known", zone)
+		_, err = api.run(recordCommand(), "--rail", "transfer", "--reference", "INV-7", "--amount", "42", "--date", "2026-11-20")
+		require.ErrorContains(t, err, "the variable TZ is not known", zone)
+		require.Empty(t, api.asked)
+	}
 }

@@ -3,11 +3,18 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -74,3 +81,154 @@ func statuses(t testing.TB, l *Ledger) (lines []string) {
 
 // errorOf is the error of a call.
 func errorOf[T any](_ T, err error) error { return err }
+
+// testDialect is a database that the same tests run on.
+type testDialect struct {
+	name string
+	// create returns where a new database without rows is: a copy, which is made faster than by migrations.
+	create func(t testing.TB) (where string)
+	// handle returns an unopened handle to it.
+	handle func(t testing.TB, where string, now func() time.Time) *Ledger
+	// fault is a statement after which writes like "INSERT ON receipts" fail.
+	fault func(write string) string
+	// heal is the statement that ends it.
+	heal string
+}
+
+var sqliteTests = testDialect{
+	name: "sqlite",
+	create: func(t testing.TB) string {
+		empty := must(sqliteTemplate())(t)
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		require.NoError(t, os.WriteFile(path, empty, 0o600))
+		return path
+	},
+	handle: func(_ testing.TB, where string, now func() time.Time) *Ledger { return NewSQLite(where, now) },
+	fault: func(write string) string {
+		return "CREATE TRIGGER fault AFTER " + write + " BEGIN SELECT RAISE(FAIL, 'injected'); END"
+	},
+	heal: "DROP TRIGGER fault",
+}
+
+var postgresTests = testDialect{
+	name: "postgres",
+	create: func(t testing.TB) string {
+		server := postgres.Shared(t)
+		postgresTemplate.once.Do(func() { postgresTemplate.url = makePostgresTemplate(t, server) })
+		name := fmt.Sprint("copy_", postgresTemplate.copies.Add(1))
+		server.Exec(t, "CREATE DATABASE "+name+" TEMPLATE template")
+		t.Cleanup(func() { server.Exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+		dsn := postgresTemplate.url
+		dsn.Path = "/" + name
+		return dsn.String()
+	},
+	handle: func(t testing.TB, where string, now func() time.Time) *Ledger {
+		return must(NewPostgres(where, now))(t)
+	},
+	fault: func(write string) string {
+		return `CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected'; END $$;
+			CREATE TRIGGER fault AFTER ` + write + ` FOR EACH ROW EXECUTE FUNCTION fault()`
+	},
+	heal: "DROP FUNCTION fault CASCADE",
+}
+
+var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "ledger")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "ledger.db")
+	if err := openAndClose(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+var postgresTemplate struct {
+	once   sync.Once
+	url    url.URL
+	copies atomic.Int64
+}
+
+// makePostgresTemplate makes the database "template" of an empty ledger.
+func makePostgresTemplate(t testing.TB, server *postgres.Server) url.URL {
+	server.Exec(t, "CREATE DATABASE template")
+	dsn := must(url.Parse(server.DSN(t)))(t)
+	query := dsn.Query()
+	query.Del("search_path")
+	dsn.Path, dsn.RawQuery = "/template", query.Encode()
+	l := must(NewPostgres(dsn.String(), time.Now))(t)
+	require.NoError(t, l.Open(t.Context()))
+	require.NoError(t, l.Close())
+	return *dsn
+}
+
+// eachDialect runs a test on every kind of database, beside the other tests that
+// do: what takes time is to wait for the disk and the server.
+func eachDialect(t *testing.T, test func(t *testing.T, d testDialect)) {
+	t.Helper()
+	t.Parallel()
+	for _, d := range []testDialect{sqliteTests, postgresTests} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
+
+// eachLedger is eachDialect with an open ledger, see testDialect.ledger.
+func eachLedger(t *testing.T, test func(t *testing.T, l *Ledger, clock *testClock)) {
+	t.Helper()
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		l, clock := d.ledger(t)
+		test(t, l, clock)
+	})
+}
+
+// ledger opens a new database with the two accounts that tests pay to.
+func (d testDialect) ledger(t testing.TB) (*Ledger, *testClock) {
+	t.Helper()
+	return d.ledgerAt(t, d.create(t))
+}
+
+func (d testDialect) ledgerAt(t testing.TB, where string) (*Ledger, *testClock) {
+	t.Helper()
+	clock := &testClock{unix: 1_000}
+	l := d.handle(t, where, clock.now)
+	require.NoError(t, l.Open(t.Context()))
+	t.Cleanup(func() { _ = l.Close() })
+	require.NoError(t, l.Register(t.Context(),
+		Account{Offer: testOffer, ID: testAccount, Rail: "usdc", Testnet: true},
+		Account{Offer: testOffer, ID: cardAccount, Rail: "card"}))
+	return l, clock
+}
+
+// vacant returns where a ledger can be made.
+func (d testDialect) vacant(t testing.TB) string {
+	if d.name == sqliteTests.name {
+		return filepath.Join(t.TempDir(), "ledger.db")
+	}
+	return postgres.Shared(t).DSN(t)
+}
+
+// schemaVersion reads the number of the last migration as stored.
+func (d testDialect) schemaVersion(t testing.TB, l *Ledger) (version int) {
+	t.Helper()
+	query := "SELECT version FROM pay_offer_schema"
+	if d.name == sqliteTests.name {
+		query = "PRAGMA user_version"
+	}
+	require.NoError(t, l.db.write.QueryRow(query).Scan(&version))
+	return version
+}
+
+// makeNewer gives the schema the version of a later program.
+func (d testDialect) makeNewer(t testing.TB, l *Ledger) {
+	t.Helper()
+	statement := "UPDATE pay_offer_schema SET version = 99"
+	if d.name == sqliteTests.name {
+		statement = "PRAGMA user_version = 99"
+	}
+	must(l.db.write.Exec(statement))(t)
+}

@@ -80,3 +80,256 @@ func TestClaimsAreTakenToBeLookedAtAgain(t *testing.T) {
 		require.Equal(t, 3, take(testAccount, 10))
 	})
 }
+
+func TestAClaimIsListedAndTakenBack(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		var keys []IntentKey
+		for _, nonce := range []string{"0x1", "0x2", "0x3", "0x4"} {
+			i := testIntent("0xpayer"+nonce, nonce)
+			i.PaymentID = "order-" + nonce
+			require.NoError(t, l.InsertIntent(t.Context(), i))
+			keys = append(keys, i.Canonical())
+		}
+		require.NoError(t, l.SettleIntent(t.Context(), keys[0], "0xhash", []byte(`{}`), EvidenceFacilitator))
+		require.NoError(t, l.SettleIntent(t.Context(), keys[1], "0xother", []byte(`{}`), EvidenceFacilitator))
+		require.NoError(t, l.SettleIntent(t.Context(), keys[2], "0xchain", []byte(`{}`), EvidenceChain))
+		nonces := func(after int64, limit int) (found []string) {
+			claims := must(l.Claims(t.Context(), testOffer, after, limit))(t)
+			for _, i := range claims {
+				found = append(found, i.Nonce)
+			}
+			return found
+		}
+		require.Equal(t, []string{"0x1", "0x2"}, nonces(0, 10))
+		require.Equal(t, []string{"0x1"}, nonces(0, 1))
+		require.Equal(t, []string{"0x2"}, nonces(mustIntent(t, l, keys[0]).ID, 10))
+		require.ErrorIs(t, l.SettleIntent(t.Context(), keys[3], "0xhash", nil, EvidenceFacilitator), ErrTransaction)
+
+		for range 2 {
+			require.NoError(t, l.RetractClaim(t.Context(), keys[0], "not_paid"))
+			i := mustIntent(t, l, keys[0])
+			require.Equal(t, IntentRefused, i.State)
+			require.Equal(t, "not_paid", i.Reason)
+			require.Empty(t, i.Evidence)
+			require.Nil(t, i.Answer, "no replay is answered with it")
+			requireConsistent(t, l)
+		}
+		require.Equal(t, []string{"0x2"}, nonces(0, 10))
+		require.NoError(t, l.SettleIntent(t.Context(), keys[3], "0xhash", nil, EvidenceFacilitator), "its transaction is free")
+		again := testIntent("0xpayer0x1", "0x9")
+		again.PaymentID = "order-0x1"
+		require.NoError(t, l.InsertIntent(t.Context(), again), "and so are the payer and the identifier")
+
+		require.ErrorIs(t, l.RetractClaim(t.Context(), keys[2], "not_paid"), ErrIntentState, "what the chain shows stays")
+		require.ErrorIs(t, l.RetractClaim(t.Context(), again.Canonical(), "not_paid"), ErrIntentState, "what is open is no claim")
+		require.ErrorIs(t, l.RetractClaim(t.Context(), IntentKey{}, "x"), ErrNoIntent)
+
+		require.ErrorIs(t, l.ClaimRefused(t.Context(), keys[0], "0xhash", "not_paid"), ErrTransaction)
+		require.ErrorIs(t, l.ClaimRefused(t.Context(), keys[0], "0xnew", "another"), ErrIntentState)
+		require.NoError(t, l.ClaimRefused(t.Context(), keys[0], "0xnew", "not_paid"))
+		i := mustIntent(t, l, keys[0])
+		require.Equal(t, IntentSettled, i.State)
+		require.Equal(t, "0xnew", i.Transaction)
+		require.Equal(t, EvidenceFacilitator, i.Evidence)
+		require.ErrorIs(t, l.ClaimRefused(t.Context(), keys[0], "0xnew", "not_paid"), ErrIntentState)
+		requireConsistent(t, l)
+
+		require.NoError(t, l.RetractClaim(t.Context(), keys[0], "not_paid"))
+		require.NoError(t, l.SettleIntent(t.Context(), keys[0], "0xproof", nil, EvidenceChain), "the chain's word replaces the operator's")
+		requireConsistent(t, l)
+	})
+}
+
+func TestWithdrawnIntentIsForgotten(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		i := testIntent("0xaa", "0x01")
+		i.PaymentID = "pid"
+		for range 2 {
+			require.NoError(t, l.InsertIntent(t.Context(), i))
+			require.NoError(t, l.WithdrawIntent(t.Context(), i.IntentKey, i.Owner))
+			_, found := find(l.Intent(t.Context(), i.IntentKey))(t)
+			require.False(t, found)
+			totals := must(l.Totals(t.Context(), testOffer))(t)
+			require.Empty(t, totals)
+			requireConsistent(t, l)
+		}
+		other := testIntent("0xaa", "0x02")
+		other.PaymentID = "pid"
+		require.NoError(t, l.InsertIntent(t.Context(), other), "neither the payer nor the identifier is held")
+	})
+}
+
+func TestIntentThatMayHaveBeenSentIsNeitherWithdrawnNorMoved(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		ctx := t.Context()
+		for name, c := range map[string]struct {
+			happened func(*Ledger, IntentKey) error
+			owner    string
+			want     error
+		}{
+			"of another owner": {func(*Ledger, IntentKey) error { return nil }, "other", errLeaseHeld},
+			"settled":          {func(l *Ledger, k IntentKey) error { return l.SettleIntent(ctx, k, "", nil, "chain") }, "attempt-1", ErrIntentState},
+			"refused":          {func(l *Ledger, k IntentKey) error { return l.RefuseIntent(ctx, k, "expired") }, "attempt-1", ErrIntentState},
+			"with a transaction": {func(l *Ledger, k IntentKey) error {
+				return l.UpdateOpenIntent(ctx, k, "attempt-1", 9_000, "0x1", "settlement_pending")
+			}, "attempt-1", ErrIntentState},
+			"reopened": {func(l *Ledger, k IntentKey) error {
+				if err := l.SettleIntent(ctx, k, "", nil, EvidenceFacilitator); err != nil {
+					return err
+				}
+				return l.ReopenIntent(ctx, k, "reorg")
+			}, "", ErrIntentState},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l, _ := d.ledger(t)
+				i := testIntent("0xaa", "0x01")
+				i.PaymentID = "pid"
+				require.NoError(t, l.InsertIntent(ctx, i))
+				require.NoError(t, c.happened(l, i.IntentKey))
+				before := dump(t, l)
+				require.ErrorIs(t, l.WithdrawIntent(ctx, i.IntentKey, c.owner), c.want)
+				require.ErrorIs(t, l.MoveIntent(ctx, i.IntentKey, c.owner, "second"), c.want)
+				require.Equal(t, before, dump(t, l))
+				requireConsistent(t, l)
+			})
+		}
+		l, _ := d.ledger(t)
+		require.ErrorIs(t, l.WithdrawIntent(ctx, testIntent("0xaa", "0x01").IntentKey, ""), ErrNoIntent)
+		require.ErrorIs(t, l.MoveIntent(ctx, testIntent("0xaa", "0x01").IntentKey, "", "second"), ErrNoIntent)
+	})
+}
+
+// TestLeasesOfAnEndedProcess: a SQLite file has one process, a PostgreSQL
+// database may have others.
+func TestLeasesOfAnEndedProcess(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		intent := testIntent("0xaa", "0x01")
+		require.NoError(t, l.InsertIntent(t.Context(), intent))
+		before := mustIntent(t, l, intent.IntentKey)
+		require.NoError(t, l.Open(t.Context()), "an open ledger is not opened again")
+		require.Equal(t, before, mustIntent(t, l, intent.IntentKey))
+		require.NoError(t, l.Close())
+
+		l, _ = d.ledgerAt(t, where)
+		after := mustIntent(t, l, intent.IntentKey)
+		err := l.UpdateOpenIntent(t.Context(), intent.IntentKey, "next process", 2_000, "", "")
+		if d.name == sqliteTests.name {
+			require.NoError(t, err)
+			before.LeaseUntil = 0
+		} else {
+			require.ErrorIs(t, err, errLeaseHeld)
+		}
+		require.Equal(t, before, after)
+	})
+}
+
+// TestAnIntentOfAnEndedProcessIsLookedAtSoon: the lease that its last look took
+// says nothing of the next one.
+func TestAnIntentOfAnEndedProcessIsLookedAtSoon(t *testing.T) {
+	where := sqliteTests.create(t)
+	l, clock := sqliteTests.ledgerAt(t, where)
+	intent := testIntent("0xaa", "0x01")
+	require.NoError(t, l.InsertIntent(t.Context(), intent))
+	clock.unix += 60
+	require.NoError(t, l.UpdateOpenIntent(t.Context(), intent.IntentKey, "ended", clock.unix+110, "", ""))
+	require.NoError(t, l.Close())
+
+	l, next := sqliteTests.ledgerAt(t, where)
+	next.unix = clock.unix + 7
+	due := must(l.DueOpen(t.Context(), testOffer, testAccount, 0, 10))(t)
+	require.Len(t, due, 1)
+}
+
+func TestMovedIntentKeepsEverythingButItsFacilitator(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+		intent := testIntent("0xaa", "0x01")
+		intent.PaymentID = "pid"
+		require.NoError(t, l.InsertIntent(t.Context(), intent))
+		want := mustIntent(t, l, intent.IntentKey)
+		clock.set(1_001)
+		require.NoError(t, l.MoveIntent(t.Context(), intent.IntentKey, intent.Owner, "second"))
+		want.Facilitator, want.UpdatedAt = "second", 1_001
+		require.Equal(t, want, mustIntent(t, l, intent.IntentKey))
+		requireConsistent(t, l)
+	})
+}
+
+func TestSinksOfAnEndedProcess(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		l, _ := d.ledgerAt(t, where)
+		_, held := find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "ended", 1_000, 1_500))(t)
+		require.True(t, held)
+		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "ended", 7))
+		require.NoError(t, l.Close())
+
+		l, _ = d.ledgerAt(t, where)
+		after, held := find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "next", 1_000, 1_500))(t)
+		require.Equal(t, d.name == sqliteTests.name, held)
+		if held {
+			require.EqualValues(t, 7, after)
+		}
+	})
+}
+
+// jump is by how much the clock of these tests runs ahead for a while.
+const jump = 40 * 24 * 60 * 60
+
+// A clock that jumps ahead and back locks no payer out: what was stored meanwhile is due now.
+func TestWhatAClockThatRanAheadHasStoredIsDue(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
+		// openDue is what the offer is told, and what is taken.
+		openDue := func() int {
+			found := must(l.allDue(ctx, clock.unix))(t)
+			keys := must(l.DueOpen(ctx, testOffer, testAccount, 0, 10))(t)
+			told := 0
+			for _, one := range found {
+				if one.intents {
+					told++
+				}
+			}
+			require.Equal(t, len(keys), told)
+			return len(keys)
+		}
+		require.Zero(t, openDue(), "an attempt works on it")
+
+		clock.unix += jump
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "ahead", clock.unix+110, "", ""))
+		clock.unix -= jump
+		require.False(t, mustIntent(t, l, key).Leased(clock.now()))
+		require.Equal(t, 1, openDue(), "its lease")
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "next", clock.unix+110, "", ""))
+		require.True(t, mustIntent(t, l, key).Leased(clock.now()))
+		require.Zero(t, openDue())
+		require.ErrorIs(t, l.UpdateOpenIntent(ctx, key, "other", clock.unix+110, "", ""), errLeaseHeld)
+
+		clock.unix += jump
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "next", clock.unix, "", "timeout"))
+		clock.unix -= jump
+		require.Equal(t, 1, openDue(), "its next look")
+		require.NoError(t, l.UpdateOpenIntent(ctx, key, "next", clock.unix, "", "timeout"))
+		require.Zero(t, openDue(), "an eighth of its age has not passed")
+	})
+}
+
+// A charge answers for its payer's next authorizations for two minutes, and not until the clock has come so far again.
+func TestAChargeThatWasToldByAClockAheadAnswersForNoOther(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+		ctx, key := t.Context(), testIntent("0xa", "0x01").IntentKey
+		require.NoError(t, l.InsertIntent(ctx, testIntent("0xa", "0x01")))
+		require.NoError(t, l.UnacknowledgeIntent(ctx, key))
+		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
+		clock.unix += jump
+		require.NoError(t, l.AcknowledgeIntent(ctx, key, false))
+		clock.unix -= jump
+		next := testIntent("0xa", "0x02")
+		next.ValidBefore = 9_000 // it was signed later
+		other, found := find(l.ConflictingPayment(ctx, next))(t)
+		require.False(t, found, other.Nonce)
+		require.NoError(t, l.InsertIntent(ctx, next))
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
@@ -193,5 +195,97 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "99")
 		// The refusal leaves nothing locked behind.
 		require.ErrorIs(t, l.Open(t.Context()), errNewerSchema)
+	})
+}
+
+func TestDemosAndRealOffersHaveLedgersOfTheirOwn(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		shop := func(id string) Account { return Account{Offer: "shop", ID: id, Rail: "card"} }
+		chain := Account{Offer: "shop", ID: "eip155:84532/any", Rail: "usdc", Testnet: true}
+		for name, c := range map[string]struct {
+			first, then []Account
+			want        error
+		}{
+			"a demo again":                     {[]Account{shop(offer.DemoAccount), chain}, []Account{chain, shop(offer.DemoAccount)}, nil},
+			"a real offer again":               {[]Account{shop("stripe/plink_1"), chain}, []Account{shop("stripe/plink_2")}, nil},
+			"a real offer on a demo's":         {[]Account{shop(offer.DemoAccount), chain}, []Account{shop("stripe/plink_1"), chain}, errDemo},
+			"a demo's rail alone on a demo's":  {[]Account{shop(offer.DemoAccount), chain}, []Account{chain}, errDemo},
+			"a demo on a real offer's":         {[]Account{chain}, []Account{shop(offer.DemoAccount), chain}, errReal},
+			"a demo that is alone on a real's": {[]Account{shop("stripe/plink_1")}, []Account{shop(offer.DemoAccount)}, errReal},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l := d.empty(t)
+				require.NoError(t, l.Register(t.Context(), c.first...))
+				require.ErrorIs(t, l.Register(t.Context(), c.then...), c.want)
+				known := must(l.Accounts(t.Context(), "shop"))(t)
+				if c.want != nil {
+					require.Len(t, known, len(c.first), "nothing is stored")
+				}
+			})
+		}
+	})
+}
+
+func TestADemosLedgerIsRestoredIntoNone(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		demo, target := d.empty(t), d.empty(t)
+		require.NoError(t, demo.Register(t.Context(), Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
+		path := filepath.Join(t.TempDir(), "copy.db")
+		must(demo.Backup(t.Context(), path))(t)
+		_, err := target.Restore(t.Context(), path)
+		require.ErrorIs(t, err, errDemo)
+		known := must(target.Accounts(t.Context(), "demo"))(t)
+		require.Empty(t, known)
+	})
+}
+
+// namedKeys are the ids of keys that go by one name.
+func namedKeys(name string, ids ...string) map[string][]string { return map[string][]string{name: ids} }
+
+func TestKeysOfAnotherStorageAreRefused(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		requireRefused := func(keys map[string][]string) {
+			t.Helper()
+			var refused *KeysError
+			require.ErrorAs(t, l.RememberKeys(t.Context(), keys), &refused)
+			require.Equal(t, "did:web:shop", refused.Name)
+		}
+		require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
+		require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1", "k2")), "rotated")
+		requireRefused(namedKeys("did:web:shop", "k1"))
+		requireRefused(namedKeys("did:web:shop", "other"))
+		requireRefused(map[string][]string{"a": {"1"}, "did:web:shop": {"k2"}, "qr": {"1"}})
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"a": {"2"}, "qr": {"2"}}), "nothing was kept of what was refused")
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"a": {"2"}, "qr": {"2"}, "did:web:shop": {"k2", "k1"}}))
+	})
+}
+
+func TestForgottenKeysMayBeOthers(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		none := must(l.ForgetKeys(t.Context()))(t)
+		require.Empty(t, none)
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"qr": {"1"}, "did:web:shop": {"k1", "k2"}}))
+		names := must(l.ForgetKeys(t.Context()))(t)
+		require.Equal(t, []string{"did:web:shop", "qr"}, names)
+		require.NoError(t, l.RememberKeys(t.Context(), map[string][]string{"qr": {"2"}, "did:web:shop": {"k3"}}))
+	})
+}
+
+func TestOfTwoStoragesThatStartAtOnceOneIsRefused(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		var starts sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range errs {
+			starts.Go(func() { errs[i] = l.RememberKeys(t.Context(), namedKeys("did:web:shop", string(rune('a'+i)))) })
+		}
+		starts.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				require.ErrorAs(t, err, new(*KeysError))
+				refused++
+			}
+		}
+		require.Equal(t, len(errs)-1, refused)
 	})
 }

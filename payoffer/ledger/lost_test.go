@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"database/sql"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -141,4 +143,146 @@ func TestAFileThatStaysIsNeverLost(t *testing.T) {
 	require.NoError(t, l.Close())
 	saved := must(filepath.Glob(path + ".rescued-*"))(t)
 	require.Empty(t, saved)
+}
+
+func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.vacant(t)
+		for range 2 {
+			err := d.handle(t, where, time.Now).OpenAsItIs(t.Context())
+			require.ErrorContains(t, err, "opening the ledger ")
+			if d.name == sqliteTests.name {
+				require.ErrorIs(t, err, os.ErrNotExist)
+				require.ErrorContains(t, err, where)
+				left := must(os.ReadDir(filepath.Dir(where)))(t)
+				require.Empty(t, left)
+			} else {
+				require.ErrorContains(t, err, "there is no ledger")
+			}
+		}
+	})
+}
+
+// cut ends the sessions that say that a ledger on PostgreSQL is in use, as a server does that gives way to its standby.
+func cut(t *testing.T, dsn string) {
+	t.Helper()
+	db := must(sql.Open("pgx", dsn))(t)
+	defer db.Close()
+	var all bool
+	require.NoError(t, db.QueryRow(`
+		SELECT coalesce(bool_and(pg_terminate_backend(pid, 10000)), true) FROM pg_locks
+		WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND locktype = 'advisory' AND classid = `+lockSpace+`::oid
+			AND objid = (hashtext('in use: ' || quote_ident(current_schema()))::bigint & 4294967295)::oid`).Scan(&all))
+	require.True(t, all)
+}
+
+// TestALedgerThatWasMovedTakesNothing, also not from an instance that was cut off from it meanwhile: nobody would find
+// the payment.
+func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
+		where := d.create(t)
+		instance, _ := d.ledgerAt(t, where)
+		mustRecord(t, instance, chainObservation("0xa", StatusConfirmed))
+		if d.name == sqliteTests.name {
+			require.NoError(t, instance.Close())
+		}
+		mover := d.handle(t, where, time.Now)
+		err := mover.OpenAsItIs(t.Context())
+		for d.name == postgresTests.name && errors.Is(err, errInstances) { // the instance may connect again
+			cut(t, where)
+			err = mover.OpenAsItIs(t.Context())
+		}
+		require.NoError(t, err)
+		require.NoError(t, mover.Retire(t.Context()))
+		require.NoError(t, mover.Close())
+
+		if d.name == postgresTests.name {
+			for err := errors.New("none yet"); !errors.Is(err, errMoved); { // its sessions are lost, and that of the mover may not be gone
+				err = errorOf(instance.Record(t.Context(), nil, chainObservation("0xb", StatusConfirmed)))
+				require.Error(t, err)
+			}
+		}
+		again := d.handle(t, where, time.Now)
+		require.ErrorIs(t, again.Open(t.Context()), errMoved)
+		_, err = again.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db"))
+		require.ErrorIs(t, err, errMoved)
+	})
+}
+
+// killed is the ledger of a process that was killed, and how many payments that
+// had acknowledged: the newest stand in the log.
+func killed(t *testing.T) (path string, acknowledged int) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "l.db")
+	l, _ := sqliteTests.ledgerAt(t, path)
+	require.NoError(t, l.Close())
+	acknowledged = killAfter(t, sqliteTests, path, 5, 0)
+	info := must(os.Stat(path + "-wal"))(t)
+	require.Positive(t, info.Size())
+	return path, acknowledged
+}
+
+func TestTheLogOfALedgerThatWasPutAwayAloneIsKept(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, path string) (opened string){
+		"nothing is in its place": func(_ *testing.T, path string) string { return path },
+		"an empty file is in its place": func(t *testing.T, path string) string {
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+			return path
+		},
+		"a symbolic link names its place": func(t *testing.T, path string) string {
+			link := filepath.Join(t.TempDir(), "link.db")
+			require.NoError(t, os.Symlink(path, link))
+			return link
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, acknowledged := killed(t)
+			old := filepath.Join(filepath.Dir(path), "old.db")
+			require.NoError(t, os.Rename(path, old))
+			opened := prepare(t, path)
+			log := must(os.ReadFile(path + "-wal"))(t)
+
+			for what, open := range map[string]func(*Ledger) error{
+				"start":   func(l *Ledger) error { return l.Open(t.Context()) },
+				"restore": func(l *Ledger) error { return l.OpenAlone(t.Context()) },
+				"check":   func(l *Ledger) error { return l.Check(t.Context()) },
+			} {
+				err := open(NewSQLite(opened, time.Now))
+				if what == "check" {
+					require.Error(t, err)
+				} else {
+					require.ErrorContains(t, err, path+"-wal exists without its ledger file", what)
+				}
+				kept, err := os.ReadFile(path + "-wal")
+				require.NoError(t, err, what)
+				require.Equal(t, log, kept, what)
+			}
+
+			require.NoError(t, os.Rename(path+"-wal", old+"-wal"))
+			require.NoError(t, openAndClose(opened), "both were put away")
+			requireSound(t, sqliteTests, old, acknowledged)
+		})
+	}
+}
+
+func TestALedgerThatWasPutBackBesideItsLogHoldsEverything(t *testing.T) {
+	t.Parallel()
+	path, acknowledged := killed(t)
+	require.NoError(t, os.Rename(path, path+".old"))
+	require.Error(t, openAndClose(path))
+	require.NoError(t, os.Rename(path+".old", path))
+	requireSound(t, sqliteTests, path, acknowledged)
+}
+
+func TestRestoreFindsTheLogBesideTheTargetOfASymbolicLink(t *testing.T) {
+	t.Parallel()
+	path, acknowledged := killed(t)
+	link := filepath.Join(t.TempDir(), "monday.db")
+	require.NoError(t, os.Symlink(path, link))
+	restored := sqliteTests.empty(t)
+	rows := must(restored.Restore(t.Context(), link))(t)
+	require.GreaterOrEqual(t, rows["receipts"], int64(acknowledged))
 }

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -108,5 +110,207 @@ func TestAPaymentIsFoundByItsNameAndItsOfferAlone(t *testing.T) {
 			require.False(t, found, unknown)
 			require.Zero(t, p)
 		}
+	})
+}
+
+// checkout is a card payment as the processor tells of it: by an event, or read
+// back.
+func checkout(id, session, event string) Observation {
+	s := cardObservation(id, StatusConfirmed)
+	s.Evidence = json.RawMessage(`{"session":"` + session + `"}`)
+	if s.EvidenceLevel = LevelProvider; event != "" {
+		s.EvidenceLevel, s.Evidence = LevelSigned, json.RawMessage(`{"session":"`+session+`","event":"`+event+`"}`)
+	}
+	return s
+}
+
+func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		const other = "other.example"
+		require.NoError(t, l.Register(t.Context(), Account{Offer: other, ID: "plink_2", Rail: "card"}))
+		found := func(offer, session string) string {
+			r, _ := find(l.SessionReceipt(t.Context(), offer, session))(t)
+			return r.ExternalID
+		}
+		longest := "cs_" + strings.Repeat("x", 252)
+		mustRecord(t, l, checkout("pi_1", "cs_test_a", "evt_1"))
+		mustRecord(t, l, checkout("pi_2", "cs_test_ab", ""))
+		mustRecord(t, l, checkout("pi_3", longest, "evt_"+longest[4:]))
+		foreign := checkout("pi_4", "cs_test_foreign", "evt_4")
+		foreign.Offer, foreign.Account = other, "plink_2"
+		mustRecord(t, l, foreign)
+		for id, evidence := range map[string]string{
+			"pi_none": ``, "pi_number": `7`, "pi_null": `{"session":null}`, "pi_deep": strings.Repeat("[", 2000) + strings.Repeat("]", 2000),
+			"pi_long": `"` + strings.Repeat("\U0001F600", 1000) + `"`,
+		} {
+			s := cardObservation(id, StatusConfirmed)
+			s.Evidence = json.RawMessage(evidence)
+			mustRecord(t, l, s)
+		}
+		for id, level := range map[string]EvidenceLevel{"pi_manual": LevelManual} {
+			s := checkout(id, "cs_test_"+id, "evt_5") // what anybody could say names nobody's payment
+			s.EvidenceLevel = level
+			mustRecord(t, l, s)
+		}
+		elsewhere := checkout("eip155:84532:0xa:0", "cs_test_elsewhere", "evt_6")
+		elsewhere.Account, elsewhere.Rail = testAccount, "usdc"
+		mustRecord(t, l, elsewhere)
+
+		require.Equal(t, "pi_1", found(testOffer, "cs_test_a"))
+		require.Equal(t, "pi_2", found(testOffer, "cs_test_ab"))
+		require.Equal(t, "pi_3", found(testOffer, longest))
+		require.Equal(t, "pi_4", found(other, "cs_test_foreign"))
+		for _, session := range []string{
+			"cs_test_", "cs_test_abc", "cs_test_foreign", "CS_TEST_A", "cs_test_pi_manual", "cs_test_elsewhere",
+			"", "%", "cs_test_%", "cs_test__", longest[:254], longest + "x",
+		} {
+			require.Empty(t, found(testOffer, session), session)
+		}
+		require.Empty(t, found(other, "cs_test_a"))
+	})
+}
+
+func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		last := l.Changes()
+		require.Positive(t, last, "it was opened")
+		grows := func(what string) {
+			t.Helper()
+			require.Greater(t, l.Changes(), last, what)
+			last = l.Changes()
+		}
+		place := must(l.Last(t.Context(), testOffer))(t)
+		require.Zero(t, place)
+
+		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
+		grows("a receipt")
+		mustRecord(t, l, returned("pi_1", Return{ID: "ch_1", Kind: ReturnTotal, Amount: 1_000, Gone: true, At: 2_000}))
+		grows("a refund")
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xpayer", "0x01")))
+		grows("an intent, which stands in the sums")
+		entered := cardObservation("sale", StatusSeen)
+		entered.EvidenceLevel = LevelManual
+		mustRecord(t, l, entered)
+		grows("an entry")
+		must(l.Redact(t.Context(), testOffer, cardAccount, "sale", "redacted", ""))(t)
+		grows("another name")
+		transitions := must(l.Transitions(t.Context(), testOffer, 0, 100))(t)
+		place = must(l.Last(t.Context(), testOffer))(t)
+		require.Equal(t, transitions[len(transitions)-1].Bookmark(), place)
+
+		must(l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: "8", OKAt: 1}))(t)
+		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
+		find(l.LeaseSubscriber(t.Context(), testOffer, "sink", "owner", 1, 2))(t)
+		require.Equal(t, last, l.Changes(), "no report tells of a cursor, a lease or what is known")
+	})
+}
+
+func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		receipt := func(account, payer, nonce string) (Receipt, bool) {
+			t.Helper()
+			r, found := find(l.AuthorizationReceipt(t.Context(), account, payer, nonce))(t)
+			return r, found
+		}
+		nonce := observations.Nonce(0xabc)
+		paid := chainObservation("0xa", StatusSeen)
+		mustRecord(t, l, paid)
+		_, found := receipt(testAccount, "0xpayer", nonce)
+		require.False(t, found)
+		_, found = receipt(testAccount, "0xpayer", "")
+		require.False(t, found, "no nonce is no authorization")
+
+		paid.Nonce = nonce
+		want := mustRecord(t, l, paid)
+		require.Equal(t, nonce, want.Nonce)
+		got, found := receipt(testAccount, "0xPAYER", strings.ToUpper(nonce))
+		require.True(t, found)
+		require.Equal(t, want, got)
+		for _, other := range [][3]string{
+			{cardAccount, "0xpayer", nonce}, {testAccount, "0xother", nonce}, {testAccount, "0xpayer", observations.Nonce(1)},
+		} {
+			_, found = receipt(other[0], other[1], other[2])
+			require.False(t, found)
+		}
+
+		mustRecord(t, l, chainObservation("0xa", StatusDropped))
+		_, found = receipt(testAccount, "0xpayer", nonce)
+		require.False(t, found)
+		again := chainObservation("0xb", StatusSeen)
+		again.Nonce = nonce
+		mustRecord(t, l, again)
+		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
+		got, found = receipt(testAccount, "0xpayer", nonce)
+		require.True(t, found)
+		require.Equal(t, "0xb", got.Transaction, "the newest")
+	})
+}
+
+func TestASnapshotIsOfOneMomentAndWhole(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		var batch []Observation
+		for n := range snapshotPage + 3 {
+			batch = append(batch, cardObservation(fmt.Sprint("pi_", n), StatusSeen))
+		}
+		must(l.Record(t.Context(), nil, batch...))(t)
+		mustRecord(t, l, cardObservation("pi_7", StatusConfirmed))
+		totals := must(l.Totals(t.Context(), testOffer))(t)
+
+		s := must(l.Snapshot(t.Context(), testOffer))(t)
+		defer s.Close()
+		mustRecord(t, l, cardObservation("pi_8", StatusConfirmed))
+		mustRecord(t, l, cardObservation("later", StatusConfirmed))
+
+		require.Equal(t, totals, s.Totals)
+		read, last := 0, int64(0)
+		for r, err := range s.Receipts(t.Context()) {
+			require.NoError(t, err)
+			require.Greater(t, r.ID, last, "oldest first")
+			last = r.ID
+			require.Len(t, r.History, int(r.Version))
+			require.Equal(t, r.ExternalID == "pi_7", r.Status == StatusConfirmed)
+			for i, tr := range r.History {
+				require.Equal(t, r.ID, tr.ReceiptID)
+				require.EqualValues(t, i+1, tr.Version)
+			}
+			read++
+		}
+		require.Equal(t, len(batch), read)
+	})
+}
+
+func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+		note := func(satoshis, cents, at int64) {
+			require.NoError(t, l.StoreQuote(t.Context(), testOffer, satoshis, cents, at))
+		}
+		quoted := func(satoshis, since, until int64) any {
+			q, found := find(l.Quoted(t.Context(), testOffer, satoshis, since, until))(t)
+			if !found {
+				require.Zero(t, q)
+				return nil
+			}
+			require.LessOrEqual(t, q.Satoshis, satoshis)
+			return q.USDCents
+		}
+		note(46_667, 4_200, 1_000)
+		note(46_667, 4_300, 2_000)
+		note(46_668, 4_400, 3_000)
+		note(46_667, 4_301, 2_000)
+		require.EqualValues(t, 4_301, quoted(46_667, 0, 9_000), "the newest, as it was noted last")
+		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_999))
+		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_000))
+		require.Nil(t, quoted(46_667, 2_001, 9_000))
+		require.EqualValues(t, 4_400, quoted(46_668, 0, 9_000))
+		require.EqualValues(t, 4_400, quoted(99_999, 0, 9_000), "the most satoshis that were paid")
+		require.EqualValues(t, 4_301, quoted(99_999, 0, 2_999), "of those in time")
+		require.Nil(t, quoted(46_666, 0, 9_000))
+		_, found := find(l.Quoted(t.Context(), "other", 46_667, 0, 9_000))(t)
+		require.False(t, found)
+
+		clock.set(2_000 + quoteDays*24*60*60)
+		note(1, 1, 2_000+quoteDays*24*60*60)
+		require.Nil(t, quoted(46_667, 0, 1_999), "30 days old")
+		require.EqualValues(t, 4_301, quoted(46_667, 0, 9_000))
 	})
 }

@@ -2,9 +2,13 @@ package offer
 
 import (
 	"encoding/hex"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
 	"github.com/stretchr/testify/require"
 )
 
@@ -158,5 +162,216 @@ func TestATransactionIsShownByTheExplorerOfItsNetwork(t *testing.T) {
 		require.Equal(t, want, b.TransactionURL("1f"))
 		former := must(ParseBitcoinAccount(b.Account(), 42_00))(t)
 		require.Equal(t, want, former.TransactionURL("1f"))
+	}
+}
+
+// parseBIP21 reads a URI by the grammar of BIP-21 and BIP-321 and nothing more.
+func parseBIP21(t *testing.T, uri string) (address string, params map[string]string) {
+	t.Helper()
+	rest, found := strings.CutPrefix(uri, "bitcoin:")
+	require.True(t, found)
+	address, query, found := strings.Cut(rest, "?")
+	require.True(t, found)
+	require.Regexp(t, `^[0-9A-Za-z]+$`, address)
+	params = make(map[string]string)
+	for pair := range strings.SplitSeq(query, "&") {
+		key, value, found := strings.Cut(pair, "=")
+		require.True(t, found, pair)
+		require.NotContains(t, params, key, "a key stands once")
+		require.False(t, strings.HasPrefix(key, "req-"), "wallets refuse what they are required to know")
+		require.Regexp(t, `^([A-Za-z0-9._~/?:@!$'()*,;-]|%[0-9A-F]{2})*$`, value)
+		params[key] = unescape(t, value)
+	}
+	return address, params
+}
+
+// unescape decodes percent-encoding and leaves a plus sign as it is.
+func unescape(t *testing.T, s string) string {
+	t.Helper()
+	return regexp.MustCompile(`%[0-9A-F]{2}`).ReplaceAllStringFunc(s, func(escape string) string {
+		const hex = "0123456789ABCDEF"
+		return string([]byte{byte(strings.IndexByte(hex, escape[1])<<4 | strings.IndexByte(hex, escape[2]))})
+	})
+}
+
+// hostile are texts that would change a URI if they were not escaped.
+var hostile = []string{
+	"Example Offer", "a&amount=9", "a?b=c#d", "1+1=2", "100%", "100%25", "%0D%0ABcc: x@y.example", `"quoted" 'text'`,
+	"Ünïcødé 支払い 🙂", "a;b,c:d/e@f", "<script>", "",
+}
+
+func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
+	const account = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	for _, label := range hostile {
+		b := must(NewBitcoin(account, label, 4200))(t)
+		methods := b.Methods(nil, Live{Satoshis: 42_001, RateAt: time.Unix(0, 0)})
+		require.Len(t, methods, 1)
+		m := methods[0]
+		require.True(t, m.Available)
+		require.Equal(t, "42001", m.AmountAtomic)
+		address, params := parseBIP21(t, m.URI)
+		require.Equal(t, account, address)
+		require.Equal(t, account, m.PayTo)
+		require.Equal(t, map[string]string{"amount": "0.00042001", "label": label}, params)
+		require.Equal(t, "1970-01-01T00:45:00Z", m.ValidUntil)
+	}
+}
+
+// Bitcoin Core's dust limits by the kind of address, in satoshis.
+func TestAnAmountThatCannotBeSentIsNotAvailable(t *testing.T) {
+	at := time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
+	for account, dust := range map[string]int64{
+		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa":                             546, // P2PKH
+		"37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf":                             540, // P2SH
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":                     294, // P2WPKH
+		"bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3": 330, // P2WSH
+		"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7": 330,
+		"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0": 330, // P2TR
+		zpub: 294,
+	} {
+		b := must(NewBitcoin(account, "Example", 4200))(t)
+		for satoshis, reason := range map[int64]string{
+			dust: "", dust + 1: "", 2_100_000_000_000_000: "",
+			dust - 1: fmt.Sprintf("the amount is %d satoshis, and wallets send no less than %d", dust-1, dust),
+			1:        "wallets send no less",
+			0:        "more than all bitcoin that can exist", // what package rate says of such an amount
+		} {
+			m := b.Methods(nil, Live{Satoshis: satoshis, RateAt: at, Address: currentAddress})[0]
+			require.Equal(t, reason == "", m.Available, "%d to %s", satoshis, account)
+			require.Contains(t, m.Reason, reason)
+			require.NotContains(t, m.Reason, "no current", "there is a rate")
+			if !m.Available {
+				require.Equal(t, []any{"", "", "", "", []Fact(nil)}, []any{m.Link(), m.AmountAtomic, m.PayTo, m.ValidUntil, m.Facts})
+			}
+		}
+	}
+}
+
+const hard = hdkeychain.HardenedKeyStart
+
+// versions are those of SLIP-132.
+var versions = map[string][]byte{
+	"xpub": {0x04, 0x88, 0xb2, 0x1e}, "zpub": {0x04, 0xb2, 0x47, 0x46}, "tpub": {0x04, 0x35, 0x87, 0xcf}, "vpub": {0x04, 0x5f, 0x1c, 0xf6},
+}
+
+// keyAt is the extended public key at a path of BIP-32's first test vector.
+func keyAt(t testing.TB, prefix string, path ...uint32) string {
+	t.Helper()
+	key := must(hdkeychain.NewKeyFromString(xprv))(t)
+	for _, index := range path {
+		key = must(key.Derive(index))(t)
+	}
+	key = must(key.Neuter())(t)
+	key = must(key.CloneWithVersion(versions[prefix]))(t)
+	require.Equal(t, prefix, key.String()[:4])
+	return key.String()
+}
+
+func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
+	for prefix := range versions {
+		for _, test := range []struct {
+			path []uint32
+			said string // empty where it is one
+		}{
+			{nil, "has depth 0"},
+			{[]uint32{hard}, ""},
+			{[]uint32{0}, "has depth 1 and is not hardened"},
+			{[]uint32{hard + 84, hard}, "has depth 2"},
+			{[]uint32{hard, 0}, "has depth 2"},
+			{[]uint32{hard + 84, hard, hard}, ""},
+			{[]uint32{hard + 84, hard, hard + 7}, ""},
+			{[]uint32{hard, 0, 5}, "has depth 3 and is not hardened"},
+			{[]uint32{hard + 84, hard, hard, 0}, "has depth 4"},
+			{[]uint32{hard + 48, hard, hard, hard + 2}, "has depth 4"},
+			{[]uint32{hard + 84, hard, hard, 0, 0}, "has depth 5"},
+			{[]uint32{hard, hard, hard, hard, hard, hard}, "has depth 6"},
+			{[]uint32{hard, 1, hard, 1, hard, 1, hard}, "has depth 7"},
+		} {
+			key := keyAt(t, prefix, test.path...)
+			_, err := NewBitcoin(key, "", 4200)
+			require.Equal(t, err, checkBitcoinAccount(key))
+			if test.said == "" {
+				require.NoError(t, err, "%s %v", prefix, test.path)
+				continue
+			}
+			require.ErrorContains(t, err, test.said, "%s %v", prefix, test.path)
+			require.ErrorContains(t, err, "export the account key instead: depth 3")
+			requireNoPart(t, err, key[4:])
+			former, err := ParseBitcoinAccount(bitcoinNetworks[extendedKeys[prefix].network].caip2+"/"+key, 4200)
+			require.NoError(t, err, "what was published of it once is still followed")
+			require.True(t, former.Extended())
+		}
+	}
+}
+
+func TestBitcoinAccountIsReadBack(t *testing.T) {
+	for _, given := range []string{zpub, xpub, vpub, tpub, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
+		b := must(NewBitcoin(given, "", 4200))(t)
+		again := must(ParseBitcoinAccount(b.Account(), 4200))(t)
+		require.Equal(t, b, again)
+	}
+	for _, account := range []string{
+		"", zpub, "/" + zpub, bitcoinTest + "/" + zpub, bitcoinMain + "/" + tpub, bitcoinMain + "/" + zprv, bitcoinMain + "/",
+		"eip155:8453/erc20:0x036cbd53842c5426634e7929541ec2318f3dcf7e/0x52908400098527886e0f7030069857d2e4169ee7",
+	} {
+		require.Error(t, errorOf(ParseBitcoinAccount(account, 4200)), account)
+	}
+}
+
+func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
+	// The addresses of BIP-84's test vectors; the others of the same mnemonic are from BIP-44, BIP-49 and BIP-86.
+	const first, second, single = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	const change = "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el"
+	const test = "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
+	for _, given := range []struct{ account, addressType, first, said string }{
+		{xpub, "p2wpkh", "", ""},
+		{xpub, "", first, ""},
+		{xpub, "p2wpkh", "BC1QCR8TE4KR609GCAWUTMRZA0J4XV80JY8Z306FYU", ""},
+		{tpub, "", test, ""},
+		{zpub, "", "", ""},
+		{zpub, "p2wpkh", first, ""},
+		{vpub, "", test, ""},
+		{single, "", "", ""},
+
+		{xpub, "", "", `an xpub does not say`},
+		{tpub, "", "", `the line 'first_address <address>'`},
+		{xpub, "", second, "first_address is address 1 of this key"},
+		{zpub, "", second, "first_address is address 1 of this key"},
+		{xpub, "p2wpkh", second, "first_address is address 1 of this key"},
+		{xpub, "", change, "first_address is not a receiving address of this key"},
+		{zpub, "", single, "first_address is not a receiving address of this key"},
+		{xpub, "", test, "first_address is an address of Bitcoin test network, but the key is one of Bitcoin"},
+		{xpub, "", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "p2pkh is the address type of a legacy account (BIP-44)"},
+		{xpub, "", "37VucYSaXLCAsxYyAPfbSi9eh4iEcbShgf", "p2sh-p2wpkh is the address type of a nested segwit account (BIP-49)"},
+		{zpub, "", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr", "p2tr is the address type of a taproot account (BIP-86)"},
+		{xpub, "p2wpkh", "1LqBGSKuX5yYUonjxT5qGfpUsXKYYWeabA", "write the key of a native segwit account (BIP-84)"},
+		{xpub, "", "somewhere", "first_address is not a Bitcoin address"},
+		{xpub, "", zpub, "first_address is not a Bitcoin address"},
+		{xpub, "", compressedWIF, "first_address is not a Bitcoin address"},
+		{single, "p2wpkh", "", "are only for an extended public key"},
+		{single, "", single, "are only for an extended public key"},
+	} {
+		err := ConfirmBitcoinAccount(given.account, given.addressType, given.first)
+		if given.said == "" {
+			require.NoError(t, err, given)
+			continue
+		}
+		require.ErrorContains(t, err, given.said, given)
+		requireNoPart(t, err, given.account[4:])
+		if len(given.first) > 30 {
+			requireNoPart(t, err, given.first)
+		}
+	}
+}
+
+func TestChangeScriptIsThatOfTheInternalChain(t *testing.T) {
+	for _, key := range []string{zpub, xpub} {
+		b := must(NewBitcoin(key, "", 4200))(t)
+		script := must(b.ChangeScript(0))(t)
+		// BIP-84's first change address, bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el.
+		want := must(NewBitcoin("bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el", "", 4200))(t)
+		wanted := must(want.ScriptPubKey(0))(t)
+		require.Equal(t, hex.EncodeToString(wanted), hex.EncodeToString(script))
+		require.Error(t, errorOf(b.ChangeScript(1<<31)))
 	}
 }

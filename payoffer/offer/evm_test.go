@@ -126,3 +126,108 @@ func TestAUSDCAccountReadsBack(t *testing.T) {
 		require.Error(t, err, account)
 	}
 }
+
+// The values are those of the default assets of the reference x402 client
+// (@x402/evm 2.27). A wrong name makes every signature invalid.
+func TestTokenDomainsAreThoseOfTheReferenceClient(t *testing.T) {
+	for id, want := range map[string][3]string{
+		"eip155:8453":   {"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin", "2"},
+		"eip155:84532":  {"0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2"},
+		"eip155:1":      {"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "USD Coin", "2"},
+		"eip155:42161":  {"0xaf88d065e77c8cC2239327C5EDb3A432268e5831", "USD Coin", "2"},
+		"eip155:421614": {"0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", "USD Coin", "2"},
+		"eip155:137":    {"0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359", "USD Coin", "2"},
+		"eip155:43114":  {"0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E", "USD Coin", "2"},
+		"eip155:42220":  {"0xcebA9300f2b948710d2653dD7B07f33A8B32118C", "USDC", "2"},
+		"eip155:1329":   {"0xe15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392", "USDC", "2"},
+	} {
+		n := must(LookupNetwork(id))(t)
+		require.Equal(t, want, [3]string{n.USDC, n.TokenName, n.TokenVersion}, id)
+	}
+}
+
+func TestLookupNetworkByNameOrIdentifier(t *testing.T) {
+	for _, n := range networks {
+		for _, key := range []string{n.Name, n.CAIP2()} {
+			got := must(LookupNetwork(key))(t)
+			require.Equal(t, n, got)
+		}
+	}
+	for _, key := range []string{"", "8453", "Base", "eip155:", "eip155:08453", "base sepolia"} {
+		require.ErrorContains(t, errorOf(LookupNetwork(key)), "base-sepolia", "the message lists what is known")
+	}
+}
+
+func TestTestNetworksAreMarked(t *testing.T) {
+	for _, n := range networks {
+		require.Equal(t, n.Name == "base-sepolia" || n.Name == "arbitrum-sepolia", n.Test, n.Name)
+	}
+}
+
+// The names are those of the enumeration in the reference version 1 client,
+// x402-fetch 1.2.0: one name outside it makes that client throw.
+func TestVersionOneNamesAreThoseOfTheReferenceClient(t *testing.T) {
+	var names []string
+	for _, n := range networks {
+		if n.V1 {
+			names = append(names, n.Name)
+		}
+	}
+	require.ElementsMatch(t, []string{"base", "base-sepolia", "polygon", "avalanche", "sei"}, names)
+}
+
+func TestParseURLKeepsPathAndQuery(t *testing.T) {
+	for _, in := range []string{
+		"https://checkout.example/pay", "https://checkout.example/a%2Fb?x=1&y=%20#part", "https://checkout.example:8443/", "https://checkout.example",
+		"https://checkout.example/a+b?q=a+b;c", "http://127.0.0.1:9/x", "https://my_shop.example/", "https://checkout.example./",
+	} {
+		u, err := ParseURL(in)
+		require.NoError(t, err, in)
+		require.Equal(t, in, u.String())
+	}
+	for _, in := range []string{"https://h.example/%zz", "https://h.example/?a=%zz", "https://h.example/?a=%2", "https://h.example/#%"} {
+		require.Error(t, errorOf(ParseURL(in)), in)
+	}
+}
+
+func TestURLErrorsNeverRepeatASecret(t *testing.T) {
+	for _, in := range []string{
+		"https://user:s3cr3tkey@h.example/", "https://user:s3cr3tkey@h.example:x/", "https://user:s3cr3tkey@h.example/<", "https://h.example/s3cr3tkey\n",
+		"https://h.example/s3cr3tkey?%zz", "http://h.example/s3cr3tkey", "https://h.example:0/s3cr3tkey", "s3cr3tkey", "h.example/s3cr3tkey",
+	} {
+		_, err := ParseURL(in)
+		require.Error(t, err, in)
+		require.NotContains(t, err.Error(), "s3cr3tkey")
+	}
+}
+
+func TestPercentEncodeLeavesNothingToMisread(t *testing.T) {
+	for _, text := range append([]string{"\r\n", "\x00", "~", "-_."}, hostile...) {
+		encoded := percentEncode(text)
+		require.Regexp(t, `^([A-Za-z0-9._~-]|%[0-9A-F]{2})*$`, encoded, "RFC 3986 unreserved or escaped")
+		require.Equal(t, text, unescape(t, encoded))
+	}
+}
+
+func TestAmountsAreWrittenInTheUnitOfTheirAsset(t *testing.T) {
+	for _, c := range []struct {
+		asset  string
+		atomic int64
+		want   string
+	}{
+		{"USD", 4200, "42 USD"},
+		{"USD", 4250, "42.50 USD"},
+		{"EUR", 5, "0.05 EUR"},
+		{"JPY", 6000, "6000 JPY"},
+		{"KWD", 12_340, "12.34 KWD"},
+		{"BTC", 70_000, "0.0007 BTC"},
+		{"USDC", 42_000_001, "42.000001 USDC"},
+		{"0x036cbd53842c5426634e7929541ec2318f3dcf7e", 10_000_000, "10 USDC"},
+	} {
+		require.Equal(t, c.want, UnitOf(c.asset).Format(c.atomic))
+		units, cut, ok := ParseDecimal(UnitOf(c.asset).Decimal(c.atomic), UnitOf(c.asset).Digits)
+		require.True(t, ok)
+		require.False(t, cut)
+		require.Equal(t, c.atomic, units, "what is written is read again")
+	}
+}

@@ -2,6 +2,9 @@ package offer
 
 import (
 	"encoding/json"
+	"image/color"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,3 +211,112 @@ func TestCardFallbackIsTheSpecifiedObject(t *testing.T) {
 
 // errorOf is the error of a call.
 func errorOf[T any](_ T, err error) error { return err }
+
+func TestATextContainsNoInvisibleCharacter(t *testing.T) {
+	for _, text := range []string{"a\nb", "a\x00b", "a\u2028b", "a\u200bb", "a\u202eb", "\ufeffa", "a\u00adb", "a\U000e0041b"} {
+		require.ErrorContains(t, CheckPrintable(text), "invisible character", "%+q", text)
+	}
+	for _, text := range []string{"", "Jane Doe", "Müller & Söhne", "L’école\u00a0: 42\u202f€", "株式会社", "עברית", "1\ufe0f\u20e3", "☃ Ünï"} {
+		require.NoError(t, CheckPrintable(text), "%+q", text)
+	}
+}
+
+func TestASecretIsRecognized(t *testing.T) {
+	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	for _, secret := range []string{
+		key, strings.ToUpper(key), "0x" + key, "https://" + key, "key " + key, "(" + key + ")",
+		"xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi",
+	} {
+		require.ErrorContains(t, CheckNoSecret(secret), "move that money to a new wallet now", secret)
+	}
+	for _, secret := range []string{"sk_live_51HqLyj", "rk_test_51HqLyj", "whsec_dGhpcyBp", "plink_1 sk_live_51HqLyj"} {
+		require.ErrorContains(t, CheckNoSecret(secret), "a secret of a payment service", secret)
+	}
+	for _, text := range []string{
+		"", "Thank you very much.", "https://example.org/tx/" + key, "https://example.org/tx/0x" + key, key[1:], key + "0",
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "desk_live_lamp",
+	} {
+		require.NoError(t, CheckNoSecret(text), text)
+	}
+}
+
+func TestAccentIsAColorThatCanBeReadOnWhite(t *testing.T) {
+	for text, want := range map[string]Color{"#0F766E": DefaultAccent, "#000000": "#000000", "6B21a8": "#6b21a8", "#1652c4": "#1652c4"} {
+		c, err := ParseColor(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, c)
+	}
+	require.Equal(t, color.RGBA{0x0f, 0x76, 0x6e, 0xff}, DefaultAccent.RGBA())
+	for text, says := range map[string]string{
+		"teal": "is not a color", "#0f7": "is not a color", "#0f766e;}": "is not a color",
+		"#ffcc00": "its contrast is 1.5, and 5 is needed", "#ffffff": "its contrast is 1.0", "#787878": "its contrast is 4.4",
+	} {
+		require.ErrorContains(t, errorOf(ParseColor(text)), says, text)
+	}
+}
+
+func TestParseUSDTakesPlainDecimals(t *testing.T) {
+	for in, cents := range map[string]USD{
+		"42": 4200, "42.5": 4250, "42.50": 4250, "42.05": 4205, "0.01": 1, "0.1": 10, "1000000": 100_000_000, "1000000.00": 100_000_000,
+	} {
+		got, err := ParseUSD(in)
+		require.NoError(t, err, in)
+		require.Equal(t, cents, got, in)
+	}
+}
+
+func TestParseUSDRefusesWhatIsNoPlainAmount(t *testing.T) {
+	for _, in := range []string{
+		"", ".", "42.", ".5", "-1", "+1", "1e2", "042", "00.5", "0x2a", "1_000", "1,000", "42,50", "1.2.3", "1.-5", "1.+5",
+		"42.001", " 42", "42 ", "42\n", "$42", "42 USD", "NaN", "Inf", "４２",
+	} {
+		require.ErrorContains(t, errorOf(ParseUSD(in)), "is not an amount", in)
+	}
+	for _, in := range []string{"0", "0.0", "0.00", "1000000.01", "92233720368547758.08", "18446744073709551616", "1" + strings.Repeat("0", 400)} {
+		require.ErrorContains(t, errorOf(ParseUSD(in)), "out of range", in)
+	}
+}
+
+func TestADecimalIsCutAndBoundedButNeverRounded(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		digits int
+		units  int64
+		cut    bool
+	}{
+		{"90000.1234569", 6, 90_000_123_456, true}, {"90000.123456", 6, 90_000_123_456, false}, {"0.1", 0, 0, true}, {"7", 0, 7, false},
+		{"9223372036854775807", 0, math.MaxInt64, false}, {"9223372036854775808", 0, math.MaxInt64, false},
+		{"1" + strings.Repeat("0", 400), 2, math.MaxInt64, false},
+	} {
+		units, cut, ok := ParseDecimal(c.text, c.digits)
+		require.True(t, ok, c.text)
+		require.Equal(t, c.units, units, c.text)
+		require.Equal(t, c.cut, cut, c.text)
+	}
+}
+
+func TestUSDIsWrittenForPeopleAndPrograms(t *testing.T) {
+	for _, c := range []struct {
+		amount        USD
+		text, decimal string
+	}{{4200, "42", "42.00"}, {4250, "42.50", "42.50"}, {4205, "42.05", "42.05"}, {1, "0.01", "0.01"}, {-150, "-1.50", "-1.50"}, {-5, "-0.05", "-0.05"}, {0, "0", "0.00"}} {
+		require.Equal(t, c.text, c.amount.String())
+		require.Equal(t, c.decimal, c.amount.Decimal())
+	}
+}
+
+// An atomic amount is exact and fits 63 bits up to the largest offer.
+func TestAtomicAmountIsExact(t *testing.T) {
+	for amount, atomic := range map[USD]string{1: "10000", 4200: "42000000", 4250: "42500000", maxUSD: "1000000000000"} {
+		require.Equal(t, atomic, (&USDC{amount: amount}).AmountAtomic())
+	}
+}
+
+func TestSatoshisAreWrittenAsPlainBitcoin(t *testing.T) {
+	for satoshis, coins := range map[int64]string{
+		1: "0.00000001", 10: "0.0000001", 42_001: "0.00042001", 100_000_000: "1", 150_000_000: "1.5",
+		1_000_000_000: "10", 2_100_000_000_000_000: "21000000",
+	} {
+		require.Equal(t, coins, FormatDecimal(satoshis, 8))
+	}
+}

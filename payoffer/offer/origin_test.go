@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -90,5 +91,149 @@ func TestDIDWebEscapesThePort(t *testing.T) {
 	} {
 		require.Equal(t, want, DIDWeb(origin))
 		require.Regexp(t, did, want)
+	}
+}
+
+func TestTheServiceNameIsTheNameAsFarAsDirectoriesTakeIt(t *testing.T) {
+	for name, want := range map[string]string{
+		"Example Offer":                     "Example Offer",
+		"Example\u2028 \tOffer ":            "Example Offer",
+		"a":                                 "a",
+		strings.Repeat("n", 32):             strings.Repeat("n", 32),
+		strings.Repeat("n", 33):             "",
+		"An Offer of Thirty-three Letters!": "An Offer of Thirty-three",
+		"An Offer of Thirty-two Letters!!":  "An Offer of Thirty-two Letters!!",
+		"Example – Offer 🚀":                 "Example Offer",
+		"<Example> & \"Offer\"":             "<Example> & \"Offer\"",
+		"Café Example":                      "Example",
+		"Cafe\u0301 Example":                "Example",
+		"Müller":                            "",
+		"日本語":                               "",
+		"🚀 – …":                             "",
+		"":                                  "",
+		"٣ Coffees":                         "Coffees",
+		"bad\xffbyte":                       "",
+	} {
+		require.Equal(t, want, serviceName(name), "%q", name)
+	}
+}
+
+func FuzzServiceName(f *testing.F) {
+	f.Add("Example Offer")
+	f.Add("Müller & Söhne 日本 " + strings.Repeat("x", 40))
+	listed := regexp.MustCompile(`^([ -~]{1,32})?$`)
+	f.Fuzz(func(t *testing.T, name string) {
+		got := serviceName(name)
+		require.Regexp(t, listed, got)
+		require.Equal(t, strings.TrimSpace(got), got)
+		if utf8.RuneCountInString(name) <= maxServiceName && listed.MatchString(name) {
+			require.Equal(t, strings.Join(strings.Fields(name), " "), got, "nothing is lost of what may stand")
+		}
+	})
+}
+
+func TestTheIconIsNamedWhereADirectoryCanAskForIt(t *testing.T) {
+	for base, listed := range map[string]bool{
+		"https://pay.example.org": true, "https://pay.example.org:8443": true, "http://pay.example.org": true, "https://1.example": true,
+		"http://localhost": false, "http://localhost:2015": false, "http://pay.localhost": false, "https://127.0.0.1": false, "http://[::1]:2015": false,
+		"https://192.0.2.7": false, "https://192.0.2.7:8443": false, "https://[2001:db8::1]": false,
+	} {
+		o := &Offer{Terms: Terms{BaseURL: base}}
+		want := ""
+		if listed {
+			want = base + "/favicon.svg"
+		}
+		require.Equal(t, want, o.Resource().IconURL, base)
+	}
+}
+
+func TestTheResourceIsThePayableURL(t *testing.T) {
+	o := &Offer{Terms: Terms{BaseURL: "https://pay.example.org", Name: "Café Example", Amount: 42_00, Tags: []string{"sponsorship", "open source"}}}
+	require.Equal(t, Resource{
+		URL: "https://pay.example.org/v1/sponsor", Description: "42 USD, one payment: Café Example", MimeType: "application/json",
+		ServiceName: "Example", Tags: []string{"sponsorship", "open source"}, IconURL: o.URL(PathIcon),
+	}, o.Resource())
+}
+
+func TestAGateIsPaidAtItsStartWithoutTheQuery(t *testing.T) {
+	o := &Offer{Terms: Terms{BaseURL: "https://pay.example.org", Name: "Example", Amount: 42_00}}
+	for start, want := range map[string]string{
+		"https://shop.example": "https://shop.example/", "https://Shop.example:443/a%2Fb/?c=d": "https://shop.example/a%2Fb/",
+		"http://localhost:8080/é {x}": "http://localhost:8080/%C3%A9%20%7Bx%7D",
+	} {
+		g := Gate{Start: start}
+		require.Equal(t, want, o.ResourceAt(g.Origin()+g.Path()).URL)
+	}
+	require.Equal(t, o.Resource().Description, o.ResourceAt("https://shop.example/").Description)
+	require.Empty(t, o.ResourceAt("https://shop.example/").MimeType, "any content may be behind a gate")
+}
+
+// said joins a list of phrases, each by its key or its text.
+func said(p Phrase) string {
+	switch {
+	case p.Key == "fact.list":
+		return said(p.With["first"].(Phrase)) + ", " + said(p.With["rest"].(Phrase))
+	case p.Key == "rail.card.more":
+		return said(p.With["names"].(Phrase)) + "…"
+	}
+	return p.Key + p.Text
+}
+
+func TestTheCardIsNamedByTheMethodsOfItsCheckout(t *testing.T) {
+	for want, methods := range map[string][]string{
+		"rail.card.card":                                 nil,
+		"rail.card.card, Klarna, Link…":                  {"link", "klarna", "affirm", "card"},
+		"rail.card.card, Apple Pay, Google Pay":          {"google_pay", "card", "apple_pay"},
+		"rail.card.card, PayPal, Sepa debit":             {"sepa_debit", "paypal", "card"},
+		"Afterpay / Clearpay, rail.card.usBankAccount":   {"us_bank_account", "afterpay_clearpay"},
+		"Cash App Pay, Affirm, rail.card.usBankAccount…": {"twint", "us_bank_account", "affirm", "cashapp"},
+	} {
+		card, err := NewCard("https://checkout.example/pay", methods, 42_00)
+		require.NoError(t, err)
+		require.Equal(t, want, said(card.Face().Name))
+		require.Equal(t, "rail.card.way", said(card.Face().Way), "which of them was chosen is not known")
+		if methods != nil {
+			require.Equal(t, methods, card.PaymentMethods, "what programs read keeps its order")
+		}
+	}
+}
+
+// A name that the host does not prove would be a promise that nobody gave.
+func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://buy.stripe.com/abc":                 "Stripe (buy.stripe.com)",
+		"https://checkout.stripe.com/c/pay":          "Stripe (checkout.stripe.com)",
+		"https://pay.example.org/stripe.com":         "pay.example.org",
+		"https://stripe.com.example.org/":            "stripe.com.example.org",
+		"https://notstripe.com/":                     "notstripe.com",
+		"https://buy.stripe.com.example/?stripe.com": "buy.stripe.com.example",
+	} {
+		card := must(NewCard(address, nil, 42_00))(t)
+		shop := must(NewStorefront("shop", address, 42_00))(t)
+		for _, face := range []Face{card.Face(), shop.Face()} {
+			require.Equal(t, Phrase{Key: "rail.checkout", With: With{"host": want}}, face.Note)
+		}
+	}
+}
+
+func TestAnAddressSaysThatItsCheckoutIsForTests(t *testing.T) {
+	for address, test := range map[string]bool{
+		"https://buy.stripe.com/test_1":                            true,
+		"https://Buy.Stripe.com/test_1?prefilled_email=a":          true,
+		"https://checkout.stripe.com/c/pay/cs_test_1":              true,
+		"https://www.sandbox.paypal.com/ncp/payment/1":             true,
+		"https://sandbox.square.link/u/1":                          true,
+		"https://buy.stripe.com./TEST_1":                           true,
+		"https://pay.example.org/b/test_1":                         true,
+		"https://buy.stripe.com/1":                                 false,
+		"https://buy.stripe.com/latest_1":                          false,
+		"https://checkout.stripe.com/c/pay/cs_live_1":              false,
+		"https://shop.example.org/test_1":                          false,
+		"https://notstripe.com/test_1":                             false,
+		"https://buy.stripe.com/1?from=/test_1":                    false,
+		"https://www.paypal.com/ncp/payment/1?next=sandbox.paypal": false,
+	} {
+		card := must(NewCard(address, nil, 42_00))(t)
+		require.Equal(t, test, card.Test(), address)
 	}
 }

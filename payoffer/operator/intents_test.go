@@ -1,14 +1,18 @@
 package operator
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -178,4 +182,129 @@ func TestAChainThatIsReadDecidesByItself(t *testing.T) {
 	removed := open
 	removed.Network = "eip155:84532"
 	require.Contains(t, o.decides(removed, false, now), "add a usdc rail on eip155:84532 to the configuration")
+}
+
+func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, o *fixture) {
+		claimed := func() (nonces []string) {
+			for after := int64(0); ; {
+				page := must(o.Claims(t.Context(), after, 1))(t)
+				for _, i := range page.Intents {
+					nonces = append(nonces, i.Nonce)
+					require.Equal(t, "facilitator", i.Evidence)
+				}
+				if page.Next == nil {
+					return nonces
+				}
+				after = *page.Next
+			}
+		}
+		resolve := func(i ledger.Intent, transaction string) (Intent, error) {
+			outcome := IntentOutcome{Network: "base", From: i.From, Nonce: i.Nonce, Outcome: "paid", Transaction: transaction, Reason: "looked up"}
+			if transaction == "" {
+				outcome.Outcome = "not_paid"
+			}
+			return o.Resolve(t.Context(), outcome)
+		}
+		hash := strings.ToLower(testTransaction)
+		first := o.pays("0x01", unchanged)
+		require.NoError(t, o.book.SettleIntent(t.Context(), first.IntentKey, hash, []byte(`{}`), ledger.EvidenceFacilitator))
+		second := o.pays("0x02", func(i *ledger.Intent) { i.From = "0x2222222222222222222222222222222222222222" })
+		require.NoError(t, o.book.SettleIntent(t.Context(), second.IntentKey, "0x02", []byte(`{}`), ledger.EvidenceFacilitator))
+		third := o.pays("0x03", func(i *ledger.Intent) { i.From = "0x3333333333333333333333333333333333333333" })
+		require.Equal(t, []string{"0x01", "0x02"}, claimed())
+		_, err := resolve(third, testTransaction)
+		requireRefusal(t, err, Conflict, "another payment already has this transaction")
+
+		o.unix += 60
+		row := must(resolve(first, ""))(t)
+		require.Equal(t, "refused", row.State)
+		require.Equal(t, timestamp(o.unix), row.UpdatedAt, "when it was said, not when it was sent")
+		require.Equal(t, []string{"0x02"}, claimed())
+		totals := must(o.book.Totals(t.Context(), testOffer))(t)
+		require.Len(t, totals, 2, "one claim and one open payment")
+		row, err = resolve(third, testTransaction)
+		require.NoError(t, err, "its transaction is free")
+		require.Equal(t, "settled", row.State)
+
+		again := must(resolve(third, testTransaction))(t)
+		require.Equal(t, row, again, "the same again changes nothing")
+		other := "0x" + strings.Repeat("cd", 32)
+		requireRefusal(t, errorOf(resolve(third, other)), Conflict, "resolve it as not_paid first")
+		must(resolve(third, ""))(t)
+		row, err = resolve(third, other)
+		require.NoError(t, err, "what the operator called unpaid is a claim again")
+		require.Equal(t, other, row.Transaction)
+		require.Equal(t, []string{"0x02", "0x03"}, claimed())
+	})
+}
+
+func TestAClaimIsNotTakenBackWhileSomethingElseDecides(t *testing.T) {
+	o := newFixture(t)
+	claim := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix + 3600 })
+	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceFacilitator))
+	outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}
+	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "can be settled until then")
+	o.unix += 7200
+	o.health = observe.Health{Rail: "usdc", Source: "chain"}
+	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "for its chain, which is read automatically")
+	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceChain))
+	o.health = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
+	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "for good")
+}
+
+// A link that is sealed before the key is loaded would never open, so no pass is made then.
+func TestNoPassIsMadeBeforeTheKeyIsLoaded(t *testing.T) {
+	o := newFixture(t)
+	o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: time.Hour}}
+	var key []byte
+	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return key }, Now: o.Now}
+	requireRefusal(t, errorOf(o.ChangePass(t.Context(), PassChange{Seconds: 3600})), Unavailable, "not available now")
+	all := must(o.Passes(t.Context()))(t)
+	require.Empty(t, all.Passes)
+
+	key = []byte(strings.Repeat("k", 32))
+	made := must(o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"}))(t)
+	_, _, err := o.Keeper.Enter(t.Context(), made.URL[strings.Index(made.URL, "=")+1:])
+	require.NoError(t, err)
+}
+
+func TestARevokedPassKeepsItsFirstTimeAndNoNote(t *testing.T) {
+	o := newFixture(t)
+	o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: time.Hour}}
+	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return []byte(strings.Repeat("k", 32)) }, Now: o.Now}
+	made := must(o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"}))(t)
+	first := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
+	require.Empty(t, first.Note)
+	o.unix += 60
+	again := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
+	require.Equal(t, first, again)
+}
+
+func TestTheOperatorStatesAValueThatNoSourceKnows(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, o *fixture) {
+		must(o.book.Record(t.Context(), nil, ledger.Observation{
+			Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: "pi_yen", Asset: "JPY", Amount: 6300,
+			State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: o.unix, Cause: "webhook",
+		}))(t)
+		state := func(reference string, usd json.Number) (Receipt, error) {
+			return o.do("value", manual.Entry{Rail: "card", Reference: reference, Amount: usd, Reason: "rate of the bank"})
+		}
+		row := must(state("pi_yen", "42"))(t)
+		require.Equal(t, "42 USD stated 6300 JPY", row.Value()+" "+row.ValueBasis+" "+row.Paid())
+		again := must(state("pi_yen", "42"))(t)
+		require.Equal(t, row.Version, again.Version, "the same again changes nothing")
+		must(state("pi_yen", "41"))(t)
+		page := must(o.Receipts(t.Context(), 0, 1))(t)
+		var values []string
+		for _, change := range page.Receipts[0].History {
+			values = append(values, change.Value())
+		}
+		require.Equal(t, []string{"6300 JPY", "42 USD", "41 USD"}, values, "the latest holds, also within one second")
+
+		o.sees("card", "pi_usd", ledger.LevelSigned, ledger.StatusConfirmed)
+		requireRefusal(t, errorOf(state("pi_usd", "41")), Conflict, "is known: 42 US dollars")
+		requireRefusal(t, errorOf(state("pi_yen", "")), Invalid, "value is missing")
+		requireRefusal(t, errorOf(state("pi_none", "1")), Unknown, "no receipt")
+	})
 }

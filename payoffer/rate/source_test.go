@@ -3,6 +3,7 @@ package rate
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"testing"
@@ -107,4 +108,94 @@ func FuzzAPriceIsRoundedDown(f *testing.F) {
 		floor := new(big.Int).Quo(exact.Num(), exact.Denom())
 		require.Equal(t, floor.String(), fmt.Sprint(price), text)
 	})
+}
+
+func TestSatoshisIsTheExactQuotientRoundedUp(t *testing.T) {
+	// Computed with exact fractions outside of this project.
+	for _, c := range []struct{ cents, microUSD, want int64 }{
+		{4200, 90_000_000_000, 46_667},
+		{4200, 90_000_120_000, 46_667},
+		{4200, 84_000_000_000, 50_000},
+		{4200, 41_999_999_999, 100_001},
+		{4200, 42_000_000_000, 100_000},
+		{4200, 42_000_000_001, 100_000},
+		{4200, 100_000_000, 42_000_000},
+		{4200, 100_000_000_000_000, 42},
+		{1, 90_000_000_000, 12},
+		{1, 100_000_000_000_000, 1},
+		{100_000_000, 100_000_000, 1_000_000_000_000},
+	} {
+		require.Equal(t, c.want, Satoshis(c.cents, Rate{MicroUSD: c.microUSD}), "%d cents at %d", c.cents, c.microUSD)
+	}
+}
+
+func TestSatoshisOfWhatIsNoAmountIsZero(t *testing.T) {
+	require.Zero(t, Satoshis(4200, Rate{}))
+	require.Zero(t, Satoshis(4200, Rate{MicroUSD: -1}))
+	require.Zero(t, Satoshis(0, Rate{MicroUSD: minPrice}))
+	require.Zero(t, Satoshis(-4200, Rate{MicroUSD: minPrice}))
+	require.Zero(t, Satoshis(math.MaxInt64, Rate{MicroUSD: minPrice}), "more than 64 bits")
+	require.Zero(t, Satoshis(4200, Rate{MicroUSD: 1}), "more than all bitcoin")
+}
+
+func FuzzSatoshisAreWorthThePriceAndNotOneMore(f *testing.F) {
+	f.Add(int64(4200), int64(90_000_000_000))
+	f.Add(int64(1), int64(maxPrice))
+	f.Add(int64(100_000_000), int64(minPrice))
+	f.Fuzz(func(t *testing.T, cents, microUSD int64) {
+		sats := Satoshis(cents, Rate{MicroUSD: microUSD})
+		if sats == 0 {
+			return
+		}
+		price := big.NewRat(cents, 100)
+		worth := func(sats int64) *big.Rat {
+			usd := new(big.Rat).Mul(big.NewRat(sats, 100_000_000), big.NewRat(microUSD, 1_000_000))
+			return usd
+		}
+		require.GreaterOrEqual(t, worth(sats).Cmp(price), 0, "worth less than the price")
+		require.Negative(t, worth(sats-1).Cmp(price), "a satoshi less would do")
+	})
+}
+
+func TestThePriceIsTheMedianThatMostSourcesAreNear(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prices  []int64 // of a, b, c, d; 0 did not answer
+		want    int64
+		problem string
+		wrong   string // the sources whose price is too far away
+	}{
+		{"no answer", []int64{0, 0, 0, 0}, 0, "too few answers", ""},
+		{"one of four", []int64{0, 90_000, 0, 0}, 0, "too few answers", ""},
+		{"one of two", []int64{90_000, 0}, 0, "too few answers", ""},
+		{"the only one", []int64{90_000}, 90_000, "", ""},
+		{"two of four", []int64{0, 90_000, 0, 90_100}, 90_050, "", ""},
+		{"three", []int64{90_200, 90_000, 90_100}, 90_100, "", ""},
+		{"four, rounded down", []int64{90_003, 90_000, 90_100, 89_900}, 90_001, "", ""},
+		{"one of four too high", []int64{900_000, 90_000, 90_100, 89_900}, 90_050, "", "a"},
+		{"one of four too low", []int64{90_000, 90_100, 9_000, 89_900}, 89_950, "", "c"},
+		{"one of three too low", []int64{90_000, 100, 90_100}, 90_000, "", "b"},
+		{"two that differ by 5 %", []int64{97_500, 102_500}, 100_000, "", ""},
+		{"two that differ by more", []int64{97_499, 102_501}, 0, "prices disagree", "ab"},
+		{"two against two", []int64{90_000, 90_000, 180_000, 180_000}, 0, "prices disagree", "abcd"},
+		{"three apart", []int64{80_000, 90_000, 100_000}, 0, "prices disagree", "ac"},
+		{"half of four apart", []int64{90_000, 90_000, 100_000, 80_000}, 0, "prices disagree", "cd"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var answers []Answer
+			for i, price := range c.prices {
+				answers = append(answers, Answer{Source: fmt.Sprintf("%c", 'a'+i), MicroUSD: price})
+			}
+			median, problem := agree(answers)
+			require.Equal(t, c.want, median)
+			require.Equal(t, c.problem, problem)
+			wrong := ""
+			for _, a := range answers {
+				if a.Reason == reasonDisagree {
+					wrong += a.Source
+				}
+			}
+			require.Equal(t, c.wrong, wrong)
+		})
+	}
 }

@@ -8,11 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
@@ -209,4 +212,98 @@ func requireOneCurrency(t *testing.T, totals []ledger.Total, rail toldRail) {
 		add("", rail.Confirmed.AmountAtomic)
 	}
 	require.Equal(t, want, got)
+}
+
+func TestAReceiptIsReadAsItIsWritten(t *testing.T) {
+	row := ledger.Receipt{
+		ID: 7, Rail: "btc", ExternalID: "ab:0", Asset: "BTC", Amount: 70_000, Refunded: 20_000, USDCents: cents(42_50), RefundedCents: 12_14,
+		ValueBasis: ledger.BasisQuote, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Final: true, OccurredAt: at.Unix(), ObservedAt: at.Unix(), Payer: "secret",
+	}
+	text := encode(t, NewReceipt(row, false))
+	require.JSONEq(t, `{"id": "ab:0", "number": 7, "rail": "btc", "status": "confirmed", "evidence": "chain", "counted": true, "final": true,
+		"own": false, "testnet": false, "asset": "BTC", "amountAtomic": "70000", "refundedAtomic": "20000", "amountUsd": 42.50, "amountUsdDecimal": "42.50",
+		"refundedUsd": 12.14, "refundedUsdDecimal": "12.14", "valueBasis": "quote", "occurredAt": "2026-11-21T13:14:15Z", "recordedAt": "2026-11-21T13:14:15Z"}`, string(text))
+	var read Receipt
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, NewReceipt(row, false), read)
+	require.Equal(t, "0.0007 BTC, 0.0002 BTC, 42.50 USD", read.Paid()+", "+read.Refunded()+", "+read.Value())
+
+	refund := NewMovement(row, accounting.Movement{
+		Kind: accounting.MovementRefund, At: at.Unix(), Amount: -20_000, USDCents: cents(-12_14), Arrived: true,
+		Version: 3, Part: 2, RecordedAt: at.Unix() + 60, Reason: "half of it",
+	}, "cd", false)
+	var movement Movement
+	require.NoError(t, json.Unmarshal(encode(t, refund), &movement))
+	require.Equal(t, refund, movement)
+	require.Equal(t, []string{
+		"2026-11-21T13:14:15Z", "2026-11-21", "UTC", "refund", "btc", "ab:0", "7", "BTC", "-0.0002", "-20000",
+		"-12.14", "quote", "confirmed", "chain", "no", "no", "yes", "cd",
+		"2026-11-21T13:15:15Z", "7v3p2", "half of it",
+	}, movement.Row(at, "UTC"))
+	require.Len(t, MovementColumns, len(movement.Row(at, "UTC")))
+}
+
+func TestADayHoldsOnlyWithItsOwnTime(t *testing.T) {
+	midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).Unix()
+	entry := func(level ledger.EvidenceLevel, evidence string) ledger.Receipt {
+		return ledger.Receipt{EvidenceLevel: level, Evidence: json.RawMessage(evidence), OccurredAt: midnight}
+	}
+	require.Equal(t, "2026-11-20", Day(entry(ledger.LevelManual, `{"day":"2026-11-20"}`)))
+	for name, r := range map[string]ledger.Receipt{
+		"a moment":         entry(ledger.LevelManual, `{"enteredAt":"2026-11-21T12:00:00Z"}`),
+		"no evidence":      entry(ledger.LevelManual, ""),
+		"not a day":        entry(ledger.LevelManual, `{"day":"redacted-20"}`),
+		"another evidence": entry(ledger.LevelSigned, `{"day":"2026-11-20"}`),
+		"a later time":     entry(ledger.LevelManual, `{"day":"2026-11-19"}`),
+		"an earlier time":  entry(ledger.LevelManual, `{"day":"2026-11-21"}`),
+	} {
+		require.Empty(t, Day(r), name)
+	}
+}
+
+// at is the time of the tests.
+var at = time.Date(2026, 11, 21, 13, 14, 15, 0, time.UTC)
+
+func cents(n int64) *int64 { return &n }
+
+// world is an offer with every kind of rail, and the health of each.
+type world struct {
+	offer  *offer.Offer
+	health []source.Health
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{newOffer(t, "base", true), []source.Health{
+		{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
+		{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
+		{Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},
+	}}
+}
+
+// testOffer has a card, and a chain that is a test network.
+func testOffer(t *testing.T) *offer.Offer { return newOffer(t, "base-sepolia", false) }
+
+func newOffer(t *testing.T, chain string, all bool) *offer.Offer {
+	t.Helper()
+	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
+	require.NoError(t, err)
+	network, err := offer.LookupNetwork(chain)
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", 42_00)
+	require.NoError(t, err)
+	rails := []offer.Rail{usdc}
+	if all {
+		btc, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "Example", 42_00)
+		require.NoError(t, err)
+		transfer, err := offer.NewTransfer("transfer", "bank@example.org", "memo", "Example", 42_00)
+		require.NoError(t, err)
+		tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", 42_00)
+		require.NoError(t, err)
+		pack, err := offer.NewStorefront("pack", "https://shop.example/pack", 42_00)
+		require.NoError(t, err)
+		rails = append(rails, btc, transfer, tip, pack)
+	}
+	o, err := offer.New(offer.Terms{ID: "pay.example.org", BaseURL: "https://pay.example.org", Amount: 42_00}, card, rails...)
+	require.NoError(t, err)
+	return o
 }

@@ -3,16 +3,25 @@ package service
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -109,4 +118,172 @@ func TestNoRequestWaitsWhoseClientHasLeft(t *testing.T) {
 		leave()
 		require.False(t, <-answered)
 	})
+}
+
+// numbered is one of many offers, each with accounts and receivers of its own.
+func (h *house) numbered(n int) *Settings {
+	h.t.Helper()
+	id := fmt.Sprintf("o%d.example", n)
+	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
+	require.NoError(h.t, err)
+	card.PaymentLink = fmt.Sprintf("plink_%d", n)
+	network := must(offer.LookupNetwork("base-sepolia"))(h.t)
+	usdc := must(offer.NewUSDC("usdc", network, fmt.Sprintf("0x%040d", n+1), 42_00))(h.t)
+	o, err := offer.New(offer.Terms{
+		ID: id, BaseURL: "https://" + id, SiteURL: "https://example", Name: "An offer", Operator: "An operator",
+		Description: "one of many", Account: "pay", SourceURL: "https://example/source", Amount: 42_00, Updated: "2026-11-21",
+	}, card, usdc)
+	require.NoError(h.t, err)
+	s := h.settings("one of many")
+	s.Key, s.Offer, s.KeysPath = pool.KeyOf("numbered", n), o, "pay_offer/signing/"+id+".json"
+	s.Rails = []Rail{Card{Card: card, WebhookSecret: "whsec_0123456789abcdef"}, USDC{USDC: usdc, Facilitators: RailsOf[USDC](s)[0].Facilitators}}
+	s.Announce = []announce.Endpoint{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
+	return s
+}
+
+// many puts numbered offers to work.
+func (h *house) many(runtime *Runtime, offers int) (all []*Service) {
+	h.t.Helper()
+	for n := range offers {
+		all = append(all, h.acquireWith(runtime, h.numbered(n)))
+	}
+	return all
+}
+
+// The number of ledger queries of a start does not depend on the number of offers.
+func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
+	server := postgres.Shared(t)
+	var first, again []int64
+	for _, offers := range []int{1, 10, cases.Of(40, 200, 200)} {
+		h, far := newHouse(t), server.Far(t, 0)
+		dsn := far.DSN(t, server.DSN(t))
+		start := func() int64 {
+			runtime := h.runtimeOn(new(lockedBuffer), func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
+			defer h.release(runtime)
+			all := h.many(runtime, offers)
+			runtime.Attach()
+			require.NoError(t, runtime.Ledger.Open(t.Context()))
+			before := far.Trips() // the number of queries of a migration varies
+			s := &startup{runtime: runtime, offers: all, closed: all, logger: all[0].logger}
+			require.NoError(t, s.open(t.Context()))
+			s.warnForgotten(t.Context())
+			runtime.Pulse.Poll(t.Context())
+			return far.Trips() - before
+		}
+		first, again = append(first, start()), append(again, start())
+	}
+	t.Log("new offers:", first, "known offers:", again)
+	require.Equal(t, []int64{first[0], first[0], first[0]}, first)
+	require.Equal(t, []int64{again[0], again[0], again[0]}, again)
+}
+
+// A thousand offers on a server that is far away start as one does.
+func TestManyOffersOnALedgerFarAwayArePayable(t *testing.T) {
+	h := newHouse(t)
+	server := postgres.Shared(t)
+	far := server.Far(t, 15*time.Millisecond)
+	dsn := far.DSN(t, server.DSN(t))
+	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
+	defer h.release(runtime)
+	all := h.many(runtime, 100)
+	require.NoError(t, h.start(runtime, false, all...))
+	h.untilOpen(all...)
+	for _, svc := range all {
+		require.Equal(t, http.StatusBadRequest, h.pays(svc).Code)
+	}
+}
+
+// aPayment may have been sent before.
+var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","network":"base-sepolia","payload":{
+	"signature":"0x` + strings.Repeat("11", 64) + `1b","authorization":{"from":"0x` + strings.Repeat("22", 20) + `","to":"0x` + strings.Repeat("33", 20) + `",
+	"value":"42000000","validAfter":"0","validBefore":"99999999999","nonce":"0x` + strings.Repeat("44", 32) + `"}}}`)}
+
+// Whoever paid before would be told another address of the receipt later.
+func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var counted []x402.Status
+		ctx, set := context.WithCancel(t.Context())
+		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, dependencies: &dependencies{ready: &readiness{ctx, set}}}
+		svc.Instruments = &Instruments{Attempt: func(_ string, status x402.Status) { counted = append(counted, status) }}
+		p := countedPayments{new(x402.Service), svc}
+		began := time.Now()
+		outcome := p.Pay(t.Context(), aPayment)
+		require.Equal(t, x402.Open, outcome.Status)
+		require.Equal(t, startRetry, outcome.RetryAfter)
+		require.Equal(t, startWait, time.Since(began), "a start is waited for")
+
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		began = time.Now()
+		require.Equal(t, x402.Open, p.Pay(left, aPayment).Status)
+		require.Zero(t, time.Since(began), "nobody waits for who has left")
+
+		err := errors.New("the ledger is away")
+		svc.trouble.Store(&err)
+		began = time.Now()
+		require.Equal(t, x402.Open, p.Pay(t.Context(), aPayment).Status)
+		require.Zero(t, time.Since(began), "nobody waits for what is not soon")
+		require.Len(t, counted, 3)
+	})
+}
+
+func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		peer, counted, header string
+		direct, warned        bool
+	}{
+		"a proxy on this machine":           {peer: "127.0.0.1:1234", counted: "127.0.0.1", warned: true},
+		"one by IPv6":                       {peer: "[::1]:1234", counted: "::1", warned: true},
+		"one in the network":                {peer: "10.1.2.3:1234", counted: "10.1.2.3", warned: true},
+		"one that is trusted":               {peer: "127.0.0.1:1234", counted: "198.51.100.7"},
+		"one whose buyer is in the network": {peer: "127.0.0.1:1234", counted: "10.1.2.3"},
+		"a buyer who forwards himself":      {peer: "198.51.100.7:1234", counted: "198.51.100.7"},
+		"nobody forwards":                   {peer: "127.0.0.1:1234", counted: "127.0.0.1", direct: true},
+		"a socket":                          {peer: "@", counted: "", warned: true},
+		"a socket that does not forward":    {peer: "@", counted: "@", direct: true, warned: true},
+		"a socket that is trusted":          {peer: "@", counted: "198.51.100.7"},
+		"a CDN":                             {peer: "203.0.113.9:1234", counted: "203.0.113.9", header: "CDN-Loop", warned: true},
+		"a CDN with another name":           {peer: "203.0.113.9:1234", counted: "203.0.113.9", header: "Via", warned: true},
+		"a CDN that is trusted":             {peer: "203.0.113.9:1234", counted: "198.51.100.7", header: "CDN-Loop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log lockedBuffer
+			svc := &Service{Settings: &Settings{Offer: &offer.Offer{Terms: offer.Terms{BaseURL: "https://pay.example"}}}, logger: slog.New(slog.NewTextHandler(&log, nil))}
+			clientIP := svc.clientIP(func(*http.Request) string { return c.counted })
+			for range 3 {
+				r := httptest.NewRequest(http.MethodPost, offer.PathSponsor, nil)
+				r.RemoteAddr = c.peer
+				if !c.direct {
+					r.Header.Set("X-Forwarded-For", "198.51.100.7")
+				}
+				if c.header != "" {
+					r.Header.Set(c.header, "cdn.example")
+				}
+				require.Equal(t, c.counted, clientIP(r))
+			}
+			want := 0
+			if c.warned {
+				want = 1
+				require.Contains(t, log.String(), "servers { trusted_proxies static private_ranges }")
+			}
+			require.Equal(t, want, strings.Count(log.String(), "\n"))
+		})
+	}
+}
+
+func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
+	h := newHouse(t)
+	runtime := h.runtime(new(lockedBuffer))
+	svc := h.acquire(runtime, "")
+	h.open(runtime, svc)
+	got := svc.Operator.Diagnose(t.Context())
+	require.Equal(t, "pay.example", got.ID)
+	require.Equal(t, svc.Key.String(), got.Settings)
+	require.Len(t, got.Keys, 1)
+	require.True(t, strings.HasPrefix(got.Keys[0], svc.Offer.DID()+"#"))
+	require.True(t, got.Ledger.Writable)
+	require.Empty(t, got.Ledger.Lost)
+	require.Equal(t, []string{}, got.WebhooksOff)
+	require.Len(t, got.Rails, len(svc.Health()))
+	h.release(runtime)
 }

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -149,4 +153,53 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 	}
 	require.Zero(t, retryAfter(http.Header{}))
 	require.Zero(t, retryAfter(http.Header{"Retry-After": {"Fri, 15 Jan 2027 08:00:30 GMT"}}), "by whose clock?")
+}
+
+// A burst of calls finds the connections of the burst before it.
+func TestConnectionsAreKeptForTheNextBurst(t *testing.T) {
+	const burst = 32
+	var arrived sync.WaitGroup
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived.Done()
+		arrived.Wait() // all at once
+	}))
+	defer server.Close()
+	transport := NewTransport()
+	defer transport.CloseIdleConnections()
+	var dialed atomic.Int64
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed.Add(1)
+		return dial(ctx, network, address)
+	}
+	for range 3 {
+		arrived.Add(burst)
+		var calls sync.WaitGroup
+		for range burst {
+			calls.Go(func() {
+				response, err := (&http.Client{Transport: transport}).Get(server.URL)
+				if assert.NoError(t, err) {
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+			})
+		}
+		calls.Wait()
+	}
+	require.EqualValues(t, burst, dialed.Load())
+}
+
+func TestListenersAreCalledUntilTheyStop(t *testing.T) {
+	var l Listeners
+	l.Notify()
+	var called []string
+	first := l.Listen(func() { called = append(called, "first") })
+	second := l.Listen(func() { called = append(called, "second") })
+	l.Notify()
+	first()
+	first()
+	l.Notify()
+	second()
+	l.Notify()
+	require.Equal(t, []string{"first", "second", "second"}, called)
 }
