@@ -2,19 +2,24 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // described is a running server with the API description that it serves.
@@ -206,4 +211,108 @@ func (d *described) askRefused(t *testing.T) {
 	require.Equal(t, http.StatusPaymentRequired, answer.StatusCode)
 	answer, _ = d.ask(t, http.MethodPost, "/v1/sponsor", "/v1/sponsor", "", "Authorization", "Payment no-credential", "X-PAYMENT", "e30=")
 	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+}
+
+// Secrets of the webhooks of a sale.
+const (
+	cardSecret = "whsec_of_the_description"
+	shopSecret = "0123456789abcdef0123456789abcdef"
+)
+
+// deliver makes every answer to a webhook but that the ledger cannot be written.
+func (s *sale) deliver(t *testing.T, d *described) {
+	t.Helper()
+	const shop = "/v1/hook/{storefront}/{secret}"
+	shopTarget := "/v1/hook/tip-jar/" + shopSecret
+	large := strings.Repeat("x", 257<<10)
+	event, _ := server.CardPaid("1", 4200, cardSecret)
+	notice, form := server.StorefrontSale("sale-1", 4200)
+	for _, delivery := range []struct {
+		path, target, body, secret string
+		want                       int
+	}{
+		{"/v1/hook/card", "/v1/hook/card", event, cardSecret, http.StatusOK},
+		{"/v1/hook/card", "/v1/hook/card", event, "whsec_of_another", http.StatusForbidden},
+		{"/v1/hook/card", "/v1/hook/card", "{", cardSecret, http.StatusBadRequest},
+		{"/v1/hook/card", "/v1/hook/card", large, cardSecret, http.StatusRequestEntityTooLarge},
+		{shop, shopTarget, notice, "", http.StatusOK},
+		{shop, shopTarget + "0", notice, "", http.StatusForbidden},
+		{shop, shopTarget, large, "", http.StatusRequestEntityTooLarge},
+	} {
+		header := form
+		if delivery.secret != "" {
+			header = server.CardHeader(delivery.body, delivery.secret)
+		}
+		answer, body := d.ask(t, http.MethodPost, delivery.path, delivery.target, delivery.body,
+			"Content-Type", header.Get("Content-Type"), "Stripe-Signature", header.Get("Stripe-Signature"))
+		require.Equal(t, delivery.want, answer.StatusCode, "%s: %s", delivery.target, body)
+		require.Empty(t, answer.Header.Get("Access-Control-Allow-Origin"))
+		require.NotContains(t, string(body), shopSecret)
+	}
+}
+
+// offers are the smallest offer and one with every rail and texts that need escaping.
+func offers(t *testing.T) map[string]*offer.Offer {
+	t.Helper()
+	const amount offer.USD = 42_00
+	terms := offer.Terms{
+		ID: "pay.example.org", BaseURL: "https://pay.example.org:8443", SiteURL: "https://www.example.org",
+		Name: `Offer "42" <b>&`, Operator: "Org: #1 */", Description: "One `fixed` *payment*.",
+		SourceURL: "https://code.example.net/offer", Account: "pay", Amount: amount, Updated: "2026-11-21",
+	}
+	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, amount)
+	require.NoError(t, err)
+	network, err := offer.LookupNetwork("base")
+	require.NoError(t, err)
+	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount)
+	require.NoError(t, err)
+	btc, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", terms.Name, amount)
+	require.NoError(t, err)
+	transfer, err := offer.NewTransfer("transfer", "bank@example.org", "Example 42", terms.Operator, amount)
+	require.NoError(t, err)
+	shop, err := offer.NewStorefront("tip-jar", "https://shop.example/jar", amount)
+	require.NoError(t, err)
+
+	small, err := offer.New(terms, card)
+	require.NoError(t, err)
+	full, err := offer.New(terms, card, usdc, btc, transfer, shop)
+	require.NoError(t, err)
+	return map[string]*offer.Offer{"card alone": small, "every rail": full}
+}
+
+// publishedSchema compiles a schema of caddy/e2e/testdata/schemas.
+func publishedSchema(t *testing.T, file, definition string) *jsonschema.Schema {
+	t.Helper()
+	text, err := os.ReadFile("testdata/schemas/" + file)
+	require.NoError(t, err)
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	compiler := jsonschema.NewCompiler()
+	require.NoError(t, compiler.AddResource("https://schemas.example/"+file, parsed))
+	schema, err := compiler.Compile("https://schemas.example/" + file + definition)
+	require.NoError(t, err)
+	return schema
+}
+
+func TestDocumentsFollowTheirPublishedSchemas(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, definition string
+		render           func(*offer.Offer) document.Document
+		// broken is a member without which the document must be refused.
+		broken string
+	}{
+		"NodeInfo 2.1":         {"nodeinfo-2.1.schema.json", "", document.NodeInfo, "protocols"},
+		"A2A 0.3.0 agent card": {"a2a-0.3.0.schema.json", "#/definitions/AgentCard", document.AgentCard, "skills"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schema := publishedSchema(t, c.file, c.definition)
+			for kind, o := range offers(t) {
+				var doc map[string]any
+				require.NoError(t, json.Unmarshal(c.render(o).Body, &doc))
+				require.NoError(t, schema.Validate(doc), kind)
+				delete(doc, c.broken)
+				require.Error(t, schema.Validate(doc), "the schema checks nothing")
+			}
+		})
+	}
 }

@@ -1,11 +1,24 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +26,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // received is the part of GET /v1/received that a payee looks at first.
@@ -70,4 +84,143 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 	process.Terminate()
 	process.Await(t)
 	require.Contains(t, process.Log(), `"status":"success"`, "the facilitator, which has a Bazaar, lists what was paid for")
+}
+
+// The server finds out how a facilitator is by a payment of nobody. The official one has to read the chain for it and
+// refuses it for want of money alone: everything else about it is right.
+func TestTheOfficialFacilitatorRefusesAProbeForWantOfMoney(t *testing.T) {
+	lab.RequireNode(t)
+	c := chain.Start(t)
+	official, err := url.Parse(node.StartFacilitator(t, c.URL, c.Facilitator))
+	require.NoError(t, err)
+	verdicts := make(chan string, 10)
+	proxy := httputil.NewSingleHostReverseProxy(official)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.Request.URL.Path == "/verify" {
+			verdicts <- string(body)
+		}
+		return err
+	}
+	between := httptest.NewServer(proxy)
+	t.Cleanup(between.Close)
+	base, _ := server.StartPayable(t, chain.NewAddress(t).Hex(), between.URL, c.URL)
+
+	select {
+	case verdict := <-verdicts:
+		require.Contains(t, verdict, `"isValid":false`)
+		require.Contains(t, verdict, `"invalidReason":"invalid_exact_evm_insufficient_balance"`)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "no probe")
+	}
+	answer := node.Pay(t, node.BuyerV2, base+"/v1/sponsor", c.Buyers[0])
+	require.Equal(t, http.StatusOK, answer.Status, answer.Body)
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// get returns answer and body of an address, without following a redirect. accept is the Accept header; without one the
+// client is a program.
+func get(t *testing.T, url string, accept ...string) (*http.Response, string) {
+	t.Helper()
+	answer, body, err := fetch(url, accept...)
+	require.NoError(t, err)
+	return answer, body
+}
+
+// fetch is get for conditions that are polled: those run beside the test's goroutine, where nothing may end the test.
+func fetch(url string, accept ...string) (*http.Response, string, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, a := range accept {
+		request.Header.Add("Accept", a)
+	}
+	answer, err := server.Client.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer, string(body), err
+}
+
+// A logo is a file of the operator's own site, beside the offer.
+func TestALogoIsServedBesideTheOffer(t *testing.T) {
+	const logo = `<svg xmlns="http://www.w3.org/2000/svg"/>`
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "logo.svg"), []byte(logo), 0o600))
+	shipped := server.StartEdited(t, []string{"logo /logo.svg", "respond /none 404\n\troot * " + folder + "\n\tfile_server"})
+	_, page := get(t, shipped.Service+"/v1/pay", "text/html")
+	require.Contains(t, page, `<link rel="icon" href="/logo.svg">`)
+	_, body := get(t, shipped.Service+"/logo.svg")
+	require.Equal(t, logo, body)
+}
+
+// The page is made anew for each request, of a file that has ranges and validators.
+func TestThePageOfTheSiteIsSentWholeWhateverIsAskedForOfIt(t *testing.T) {
+	address := server.StartShipped(t).Site + "/offer/"
+	whole, page := get(t, address)
+	require.Contains(t, page, "</html>")
+	names := func(h http.Header) []string {
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return name == "Date" || name == "Content-Length" })
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		for _, header := range [][2]string{
+			{"Accept", "*/*"}, {"Range", "bytes=0-9"}, {"Range", "bytes=0-0,-1"}, {"Range", "bytes=99999999-"}, {"If-None-Match", "*"}, {"If-Match", `"none"`},
+			{"If-Modified-Since", "Tue, 01 Jan 2036 00:00:00 GMT"}, {"If-Unmodified-Since", "Mon, 01 Jan 1990 00:00:00 GMT"}, {"If-Range", `"none"`},
+		} {
+			t.Run(method+" "+strings.Join(header[:], " "), func(t *testing.T) {
+				answer, err := server.Do(server.Client, method, address, "", http.Header{header[0]: {header[1]}})
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, answer.Status)
+				require.Equal(t, strconv.Itoa(len(page)), answer.Header.Get("Content-Length"))
+				require.Equal(t, names(whole.Header), names(answer.Header))
+				require.Equal(t, whole.Header.Get("Content-Security-Policy"), answer.Header.Get("Content-Security-Policy"))
+				if method == http.MethodGet {
+					require.Equal(t, page, answer.Body)
+				}
+			})
+		}
+	}
+}
+
+// TestCommandsSayInWordsWhatTheyHaveToSay runs the program as an operator does: nothing is logged before what a command
+// prints, an error is one line, and one that is none of them fails.
+func TestCommandsSayInWordsWhatTheyHaveToSay(t *testing.T) {
+	program, shipped := server.Released(t), lab.Path(t, "Caddyfile")
+	nobody, own := "127.0.0.1:"+payoffertest.FreePort(t), filepath.Join(t.TempDir(), "Caddyfile")
+	require.NoError(t, os.WriteFile(own, []byte("http://localhost:8402 {\n\tpay_offer {\n\t\tbase_url http://localhost:8402\n\t\tcard https://buy.stripe.com/abc\n\t}\n}\n"), 0o600))
+	for name, c := range map[string]struct {
+		arguments      []string
+		status         int
+		printed, error string
+	}{
+		"a check":        {[]string{"check", "--config", own}, 0, "Payment offer: 42 USD for localhost:8402\n", ""},
+		"no such file":   {[]string{"check", "--config", "none"}, 1, "", "Error: "},
+		"no server":      {[]string{"received", "--config", shipped, "--address", nobody}, 1, "", "Error: "},
+		"no command":     {[]string{"recieved"}, 1, "", "Error: "},
+		"another status": {[]string{"pay", "http://" + nobody}, 1, "", "Error: this is not a private key; "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := exec.Command(program, append([]string{"pay-offer"}, c.arguments...)...)
+			command.Env = append(command.Environ(), "PAY_OFFER_KEY=", "XDG_DATA_HOME="+t.TempDir())
+			var out, failed bytes.Buffer
+			command.Stdout, command.Stderr = &out, &failed
+			_ = command.Run()
+			require.Equal(t, c.status, command.ProcessState.ExitCode(), "%s", &failed)
+			require.Equal(t, c.printed, out.String()[:min(len(c.printed), out.Len())])
+			require.Equal(t, c.error, failed.String()[:min(len(c.error), failed.Len())])
+			if c.error == "" {
+				require.Empty(t, failed.String())
+			} else {
+				require.Empty(t, out.String())
+				require.Equal(t, 1, bytes.Count(failed.Bytes(), []byte("\n")), "%s", &failed)
+			}
+		})
+	}
 }

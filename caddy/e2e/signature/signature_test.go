@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 func TestOfficialVerifierTakesOffersAndReceiptsAlsoAfterARotation(t *testing.T) {
@@ -115,4 +120,128 @@ func TestExtensionsOfTheQuoteFollowTheirSchemas(t *testing.T) {
 	info := s.extension("bazaar", "info").(map[string]any)
 	info["input"].(map[string]any)["method"] = "GET"
 	require.Error(t, s.schemaOf("bazaar").Validate(info))
+}
+
+// The official clients pay, and what they are given leads people and programs to the receipt.
+func TestWhoPaysFindsTheReceiptAndCanProveIt(t *testing.T) {
+	lab.RequireNode(t)
+	c := chain.Start(t)
+	s := openShop(t, node.StartFacilitator(t, c.URL, c.Facilitator), c.URL)
+	for n, buyer := range []node.Buyer{node.BuyerV1, node.BuyerV2} {
+		bought := node.Pay(t, buyer, s.base+"/v1/sponsor", c.Buyers[n])
+		require.Equal(t, http.StatusOK, bought.Status, bought.Body)
+		var paid struct{ ReceiptURL string }
+		require.NoError(t, json.Unmarshal([]byte(bought.Body), &paid))
+		require.Contains(t, paid.ReceiptURL, s.base+"/v1/receipt/")
+
+		var receipt struct{ ID, Status, Evidence, Transaction, Payer, AmountAtomic, SignedReceiptURL string }
+		var body string
+		server.Eventually(t, "the receipt is confirmed", func() bool {
+			body = server.Get(t, paid.ReceiptURL, "application/json")
+			require.NoError(t, json.Unmarshal([]byte(body), &receipt))
+			return receipt.Status == "confirmed"
+		})
+		transfers := c.TransfersTo(t, common.HexToAddress(payee))
+		require.Len(t, transfers, n+1)
+		require.Equal(t, transfers[n].Tx.Hex(), receipt.Transaction)
+		require.Equal(t, strings.ToLower(transfers[n].From.Hex()), receipt.Payer)
+		require.Equal(t, transfers[n].Value.String(), receipt.AmountAtomic)
+		require.Equal(t, fmt.Sprintf("eip155:84532:%s:%d", receipt.Transaction, transfers[n].Ordinal), receipt.ID)
+		require.Equal(t, "chain", receipt.Evidence)
+
+		page := html.UnescapeString(server.Get(t, paid.ReceiptURL, "text/html"))
+		for _, want := range []string{"<h1>Receipt</h1>", ">42 USDC<", receipt.ID, receipt.Transaction, receipt.Payer, "https://sepolia.basescan.org/tx/" + receipt.Transaction} {
+			require.Contains(t, page, want)
+		}
+
+		for _, signed := range []string{body, server.Get(t, receipt.SignedReceiptURL, "*/*")} {
+			out, err := server.Command(t, signed, "verify", "-")
+			require.NoError(t, err, out)
+			require.Contains(t, out, "VALID receipt: "+strings.TrimPrefix(s.base, "http://")+" says that "+receipt.Payer)
+		}
+		listed, err := server.Command(t, "", "received", "--receipts", "--address", s.admin)
+		require.NoError(t, err, listed)
+		require.Contains(t, listed, paid.ReceiptURL+"\n", "the operator knows the same page")
+		require.NotContains(t, server.Get(t, s.base+"/v1/received", "application/json")+server.Get(t, s.base+"/v1/received", "text/html")+server.Get(t, s.base+"/v1/received?after=0", "*/*"), "/v1/receipt/")
+	}
+}
+
+// caddyfile is an offer on one test network. Nothing else is configured for signing.
+const caddyfile = `{
+	admin {ADMIN}
+	persist_config off
+	default_bind 127.0.0.1
+	storage file_system {DIR}/storage
+	pay_offer {
+		ledger sqlite {DIR}/ledger.db
+	}
+}
+http://localhost:{PORT} {
+	pay_offer {
+		base_url http://localhost:{PORT}
+		site_url http://localhost:{PORT}
+		card https://checkout.example/pay
+		usdc base-sepolia {PAYEE} {
+			facilitator {FACILITATOR}
+			rpc {RPC}
+			confirm latest
+		}
+	}
+	respond 404
+}
+`
+
+// payee is the address of the offer.
+const payee = "0x52908400098527886E0F7030069857D2E4169EE7"
+
+// shop is a running server.
+type shop struct {
+	*testing.T
+	base, admin string
+}
+
+// openShop starts a server whose payments a facilitator settles on a chain.
+func openShop(t *testing.T, facilitator, rpc string) *shop {
+	t.Helper()
+	port := payoffertest.FreePort(t)
+	s := &shop{t, "http://localhost:" + port, "127.0.0.1:" + payoffertest.FreePort(t)}
+	server.Start(t, s.base, strings.NewReplacer(
+		"{ADMIN}", s.admin, "{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", payee, "{FACILITATOR}", facilitator, "{RPC}", rpc,
+	).Replace(caddyfile))
+	// It answers before it has loaded its keys.
+	server.Eventually(t, "the quote is signed", func() bool { return strings.Contains(s.quote().Body, "offer-receipt") })
+	return s
+}
+
+// rotateKey asks the running server for a new key.
+func (s *shop) rotateKey(args ...string) {
+	s.Helper()
+	out, err := server.Command(s, "", append([]string{"rotate-key", "--address", s.admin}, args...)...)
+	require.NoError(s, err, out)
+}
+
+// quote asks for the terms.
+func (s *shop) quote() server.Answer {
+	s.Helper()
+	a := server.Ask(server.Client, http.MethodGet, s.base+"/v1/quote", "", nil)
+	require.Equal(s, http.StatusPaymentRequired, a.Status)
+	return a
+}
+
+// extension is a part of an extension of the quote, which stands in its header or in its body.
+func (s *shop) extension(name, part string) any {
+	s.Helper()
+	quote := s.quote()
+	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
+	require.NoError(s, err)
+	var found []map[string]any
+	for _, text := range []string{string(header), quote.Body} {
+		var terms struct{ Extensions map[string]map[string]any }
+		require.NoError(s, json.Unmarshal([]byte(text), &terms))
+		if extension := terms.Extensions[name]; extension != nil {
+			found = append(found, extension)
+		}
+	}
+	require.Len(s, found, 1, "where %s stands", name)
+	return found[0][part]
 }

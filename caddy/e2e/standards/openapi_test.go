@@ -2,13 +2,21 @@ package standards
 
 import (
 	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func TestTheDescriptionFollowsTheOpenAPISchema(t *testing.T) {
@@ -164,4 +172,136 @@ func TestADirectoryListsTheOffer(t *testing.T) {
 		require.Equal(t, c.asksBy, audit.Protocols)
 		require.Empty(t, audit.Warnings)
 	}
+}
+
+// otherHost is the origin of a site behind a gate.
+func otherHost(s *shop) string { return strings.Replace(s.base, "//", "//shop.", 1) }
+
+// The directory lists a gate on the offer's own host where it is. It ignores the servers of a path, so that it lists
+// a gate of another host at its path of the offer's host. A gate whose path is taken is left out.
+func TestADirectoryListsTheGates(t *testing.T) {
+	s := openShop(t, "", "$BASE/members/", "$OTHER/api/report", "$OTHER/members/")
+	file := filepath.Join(t.TempDir(), "openapi.json")
+	document := s.ask(t, http.MethodGet, s.base+offer.PathOpenAPI, "")
+	require.NoError(t, os.WriteFile(file, []byte(document.Body), 0o600))
+	var report struct {
+		OK        bool
+		Resources []map[string]any
+	}
+	_ = validate(t, &report, s.trust(), bin("discovery"), s.base, "--json")
+	require.True(t, report.OK)
+	paid := map[any][]any{}
+	for _, r := range report.Resources {
+		if r["authHint"] == "paid" {
+			paid[r["resourceKey"]] = []any{r["priceHint"], r["protocols"]}
+		}
+	}
+	terms := []any{"42.00 USD", []any{"x402", "mpp"}}
+	require.Equal(t, map[any][]any{
+		s.base + " POST /v1/sponsor": terms, s.base + " GET /members": terms, s.base + " GET /api/report": terms,
+	}, paid)
+
+	var verdict struct{ Valid bool }
+	require.NoError(t, validate(t, &verdict, nil, "validate-openapi.mjs", file))
+	require.True(t, verdict.Valid)
+	var mpp struct {
+		Valid  bool
+		Issues []any
+	}
+	require.NoError(t, validate(t, &mpp, append(s.trust(), "NO_UPDATE_NOTIFIER=1"),
+		bin("mppx"), "discover", "validate", s.base+offer.PathOpenAPI, "--format", "json"))
+	require.True(t, mpp.Valid)
+	require.Empty(t, mpp.Issues)
+
+	api, err := openapi3.NewLoader().LoadFromFile(file)
+	require.NoError(t, err)
+	require.NoError(t, api.Validate(t.Context()))
+	require.Equal(t, otherHost(s), api.Paths.Value("/api/report").Servers[0].URL)
+	require.Empty(t, api.Paths.Value("/members/").Servers)
+}
+
+func TestADIDResolverFindsTheRails(t *testing.T) {
+	s := openShop(t, moreRails)
+	host := strings.TrimPrefix(s.base, "https://")
+	did := "did:web:" + strings.Replace(host, ":", "%3A", 1)
+	var resolved struct {
+		Metadata struct{ Error, ContentType string }
+		Document struct {
+			ID      string
+			Service []struct{ ID, ServiceEndpoint string }
+		}
+	}
+	require.NoError(t, validate(t, &resolved, s.trust(), "validate-did.mjs", did))
+	require.Empty(t, resolved.Metadata.Error)
+	require.Equal(t, did, resolved.Document.ID)
+	endpoints := map[string]string{}
+	for _, service := range resolved.Document.Service {
+		endpoints[strings.TrimPrefix(service.ID, did)] = service.ServiceEndpoint
+	}
+	require.Equal(t, map[string]string{
+		"#payment": card, "#rail-card": s.base + "/v1/pay/card.uri", "#rail-usdc": s.base + "/v1/pay/usdc.uri",
+		"#rail-usdc-421614": s.base + "/v1/pay/usdc-421614.uri", "#rail-btc": s.base + "/v1/pay/btc.uri",
+		"#rail-transfer": s.base + "/v1/pay/transfer.uri", "#rail-tip-jar": s.base + "/v1/pay/tip-jar.uri",
+		"#rail-pack": s.base + "/v1/pay/pack.uri",
+	}, endpoints)
+}
+
+// TestAWebFingerClientFindsTheCheckout asks the shipped server, which speaks plain HTTP as this client does to localhost.
+func TestAWebFingerClientFindsTheCheckout(t *testing.T) {
+	host := strings.TrimPrefix(server.StartEdited(t, []string{"card " + card}).Service, "http://")
+	for account, found := range map[string]bool{"pay@" + host: true, "nobody@" + host: false} {
+		var answer struct {
+			Links []struct{ Rel, Href string }
+			Error string
+		}
+		require.NoError(t, validate(t, &answer, nil, "validate-webfinger.mjs", account))
+		if !found {
+			require.Equal(t, "resource not found", answer.Error)
+			continue
+		}
+		require.Empty(t, answer.Error)
+		require.Equal(t, "payment", answer.Links[0].Rel)
+		require.Equal(t, card, answer.Links[0].Href)
+	}
+}
+
+func TestTheSkillIsValid(t *testing.T) {
+	s := openShop(t, moreRails)
+	skill := s.save(t, "/skills/pay/SKILL.md", "pay/SKILL.md")
+	require.NoError(t, validate(t, nil, nil, bin("skills-ref"), "validate", filepath.Dir(skill)))
+
+	misplaced := s.save(t, "/skills/pay/SKILL.md", "another-name/SKILL.md")
+	require.Error(t, validate(t, nil, nil, bin("skills-ref"), "validate", filepath.Dir(misplaced)), "the validator checks nothing")
+}
+
+// TestNPMListsEveryFundingAddress installs the package document in a project and asks npm how to fund it.
+func TestNPMListsEveryFundingAddress(t *testing.T) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		lab.Skip(t, "npm is not installed")
+	}
+	s := openShop(t, moreRails)
+	served := s.get(t, "/package.json")
+	var funded struct{ Name string }
+	require.NoError(t, json.Unmarshal([]byte(served), &funded))
+
+	project := t.TempDir()
+	installed := filepath.Join(project, "node_modules", funded.Name)
+	require.NoError(t, os.MkdirAll(installed, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(installed, "package.json"), []byte(served), 0o600))
+	root, err := json.Marshal(map[string]any{"name": "project", "dependencies": map[string]string{funded.Name: "*"}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(project, "package.json"), root, 0o600))
+
+	output, err := run(t, nil, npm, "fund", "--json", "--prefix", project)
+	require.NoError(t, err)
+	var report struct {
+		Dependencies map[string]struct{ Funding []struct{ URL string } }
+	}
+	require.NoError(t, json.Unmarshal(output, &report), "%s", output)
+	var urls []string
+	for _, entry := range report.Dependencies[funded.Name].Funding {
+		urls = append(urls, entry.URL)
+	}
+	require.Equal(t, []string{card, tipJar, pack, s.base + "/v1/pay/transfer", s.base + "/v1/pay"}, urls, "%s", output)
 }

@@ -3,8 +3,11 @@
 package standards
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,14 +15,18 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -169,4 +176,87 @@ func (s *shop) save(t *testing.T, path, file string) string {
 	require.NoError(t, os.MkdirAll(filepath.Dir(saved), 0o700))
 	require.NoError(t, os.WriteFile(saved, []byte(s.get(t, path)), 0o600))
 	return saved
+}
+
+// patience is how long a program may take: far more than it does on a busy machine.
+const patience = 2 * time.Minute
+
+// packages is the folder of the Node.js packages.
+func packages(t *testing.T) string {
+	t.Helper()
+	lab.RequireNode(t)
+	return lab.Path(t, "caddy/e2e/node")
+}
+
+// validate runs a script or a program of a package and reads its answer, one JSON value. The program may answer by its
+// status alone, too. env are variables in the form NAME=value.
+func validate(t *testing.T, into any, env []string, program string, args ...string) error {
+	t.Helper()
+	output, err := run(t, env, node.Newer(t), append([]string{program}, args...)...)
+	if into != nil {
+		require.NoError(t, json.Unmarshal(output, into), "%s", output)
+	}
+	return err
+}
+
+// run runs a program in the folder of the packages and returns what it wrote to standard output.
+func run(t *testing.T, env []string, program string, args ...string) ([]byte, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, program, args...)
+	command.Dir = packages(t)
+	command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir())
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s %v wrote:\n%s", program, args, &stderr)
+		}
+	})
+	return stdout.Bytes(), err
+}
+
+// trust lets a Node.js program trust the shop's certificate.
+func (s *shop) trust() []string { return []string{"NODE_EXTRA_CA_CERTS=" + s.authority} }
+
+// bin is the program of a package.
+func bin(name string) string { return filepath.Join("node_modules", ".bin", name) }
+
+func TestAWalletsParserReadsTheTransfers(t *testing.T) {
+	s := openShop(t, moreRails)
+	for rail, chain := range map[string]string{"usdc": "84532", "usdc-421614": "421614"} {
+		var parsed map[string]any
+		require.NoError(t, validate(t, &parsed, nil, "validate-uris.mjs", strings.TrimSpace(s.get(t, "/v1/pay/"+rail+".uri"))))
+		require.Equal(t, map[string]any{
+			"scheme": "ethereum", "target_address": tokens["eip155:"+chain], "chain_id": chain, "function_name": "transfer",
+			"parameters": map[string]any{"address": payTo, "uint256": "42000000"},
+		}, parsed)
+	}
+}
+
+// TestAWalletsParserReadsTheBitcoinPayment asks a server in process, for without a network the built one has no rate.
+func TestAWalletsParserReadsTheBitcoinPayment(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	require.True(t, showcase.New(t, showcase.Offer(t, "https://pay.example.org")).
+		Serve(recorder, httptest.NewRequest(http.MethodGet, "/v1/invoice", nil)))
+	var invoice struct {
+		Methods []struct{ Rail, URI, AmountAtomic string }
+	}
+	require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &invoice))
+	for _, m := range invoice.Methods {
+		if m.Rail != "btc" {
+			continue
+		}
+		var parsed map[string]any
+		require.NoError(t, validate(t, &parsed, nil, "validate-uris.mjs", m.URI))
+		require.Equal(t, "45678", m.AmountAtomic)
+		require.Equal(t, map[string]any{
+			"address": "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq",
+			"options": map[string]any{"amount": 0.00045678, "label": "Example & Söhne"},
+		}, parsed)
+		return
+	}
+	t.Fatal("the invoice has no bitcoin")
 }
