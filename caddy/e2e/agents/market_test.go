@@ -182,8 +182,7 @@ func (m *market) visitByMPP(buyer *ecdsa.PrivateKey, field string) {
 func (m *market) validateMPP(buyer *ecdsa.PrivateKey) {
 	m.Helper()
 	t := m.T
-	command := exec.CommandContext(t.Context(), "node", "--import", "./public-rpc.mjs", "node_modules/.bin/mppx", "validate", m.base, "--yes", "--output-json")
-	command.Dir = lab.Path(t, "caddy/e2e/node")
+	command := exec.CommandContext(t.Context(), "node", "--import", node.Bundle(t, "public-rpc.mjs"), node.Bundle(t, "mppx.mjs"), "validate", m.base, "--yes", "--output-json")
 	command.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "RPC_URL=" + m.chain.URL, "NO_UPDATE_NOTIFIER=1",
 		"MPPX_PRIVATE_KEY=" + hexutil.Encode(crypto.FromECDSA(buyer)),

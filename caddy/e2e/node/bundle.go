@@ -19,9 +19,9 @@ var bundled struct {
 	done bool
 }
 
-// bundle returns the path of a script in one file with all that it imports: to load the hundreds of modules of a client
+// Bundle returns the path of a script in one file with all that it imports: to load the hundreds of modules of a client
 // takes four times as long. The files stand in bin/e2e/node for all packages of tests, until a script or a package changes.
-func bundle(t testing.TB, script string) string {
+func Bundle(t testing.TB, script string) string {
 	t.Helper()
 	folder := lab.Path(t, "bin/e2e/node")
 	bundled.Lock()

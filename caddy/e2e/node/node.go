@@ -92,7 +92,7 @@ func Pay(t testing.TB, buyer Buyer, url string, key *ecdsa.PrivateKey) Answer {
 func start(ctx context.Context, t testing.TB, script string, env ...string) io.Reader {
 	t.Helper()
 	lab.RequireNode(t)
-	command := exec.CommandContext(ctx, "node", bundle(t, script))
+	command := exec.CommandContext(ctx, "node", Bundle(t, script))
 	command.Env = append(env, "PATH="+os.Getenv("PATH"))
 	var stderr bytes.Buffer
 	command.Stderr = &stderr

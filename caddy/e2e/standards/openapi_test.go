@@ -79,7 +79,7 @@ func TestTheDescriptionFollowsTheDiscoveryOfMPP(t *testing.T) {
 		Issues []any
 	}
 	require.NoError(t, validate(t, &report, append(s.trust(), "NO_UPDATE_NOTIFIER=1"),
-		bin("mppx"), "discover", "validate", s.base+"/openapi.json", "--format", "json"))
+		node.Bundle(t, "mppx.mjs"), "discover", "validate", s.base+"/openapi.json", "--format", "json"))
 	require.True(t, report.Valid)
 	require.Empty(t, report.Issues)
 }
@@ -209,7 +209,7 @@ func TestADirectoryListsTheGates(t *testing.T) {
 		Issues []any
 	}
 	require.NoError(t, validate(t, &mpp, append(s.trust(), "NO_UPDATE_NOTIFIER=1"),
-		bin("mppx"), "discover", "validate", s.base+offer.PathOpenAPI, "--format", "json"))
+		node.Bundle(t, "mppx.mjs"), "discover", "validate", s.base+offer.PathOpenAPI, "--format", "json"))
 	require.True(t, mpp.Valid)
 	require.Empty(t, mpp.Issues)
 
