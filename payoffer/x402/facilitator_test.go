@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -189,4 +192,129 @@ func TestTheHeaderOfAFacilitatorIsSentOnEveryCallToItsHostOnly(t *testing.T) {
 		}
 		require.Zero(t, elsewhere, "a redirect is not followed")
 	})
+}
+
+func TestLimiterRefillsStepByStep(t *testing.T) {
+	l, now := NewLimiter(Limit{Attempts: 3, Period: time.Minute}), time.Unix(1_000, 0)
+	for range 3 {
+		require.Zero(t, l.wait("192.0.2.1", now))
+	}
+	for range 5 { // what is refused costs nothing
+		require.Equal(t, 20*time.Second, l.wait("192.0.2.1", now))
+	}
+	require.InDelta(t, time.Second, l.wait("192.0.2.1", now.Add(19*time.Second)), float64(time.Microsecond))
+	require.Zero(t, l.wait("192.0.2.1", now.Add(20*time.Second)))
+	require.NotZero(t, l.wait("192.0.2.1", now.Add(20*time.Second)))
+}
+
+func TestLimiterTellsClientsApart(t *testing.T) {
+	for _, c := range []struct {
+		name, one, two string
+		same           bool
+	}{
+		{"two addresses", "192.0.2.1", "192.0.2.2", false},
+		{"two IPv6 networks", "2001:db8:0:1::1", "2001:db8:0:2::1", false},
+		{"one IPv6 network", "2001:db8:0:1::1", "2001:db8:0:1:ffff::2", true},
+		{"two mapped addresses", "::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
+		{"an address and its mapped form", "192.0.2.1", "::ffff:192.0.2.1", true},
+		{"an address with a zone", "fe80::1%eth0", "fe80::2", true},
+		{"no address", "", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, now := NewLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
+			require.Zero(t, l.wait(c.one, now))
+			require.Equal(t, c.same, l.wait(c.two, now) > 0)
+		})
+	}
+}
+
+func TestLimiterForgetsInAFlood(t *testing.T) {
+	l, now := NewLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
+	for n := range 2 * maxClients {
+		require.Zero(t, l.wait(fmt.Sprint(n), now))
+		require.LessOrEqual(t, len(l.clients), maxClients)
+	}
+	// Those whose bucket is full again go first.
+	l = NewLimiter(Limit{Attempts: 1, Period: time.Minute})
+	for n := range maxClients - 1 {
+		l.wait(fmt.Sprint(n), now)
+	}
+	later := now.Add(2 * time.Minute)
+	l.wait("recent", later)
+	l.wait("new", later)
+	require.Len(t, l.clients, 2)
+	require.NotZero(t, l.wait("recent", later))
+}
+
+func TestAMessageIsOneShortPrintableLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                 "",
+		"  a \t b\u2003c\n\nd  ":           "a b c d",
+		"safe\u202egnp.exe\u2066 a\u200bb": "safegnp.exe ab",
+		`say "no" “no” «no»`:               "say 'no' 'no' 'no'",
+		strings.Repeat("é", maxMessage):    strings.Repeat("é", maxMessage),
+		strings.Repeat("é", maxMessage+1):  strings.Repeat("é", maxMessage-1) + "…",
+	} {
+		_, got := new(Facilitator).sanitize(reasonUnspecified, text)
+		require.Equal(t, want, got)
+	}
+}
+
+func FuzzSanitize(f *testing.F) {
+	f.Add("insufficient funds")
+	f.Add("a\n\nb\u202e\"\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, got := new(Facilitator).sanitize(reasonUnspecified, text)
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, utf8.RuneCountInString(got), maxMessage)
+		require.Equal(t, -1, strings.IndexFunc(got, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' }))
+	})
+}
+
+func TestAFacilitatorsReasonsReachTheBuyer(t *testing.T) {
+	for _, c := range []struct {
+		name, reason, message string
+		code, text            string
+	}{
+		{"a code", "insufficient_funds", "", "insufficient_funds", ""},
+		{"a code and a text", "insufficient_funds", "the payer has 3 of 42 USDC", "insufficient_funds", "the payer has 3 of 42 USDC"},
+		{"a text where the code belongs", "authorization is expired", "", "unspecified", "authorization is expired"},
+		{"a text that tries more", `"><script>` + "\n\n", "", "unspecified", "'><script>"},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := payoffertest.NewPipedFacilitator(t, "one")
+			f.Script(verifyCall, payoffertest.FacilitatorReply{Reason: c.reason, Message: c.message})
+			f.Script(settleCall, payoffertest.FacilitatorReply{Reason: c.reason, Message: c.message})
+			s := newShop(t, setup{facilitators: one(f), chain: newChain(t)})
+			got := s.pay(newBuyer(1).v2(t))
+			require.Equal(t, Refused, got.Status)
+			require.Equal(t, c.code, got.Reason)
+			require.Equal(t, c.text != "", strings.HasSuffix(got.Detail, `The facilitator says: "`+c.text+`". Nothing was charged.`), got.Detail)
+
+			reply, err := s.facilitators[0].settle(t.Context(), s.request(newBuyer(1)))
+			require.NoError(t, err)
+			require.Equal(t, c.code, reply.ErrorReason)
+			require.Equal(t, c.text, reply.ErrorMessage)
+		})
+	}
+}
+
+func TestNoTextHoldsTheKeyOfAFacilitator(t *testing.T) {
+	key := edKey(t).secret
+	f, err := NewFacilitator(FacilitatorConfig{
+		URL: "https://user-pays.example/facilitator/v2/" + urlKey + "?token=T0P-s3cr3t", KeyID: "0c8d6a1e-key", KeySecret: key,
+	})
+	require.NoError(t, err)
+	for _, secret := range []string{urlKey, "T0P-s3cr3t", "0c8d6a1e-key", key} {
+		code, text := f.sanitize(secret, "no such path: /"+secret+"/verify")
+		require.Equal(t, [2]string{"unspecified", ""}, [2]string{code, text})
+		_, text = f.sanitize("what about "+secret, "")
+		require.Empty(t, text)
+		_, text = f.sanitize("", strings.Repeat("x", maxMessage-8)+" "+secret)
+		require.Empty(t, text, "nor a part of it")
+		_, text = f.sanitize("", "about "+secret[:4]+"\x00"+secret[4:])
+		require.Empty(t, text, "nor one that becomes it")
+	}
+	code, text := f.sanitize("v2_payment", "this facilitator is of version v2")
+	require.Equal(t, [2]string{"v2_payment", "this facilitator is of version v2"}, [2]string{code, text}, "words of every address are no keys")
 }
