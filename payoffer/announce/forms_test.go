@@ -162,7 +162,7 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 		d.pay()
 		for range 3 {
 			a.rounds(t.Context())
-			d.clock.pass(pauseMost)
+			d.clock.Pass(pauseMost)
 		}
 		require.Equal(t, EndpointHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.health()[0])
 		d.after(10*threeDays, a)
@@ -220,7 +220,7 @@ func TestOnlyWhatWasTakenUnheardIsSentTwiceAndHasTheSameName(t *testing.T) {
 		d.pay()
 		crashed.rounds(t.Context()) // taken, and the process ends before that is known
 		d.outbox.unwritable.Store(false)
-		d.clock.pass((leaseFor + 1) * time.Second)
+		d.clock.Pass((leaseFor + 1) * time.Second)
 		f.script(drops)
 		after := f.announcer(d) // and its answer is lost
 		d.pay()

@@ -35,7 +35,7 @@ func testPage(t ledger.Transition) string {
 type fixture struct {
 	*testing.T
 	outbox *outbox
-	clock  *clock
+	clock  *payoffertest.Clock
 	log    bytes.Buffer
 	seen   int
 }
@@ -43,11 +43,11 @@ type fixture struct {
 // newFixture opens a ledger of its own.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &clock{at: time.Unix(1_800_000_000, 0)}
-	return fixtureAt(t, ledger.NewSQLite(payoffertest.LedgerFile(t), c.now), c)
+	c := payoffertest.NewClock(time.Unix(1_800_000_000, 0))
+	return fixtureAt(t, ledger.NewSQLite(payoffertest.LedgerFile(t), c.Now), c)
 }
 
-func fixtureAt(t *testing.T, l *ledger.Ledger, c *clock) *fixture {
+func fixtureAt(t *testing.T, l *ledger.Ledger, c *payoffertest.Clock) *fixture {
 	t.Helper()
 	require.NoError(t, l.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -75,7 +75,7 @@ func listening(t *testing.T) (*fixture, *payoffertest.Receiver, *Announcer) {
 
 // after lets every receiver have one round, a while later.
 func (d *fixture) after(while time.Duration, a *Announcer) {
-	d.clock.pass(while)
+	d.clock.Pass(while)
 	a.rounds(d.Context())
 }
 
@@ -84,7 +84,7 @@ func (d *fixture) configured(c Config) *Announcer {
 	d.Helper()
 	c.Offer.ID, c.Page, c.Ledger, c.Owner = testOffer, testPage, d.outbox, fmt.Sprint("owner-", owners.Add(1))
 	if c.Now == nil {
-		c.Now = d.clock.now
+		c.Now = d.clock.Now
 	}
 	c.Random = func() float64 { return 0 }
 	c.Logger = slog.New(slog.NewTextHandler(&d.log, nil))
@@ -153,24 +153,6 @@ func usdcObservation(tx string, state ledger.Status) ledger.Observation {
 func (d *fixture) requireLogged(times int, words string) {
 	d.Helper()
 	require.Equal(d, times, bytes.Count(d.log.Bytes(), []byte(words)), "%q in\n%s", words, &d.log)
-}
-
-// clock is a clock that tests move.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
 }
 
 var errOutbox = errors.New("the database is away")
@@ -242,10 +224,10 @@ func taken(t testing.TB, r *payoffertest.Receiver) []string {
 func newInstances(t *testing.T) [2]*fixture {
 	t.Helper()
 	dsn := postgres.Shared(t).DSN(t)
-	c := &clock{at: time.Unix(1_800_000_000, 0)}
+	c := payoffertest.NewClock(time.Unix(1_800_000_000, 0))
 	var fixtures [2]*fixture
 	for i := range fixtures {
-		l, err := ledger.NewPostgres(dsn, c.now)
+		l, err := ledger.NewPostgres(dsn, c.Now)
 		require.NoError(t, err)
 		fixtures[i] = fixtureAt(t, l, c)
 	}
@@ -296,7 +278,7 @@ func TestAPostgresInstanceTakesOverFromOneThatDied(t *testing.T) {
 	second.rounds(t.Context())
 	require.Len(t, receiver.Requests(), requests, "one instance at a time")
 	require.EqualValues(t, 1, second.health()[0].Behind, "whoever delivers it")
-	fixtures[1].clock.pass(leaseFor * time.Second)
+	fixtures[1].clock.Pass(leaseFor * time.Second)
 	second.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
 }
@@ -304,7 +286,7 @@ func TestAPostgresInstanceTakesOverFromOneThatDied(t *testing.T) {
 // Clocks differ, and an event handler may take longer than the lease lasts.
 func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
 	d := newFixture(t)
-	ahead := func() time.Time { return d.clock.now().Add((leaseFor + 1) * time.Second) }
+	ahead := func() time.Time { return d.clock.Now().Add((leaseFor + 1) * time.Second) }
 	var got []string
 	events := func(who string, meanwhile func()) func(string, map[string]any) error {
 		return func(_ string, data map[string]any) error {
@@ -314,7 +296,7 @@ func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
 		}
 	}
 	fast := d.configured(Config{Now: ahead, Emit: events("fast", func() {})})
-	d.clock.pass(2 * leaseFor * time.Second)
+	d.clock.Pass(2 * leaseFor * time.Second)
 	slow := d.configured(Config{Emit: events("slow", func() { fast.rounds(t.Context()) })})
 	d.pay()
 	d.pay()
@@ -330,9 +312,9 @@ func TestAClockThatIsSetBackADayDelaysNoTakeover(t *testing.T) {
 	receiver.Script(reply{Status: 503})
 	d.pay()
 	first.rounds(t.Context())
-	d.clock.pass(-24 * time.Hour)
+	d.clock.Pass(-24 * time.Hour)
 	first.rounds(t.Context()) // and it dies
-	d.clock.pass((leaseFor + 1) * time.Second)
+	d.clock.Pass((leaseFor + 1) * time.Second)
 	second := d.announcer(receiver)
 	second.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))

@@ -173,7 +173,7 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 	d.pay()
 	for range 3 {
 		a.rounds(t.Context())
-		d.clock.pass(pollEvery)
+		d.clock.Pass(pollEvery)
 	}
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver), "the next one waits for the position")
 	require.Equal(t, "ledger_unavailable", a.health()[0].LastError)
@@ -205,10 +205,10 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 				d.outbox.unwritable.Store(random.IntN(4) == 0)
 				a.rounds(t.Context())
 				d.outbox.unwritable.Store(false)
-				d.clock.pass(time.Duration(random.IntN(400)) * time.Second)
+				d.clock.Pass(time.Duration(random.IntN(400)) * time.Second)
 				if random.IntN(6) == 0 {
 					crashes++
-					d.clock.pass((leaseFor + 1) * time.Second)
+					d.clock.Pass((leaseFor + 1) * time.Second)
 					a = d.announcer(receiver)
 				}
 			}
@@ -225,7 +225,7 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	d.pay() // before anybody was told of payments
 	config := Config{
-		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Now: d.clock.now, Transport: receiver.Transport(),
+		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Now: d.clock.Now, Transport: receiver.Transport(),
 		Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
 	}
 	first, err := New(config)
@@ -265,7 +265,7 @@ func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
 	require.NoError(t, Load(t.Context(), after))
 	waiting.LastError = "" // nothing was tried yet
 	require.Equal(t, waiting, after.health()[0])
-	d.clock.pass((leaseFor + 1) * time.Second)
+	d.clock.Pass((leaseFor + 1) * time.Second)
 	for _, want := range []time.Duration{0, pollEvery} { // what is more than a batch is due at once
 		pause, err := after.subscribers[0].poll(t.Context())
 		require.NoError(t, err)

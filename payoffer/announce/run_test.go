@@ -32,7 +32,7 @@ func answer(status int) (*http.Response, error) {
 
 // simulated makes an announcer in simulated time.
 func simulated(t *testing.T, c Config) (*fixture, *Announcer) {
-	d := fixtureAt(t, ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now), new(clock))
+	d := fixtureAt(t, ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now), new(payoffertest.Clock))
 	c.Offer.ID, c.Ledger, c.Owner = testOffer, d.outbox, "simulated"
 	c.Random = func() float64 { return 0 }
 	if c.Page == nil {
@@ -266,7 +266,7 @@ func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
 	for range 4 {
 		a.rounds(t.Context())
 		a.leave(t.Context())
-		d.clock.pass(24 * time.Hour)
+		d.clock.Pass(24 * time.Hour)
 		a = d.announcer(receiver)
 	}
 	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))
@@ -307,7 +307,7 @@ func TestALedgerThatCannotBeWrittenSkipsNothing(t *testing.T) {
 	require.Equal(t, "ledger_unavailable", a.health()[0].LastError)
 	d.requireLogged(0, "skipped after three days")
 	d.outbox.unwritable.Store(false)
-	d.clock.pass(time.Hour)
+	d.clock.Pass(time.Hour)
 	receiver.Script(reply{Status: 400})
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_2:1"}, taken(t, receiver))

@@ -35,12 +35,12 @@ func TestAWebhookHasTheHeadersOfTheSpecification(t *testing.T) {
 		require.Equal(t, http.MethodPost, got.Method)
 		require.Equal(t, "application/json", got.Header.Get("Content-Type"))
 		require.Equal(t, fmt.Sprintf("card:pi_%d:1", n+1), payoffertest.Untagged(t, got.Header.Get("webhook-id")))
-		require.Equal(t, fmt.Sprint(d.clock.now().Unix()), got.Header.Get("webhook-timestamp"))
+		require.Equal(t, fmt.Sprint(d.clock.Now().Unix()), got.Header.Get("webhook-timestamp"))
 		var want []string
 		for _, secret := range secrets {
 			if key, err := parseSecret(secret); key != nil {
 				require.NoError(t, err)
-				want = append(want, sign(key, got.Header.Get("webhook-id"), d.clock.now().Unix(), got.Body))
+				want = append(want, sign(key, got.Header.Get("webhook-id"), d.clock.Now().Unix(), got.Body))
 			}
 		}
 		require.Equal(t, strings.Join(want, " "), got.Header.Get("webhook-signature"))

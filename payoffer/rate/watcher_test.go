@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,28 +17,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// clock is a time that only a test moves.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // bench is a Watcher of fake sources, its log, and how often its listener was called.
 type bench struct {
 	*Watcher
-	clock   *clock
+	clock   *payoffertest.Clock
 	prices  *payoffertest.Prices
 	log     bytes.Buffer
 	changes int
@@ -47,7 +28,7 @@ type bench struct {
 
 func newBench(t *testing.T, sources ...string) *bench {
 	t.Helper()
-	b := &bench{clock: &clock{now: sampleTime}}
+	b := &bench{clock: payoffertest.NewClock(sampleTime)}
 	b.prices = payoffertest.NewPrices(t, b.clock.Now)
 	w, err := New(Config{
 		Sources: sources, Transport: b.prices, Now: b.clock.Now, Random: func() float64 { return 0 },
@@ -125,12 +106,12 @@ func TestAPriceLivesTenMinutes(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
 	b.prices.SetAll(down)
-	b.clock.pass(10 * time.Minute)
+	b.clock.Pass(10 * time.Minute)
 	require.EqualValues(t, 90_000, b.refresh(t))
 	require.Equal(t, 1, b.changes)
 	require.Zero(t, b.logged("level=WARN"))
 
-	b.clock.pass(time.Second)
+	b.clock.Pass(time.Second)
 	require.Zero(t, b.price(), "Current expires without a poll")
 	b.refresh(t)
 	b.refresh(t)
@@ -145,13 +126,13 @@ func TestAPriceLivesTenMinutes(t *testing.T) {
 func TestAClockSetBackDoesNotKeepAPriceUsable(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
-	b.clock.pass(-time.Hour)
+	b.clock.Pass(-time.Hour)
 	require.Zero(t, b.price())
 }
 
 func TestTheAgeOfAPriceIsByTheWallClock(t *testing.T) {
 	b := newBench(t)
-	b.clock.now = time.Now()
+	b.clock.Set(time.Now())
 	b.refresh(t)
 	current, ok := b.Current()
 	require.True(t, ok)
@@ -171,7 +152,7 @@ func TestASourceThatAsksForAPauseGetsIt(t *testing.T) {
 	require.EqualValues(t, 90_000, b.refresh(t))
 	refuses = false
 	for range 5 {
-		b.clock.pass(time.Minute)
+		b.clock.Pass(time.Minute)
 		require.EqualValues(t, 90_000, b.refresh(t))
 	}
 	require.Equal(t, 4, b.prices.Requests("kraken"), "not after 1 and 2 minutes")
