@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -41,10 +41,9 @@ func (s *shop) requireEachBuysOnce(client node.Buyer, url string, count int) {
 // A stranger sees each buyer's first payment on its way and broadcasts it before the shop gets it.
 func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
 	const buyers = 3
-	m := openMarket(t, chain.BaseSepolia, buyers)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Payer)
+	m := openMarket(t, buyers)
+	facilitator := m.facilitator()
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	var seen sync.Map
 	between := m.proxy(s.url, func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -68,7 +67,7 @@ func TestClientsThatSignAnewBuyOnceThoughTheFacilitatorSettlesAndRefuses(t *test
 			t.Parallel()
 			lab.RequireNode(t)
 			const buyers = 2
-			m := openMarket(t, chain.BaseSepolia, buyers)
+			m := openMarket(t, buyers)
 			rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed", wait)
 			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
 			s.requireEachBuysOnce(node.BuyerV2, s.url+"/v1/sponsor", buyers)
@@ -101,7 +100,7 @@ func TestClientsThatSignAnewBuyOnceWhateverTheFacilitatorDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lab.RequireNode(t)
-			m := openMarket(t, chain.BaseSepolia, len(faults))
+			m := openMarket(t, len(faults))
 			facilitator := payoffertest.NewFacilitator(t)
 			facilitator.OnBroadcast(m.settle)
 			facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
@@ -157,50 +156,48 @@ func (s *shop) await(p payment) (transaction common.Hash) {
 // A buyer pays and is told that nobody knows. The client signs anew, and again; the first payment is made in the meantime. That
 // is the one charge, whatever is sent after it, until the buyer asks for another thing by name.
 func TestABuyerWithoutAnOutcomeIsChargedOnce(t *testing.T) {
-	for name, send := range transports {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := openMarket(t, chain.BaseSepolia, 1)
-			till := m.till()
-			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{till.URL()}})
-			ask := func(p payment) answer {
-				a := send(t.Context(), s, p)
-				require.NoError(t, a.err)
-				return a
-			}
-			first := s.sign(s.buyer())
-			till.hold(first, true)
-			unknown := ask(first)
-			require.Equal(t, http.StatusServiceUnavailable, unknown.status, unknown.text)
-			require.True(t, unknown.again, unknown.text)
-			require.Equal(t, first.nonce(), unknown.intent)
+	t.Parallel()
+	m := openMarket(t, len(transports))
+	till := m.till()
+	openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{till.URL()}}).byEach(func(s *shop, name string, send transport) {
+		t := s.T
+		ask := func(p payment) answer {
+			a := send(t.Context(), s, p)
+			require.NoError(t, a.err)
+			return a
+		}
+		first := s.sign(s.buyer())
+		till.hold(first, true)
+		unknown := ask(first)
+		require.Equal(t, http.StatusServiceUnavailable, unknown.status, unknown.text)
+		require.True(t, unknown.again, unknown.text)
+		require.Equal(t, first.nonce(), unknown.intent)
 
-			second := s.sign(first.buyer)
-			requireConflict(t, "signed anew", ask(second), first)
-			requireConflict(t, "sent again", ask(second), first)
+		second := s.sign(first.buyer)
+		requireConflict(t, "signed anew", ask(second), first)
+		requireConflict(t, "sent again", ask(second), first)
 
-			till.hold(first, false)
-			transaction := s.await(first)
-			s.requireToldOf(first, transaction, func() answer { return ask(second) })
-			third := ask(s.sign(first.buyer))
-			require.Equal(t, http.StatusOK, third.status, third.text)
-			require.Equal(t, transaction, third.transaction)
-			require.True(t, third.names(first), third.text)
-			require.Len(t, s.charges(s.payee, first.buyer), 1, "charged twice for one purchase")
-			require.Zero(t, till.Settled(second.nonce()))
+		till.hold(first, false)
+		transaction := s.await(first)
+		s.requireToldOf(first, transaction, func() answer { return ask(second) })
+		third := ask(s.sign(first.buyer))
+		require.Equal(t, http.StatusOK, third.status, third.text)
+		require.Equal(t, transaction, third.transaction)
+		require.True(t, third.names(first), third.text)
+		require.Len(t, s.charges(s.payee, first.buyer), 1, "charged twice for one purchase")
+		require.Zero(t, till.Settled(second.nonce()))
 
-			if name == "HTTP version 1" || strings.HasPrefix(name, "MPP") {
-				return // they know no identifiers
-			}
-			named := s.sign(first.buyer)
-			named.id = "another-purchase-0001"
-			other := ask(named)
-			require.Equal(t, http.StatusOK, other.status, other.text)
-			require.NotEqual(t, transaction, other.transaction)
-			require.True(t, other.names(named), other.text)
-			require.Len(t, s.charges(s.payee, first.buyer), 2)
-		})
-	}
+		if name == "HTTP version 1" || strings.HasPrefix(name, "MPP") {
+			return // they know no identifiers
+		}
+		named := s.sign(first.buyer)
+		named.id = rand.Text()
+		other := ask(named)
+		require.Equal(t, http.StatusOK, other.status, other.text)
+		require.NotEqual(t, transaction, other.transaction)
+		require.True(t, other.names(named), other.text)
+		require.Len(t, s.charges(s.payee, first.buyer), 2)
+	})
 }
 
 // requireToldOf asks until the answer is a 200 that names a payment and its transaction. Before that, it stands in the way.
@@ -221,7 +218,7 @@ func (s *shop) requireToldOf(p payment, transaction common.Hash, ask func() answ
 // The same, but the buyer's connection is gone before there is an answer.
 func TestABuyerWhoseConnectionIsCutIsChargedOnce(t *testing.T) {
 	t.Parallel()
-	m := openMarket(t, chain.BaseSepolia, len(transports))
+	m := openMarket(t, len(transports))
 	facilitator := payoffertest.NewFacilitator(t)
 	facilitator.OnBroadcast(m.settle)
 	facilitator.Script(payoffertest.CallSettle, reply{Fault: payoffertest.FaultHang})
@@ -250,24 +247,21 @@ func TestABuyerWhoseConnectionIsCutIsChargedOnce(t *testing.T) {
 
 // Whoever has the answer and pays again wants another one.
 func TestABuyerWithAnOutcomeBuysTwice(t *testing.T) {
-	for name, send := range transports {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := openMarket(t, chain.BaseSepolia, 1)
-			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{m.till().URL()}})
-			buyer := s.buyer()
-			told := map[common.Hash]bool{}
-			for range 2 {
-				p := s.sign(buyer)
-				a := send(t.Context(), s, p)
-				require.NoError(t, a.err)
-				require.Equal(t, http.StatusOK, a.status, a.text)
-				require.True(t, a.names(p), "the answer does not say which payment was charged: %s", a.text)
-				told[a.transaction] = true
-			}
-			charges := s.charges(s.payee, buyer)
-			require.Len(t, charges, 2)
-			require.Equal(t, map[common.Hash]bool{charges[0]: true, charges[1]: true}, told)
-		})
-	}
+	t.Parallel()
+	m := openMarket(t, len(transports))
+	openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{m.till().URL()}}).byEach(func(s *shop, _ string, send transport) {
+		buyer := s.buyer()
+		told := map[common.Hash]bool{}
+		for range 2 {
+			p := s.sign(buyer)
+			a := send(s.Context(), s, p)
+			require.NoError(s, a.err)
+			require.Equal(s, http.StatusOK, a.status, a.text)
+			require.True(s, a.names(p), "the answer does not say which payment was charged: %s", a.text)
+			told[a.transaction] = true
+		}
+		charges := s.charges(s.payee, buyer)
+		require.Len(s, charges, 2)
+		require.Equal(s, map[common.Hash]bool{charges[0]: true, charges[1]: true}, told)
+	})
 }

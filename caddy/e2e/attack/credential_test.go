@@ -29,7 +29,7 @@ const problems = "https://paymentauth.org/problems/"
 // is no other purchase.
 func TestAWrongCredentialIsRefusedAndChargesNothing(t *testing.T) {
 	t.Parallel()
-	m := openMarket(t, chain.BaseSepolia, 1)
+	m := openMarket(t, 1)
 	facilitator := payoffertest.NewFacilitator(t)
 	facilitator.OnBroadcast(m.settle)
 	payee := m.payee()

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 const (
@@ -29,26 +31,42 @@ const (
 // patience is how long something may take that happens in the background.
 const patience = 30 * time.Second
 
+// ground is what all tests share: a chain, and the official facilitator on it. Each test has buyers and a payee of its own.
+type ground struct {
+	chain *chain.Chain
+	// sending keeps two transactions of one account from taking the same number.
+	sending  sync.Mutex
+	official lab.Shared[string]
+}
+
+var shared lab.Shared[*ground]
+
+// market is the ground of one test, with its buyers.
 type market struct {
 	*testing.T
-	chain *chain.Chain
+	*ground
 
 	mu     sync.Mutex
 	buyers []*ecdsa.PrivateKey
-	// sending keeps two transactions of one account from taking the same number.
-	sending sync.Mutex
 }
 
-// openMarket starts a chain with so many buyers who have money.
-func openMarket(t *testing.T, network chain.Network, buyers int) *market {
+// openMarket returns a market with so many buyers who have money.
+func openMarket(t *testing.T, buyers int) *market {
 	t.Helper()
-	m := &market{T: t, chain: chain.StartNetwork(t, network)}
+	m := &market{T: t, ground: shared.Get(t, func(t testing.TB) *ground { return &ground{chain: chain.Start(t)} })}
 	for range buyers {
 		m.buyers = append(m.buyers, m.stranger())
 		m.fund(m.buyers[len(m.buyers)-1])
 	}
 	require.Eventually(t, func() bool { return m.funded(chain.Address(m.buyers[buyers-1])) }, patience, 50*time.Millisecond)
 	return m
+}
+
+// facilitator is the address of the official facilitator. The Payer pays for its transactions, and for no others.
+func (m *market) facilitator() string {
+	m.Helper()
+	lab.RequireNode(m)
+	return m.official.Get(m, func(t testing.TB) string { return node.StartFacilitator(t, m.chain.URL, m.chain.Payer) })
 }
 
 func (m *market) stranger() *ecdsa.PrivateKey {
@@ -62,7 +80,6 @@ func (m *market) stranger() *ecdsa.PrivateKey {
 func (m *market) fund(key *ecdsa.PrivateKey) {
 	m.Helper()
 	gift := chain.NewAuthorization(m, chain.Wallet, chain.Address(key), purse*price)
-	gift.Network = m.chain.Network
 	call := gift.Call(m, []byte("whatever the wallet takes"))
 	require.Eventually(m, func() bool {
 		_, err := m.chain.Send(m.chain.USDC, call)
@@ -94,7 +111,7 @@ func (m *market) broadcast(call []byte) (common.Hash, error) {
 	if err != nil {
 		return common.Hash{}, err
 	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if m.chain.Succeeded(m, hash) {
 			return hash, nil
 		}
@@ -114,9 +131,9 @@ func (m *market) send(call []byte) (common.Hash, error) {
 // byStranger broadcasts a call as somebody who has nothing to do with the sale.
 func (m *market) byStranger(call []byte) common.Hash {
 	m.Helper()
-	m.sending.Lock()
-	defer m.sending.Unlock()
-	return m.chain.Transact(m, m.chain.Payer, call).TxHash
+	hash, err := m.broadcast(call)
+	require.NoError(m, err)
+	return hash
 }
 
 // charges are the transactions in which a buyer has paid a payee, oldest first.

@@ -8,10 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 // message are names that every message of A2A has anew.
@@ -20,9 +16,8 @@ var message = regexp.MustCompile(`"(id|messageId|contextId|taskId)":"[0-9a-f]{32
 // One signature is sent by every transport at once: it is one purchase, which each is told of in the end, and told again.
 func TestOneSignatureByEveryTransportIsOneCharge(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 1)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m := openMarket(t, 1)
+	facilitator := m.facilitator()
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	p := s.sign(s.buyer())
 

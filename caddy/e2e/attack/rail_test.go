@@ -14,8 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
@@ -25,9 +23,8 @@ const honest = 12
 // Somebody without money sends, twice a second, payments on which the facilitator throws. Whoever has money pays.
 func TestForgedPaymentsDoNotShutTheRail(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, honest)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m := openMarket(t, honest)
+	facilitator := m.facilitator()
 	s := openShop(m, m.payee(), usual, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	s.requireAllPay(s.storm(forgeries, func(payment) {}), node.BuyerV2)
 }
@@ -35,10 +32,9 @@ func TestForgedPaymentsDoNotShutTheRail(t *testing.T) {
 // Somebody without money has found payments, well formed and well signed, over which the facilitator broods for ever.
 func TestPaymentsThatHangTheFacilitatorDoNotShutTheRail(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, honest)
+	m := openMarket(t, honest)
 	var forged sync.Map
-	official := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	official := m.facilitator()
 	facilitator := m.proxy(official, func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
 		if _, known := forged.Load(common.HexToAddress(readPayment(body).From)); !known || r.URL.Path != "/verify" {
 			return false

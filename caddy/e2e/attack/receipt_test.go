@@ -7,19 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 // The calldata of a settled payment is public. Only the payer learns the receipt's address by it, before and after the
 // payer asks again.
 func TestAPaymentFromCalldataLearnsNoReceipt(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 6)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m := openMarket(t, 6)
+	facilitator := m.facilitator()
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	const receipt = "/v1/receipt/"
 	for way, proves := range map[string]bool{

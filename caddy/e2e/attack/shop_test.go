@@ -1,11 +1,13 @@
 package attack
 
 import (
+	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -114,6 +116,19 @@ func (s *shop) open() {
 	})
 }
 
+// byEach runs a test for each transport at the same time, all in this shop.
+func (s *shop) byEach(test func(s *shop, name string, send transport)) {
+	for name, send := range transports {
+		buyer := s.buyer()
+		s.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := *s
+			own.market = &market{T: t, ground: s.ground, buyers: []*ecdsa.PrivateKey{buyer}}
+			test(&own, name, send)
+		})
+	}
+}
+
 // railReport is what the shop reports of a rail.
 type railReport struct {
 	ObservedThrough string
@@ -148,7 +163,7 @@ func (m *market) payee() common.Address {
 // eventually polls until done, which must not take long.
 func (m *market) eventually(what string, done func() bool) {
 	m.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(100 * time.Millisecond) {
 		require.False(m, time.Now().After(deadline), "not in time: %s", what)
 	}
 }

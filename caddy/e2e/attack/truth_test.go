@@ -13,8 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -26,7 +24,7 @@ func (s *shop) follow(p payment, done func(answer) bool) []answer { return s.fol
 
 // followBy is follow by another transport. It may run beside the test's goroutine.
 func (s *shop) followBy(send transport, p payment, done func(answer) bool) (answers []answer) {
-	for deadline := time.Now().Add(patience); ; time.Sleep(300 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
 		answers = append(answers, send(s.Context(), s, p))
 		if last := answers[len(answers)-1]; last.err != nil || done(last) || time.Now().After(deadline) {
 			return answers
@@ -117,9 +115,8 @@ func (s *shop) restore(data []byte) {
 
 // befallen lets each fate befall a payment, and follows all payments to their ends, by every transport.
 func befallen(t *testing.T, rpc func(*market) string) (all map[string][]answer, paid map[string]common.Hash) {
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 6)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m := openMarket(t, 6)
+	facilitator := m.facilitator()
 	payee := m.payee()
 	s := openShop(m, payee, unlimited, rail{"base-sepolia", rpc(m), []string{facilitator}})
 	other := openShop(m, payee, unlimited, rail{"base-sepolia", rpc(m), []string{facilitator}})
@@ -201,9 +198,8 @@ func requireNotKnown(t *testing.T, name string, answers []answer) {
 // read is in none of its rows.
 func TestAShopThatHasJustStartedDeniesNoCharge(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 1)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m := openMarket(t, 1)
+	facilitator := m.facilitator()
 	here := rail{"base-sepolia", m.chain.URL, []string{facilitator}}
 	first := openShop(m, m.payee(), unlimited, here)
 	p := first.sign(first.buyer())
@@ -215,7 +211,7 @@ func TestAShopThatHasJustStartedDeniesNoCharge(t *testing.T) {
 	asked := 0
 	answers := second.follow(p, func(a answer) bool {
 		asked++
-		return decided(a) || asked > 40
+		return decided(a) || asked > 12
 	})
 	for _, a := range answers {
 		require.NoError(t, a.err)

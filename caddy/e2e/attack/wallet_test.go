@@ -8,17 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 )
 
 // What the official facilitator settles for contract wallets is taken here, by x402 and by the Payment scheme.
 func TestContractWalletsPayThroughTheOfficialFacilitator(t *testing.T) {
 	t.Parallel()
-	lab.RequireNode(t)
-	m := openMarket(t, chain.BaseSepolia, 1)
-	facilitator := node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator)
+	m := openMarket(t, 1)
+	facilitator := m.facilitator()
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	for _, kind := range chain.WalletKinds {
 		account := m.chain.OpenWallet(t, kind)

@@ -52,11 +52,17 @@ const routes = {
   "POST /settle": ({ paymentPayload, paymentRequirements }) => facilitator.settle(paymentPayload, paymentRequirements),
 };
 
-// What a facilitator with a Bazaar says beside its answer: whether it lists what was paid for.
+// What a facilitator with a Bazaar says beside its answer: whether it lists what was paid for. To validate takes longer than
+// to verify a payment, so each extension is validated once.
+const listings = new Map();
 const listing = (bazaar) => {
-  const { valid, errors } = validateDiscoveryExtension(bazaar);
-  const outcome = valid ? { status: "success" } : { status: "rejected", rejectedReason: errors.join(", ") };
-  return Buffer.from(JSON.stringify({ bazaar: outcome })).toString("base64");
+  const text = JSON.stringify(bazaar);
+  if (!listings.has(text)) {
+    const { valid, errors } = validateDiscoveryExtension(bazaar);
+    const outcome = valid ? { status: "success" } : { status: "rejected", rejectedReason: errors.join(", ") };
+    listings.set(text, Buffer.from(JSON.stringify({ bazaar: outcome })).toString("base64"));
+  }
+  return listings.get(text);
 };
 
 const server = createServer(async (request, response) => {

@@ -52,8 +52,12 @@ func (s *shop) cardEvent() (string, http.Header) {
 // sale is a notice of the storefront, which records nothing.
 func (s *shop) sale() (string, http.Header) { return server.StorefrontSale("sale-1", 30) }
 
-// clients are those that ask at the same time.
-const clients = 3
+const (
+	// clients are those that ask at the same time.
+	clients = 3
+	// steady is how often a client asks when it has asked for everything.
+	steady = 200 * time.Millisecond
+)
 
 // crowd are clients that ask for everything again and again.
 type crowd struct {
@@ -63,16 +67,17 @@ type crowd struct {
 	answers atomic.Int64
 }
 
-// visitors let three clients loose, one of which keeps no connection.
+// visitors let three clients loose, one of which keeps no connection. They ask for everything at once, and then steadily.
 func (s *shop) visitors() *crowd {
 	c := &crowd{shop: s}
 	for i := range clients {
 		c.clients.Go(func() {
 			client := &http.Client{Timeout: patience, CheckRedirect: s.client.CheckRedirect, Transport: &http.Transport{DisableKeepAlives: i == 0}}
 			defer client.CloseIdleConnections()
-			for !c.stop.Load() {
-				for n := range requests {
-					c.ask(client, requests[(n+i*len(requests)/clients)%len(requests)])
+			for n := 0; n < len(requests) || !c.stop.Load(); n++ {
+				c.ask(client, requests[(n+i*len(requests)/clients)%len(requests)])
+				if n >= len(requests) {
+					time.Sleep(steady)
 				}
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -133,11 +134,32 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	}
 	o, err := New(c)
 	require.NoError(b, err)
+	if b.rail.Extended() {
+		o.wallets[b.rail.Account()] = derivedWallet(b, b.rail)
+	}
 	o.Listen(func() { b.changes++ })
 	cursors, err := b.db.Cursors(b.Context(), b.rail.Account())
 	require.NoError(b, err)
 	require.NoError(b, o.Load(cursors))
 	return o
+}
+
+// derived are wallets by account.
+var derived sync.Map
+
+// derivedWallet is a wallet as an observer makes it, with the scripts that it derives at index 0. To derive the thousand
+// scripts takes longer than most tests.
+func derivedWallet(t testing.TB, rail *offer.Bitcoin) *wallet {
+	t.Helper()
+	first, known := derived.Load(rail.Account())
+	if !known {
+		w := &wallet{rail: rail, scripts: make(map[string]bool)}
+		_, err := w.has("")
+		require.NoError(t, err)
+		first, _ = derived.LoadOrStore(rail.Account(), w)
+	}
+	w := first.(*wallet)
+	return &wallet{rail: w.rail, external: w.external, internal: w.internal, scripts: maps.Clone(w.scripts)}
 }
 
 // round is one that must go well, half a minute after the last.
