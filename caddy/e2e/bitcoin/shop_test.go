@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
@@ -60,7 +60,7 @@ func openShop(t testing.TB, account string) *shop {
 // newBook takes a ledger that knows nothing.
 func (s *shop) newBook() {
 	s.Helper()
-	s.book = ledger.NewSQLite(filepath.Join(s.TempDir(), "book.db"), func() time.Time { return s.now })
+	s.book = ledger.NewSQLite(payoffertest.LedgerFile(s), func() time.Time { return s.now })
 	require.NoError(s, s.book.Open(s.Context()))
 	book := s.book
 	s.Cleanup(func() { require.NoError(s, book.Close()) })

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,10 @@ type Node struct {
 	blocks []*btcutil.Block // by height, from 1
 	clock  time.Time        // the time of the newest block ever
 	coins  []wire.OutPoint
+
+	mu sync.Mutex
+	// replies are the node's, by request, since it changed last.
+	replies map[string]reply
 }
 
 // Start runs a new node until the test ends, with a miner that has money. The last block is less than an hour old.
@@ -49,7 +54,7 @@ func Start(t testing.TB) *Node {
 	t.Helper()
 	miner, err := address.NewAddressScriptHash(anyone, Params)
 	require.NoError(t, err)
-	n := &Node{miner: miner, clock: time.Now().Add(-time.Hour).Truncate(time.Second)}
+	n := &Node{miner: miner, clock: time.Now().Add(-time.Hour).Truncate(time.Second), replies: map[string]reply{}}
 	n.start(t)
 	t.Cleanup(n.client.CloseIdleConnections)
 

@@ -111,7 +111,7 @@ func openShop(t *testing.T, count int) *shop {
 		"{BASE}", s.base, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{RPC}", s.chain.URL, "{ACCOUNT}", vpub,
 		"{ESPLORA}", strings.Join(esplora.StartTwo(t, bitcoin.Start(t), bitcoin.Params, &chaincfg.TestNet3Params), " "),
 	}
-	s.env = append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "LEDGER_DSN="+postgres.Start(t).DSN(t))
+	s.env = append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "LEDGER_DSN="+postgres.Shared(t).DSN(t))
 	var ports []string
 	for range count {
 		ports = append(ports, payoffertest.FreePort(t))

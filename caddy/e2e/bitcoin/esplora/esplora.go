@@ -55,6 +55,8 @@ type server struct {
 	network, own *chaincfg.Params
 	// spent are outputs that inputs spend, by their wire.OutPoint: they never change, and the node is asked for each in turn.
 	spent sync.Map
+	// blocks are those that were asked for, by their hash.
+	blocks sync.Map
 }
 
 // Handler serves the API. The chain of the node, on the network own, is shown as one of another network: extended public
@@ -104,7 +106,7 @@ func (s *server) answer(ctx context.Context, path []string) (any, error) {
 	case len(path) == 2 && path[0] == "block-height":
 		return s.blockAt(ctx, path[1])
 	case len(path) == 2 && path[0] == "block":
-		b, err := s.block(ctx, path[1])
+		b, err := s.blockOnChain(ctx, path[1])
 		return object{"id": path[1], "height": b.Height, "timestamp": b.Time}, err
 	case len(path) >= 2 && path[0] == "address":
 		return s.address(ctx, path[1], path[2:])
@@ -127,40 +129,36 @@ func (s *server) headers(ctx context.Context, text string) (any, error) {
 	if err != nil {
 		return nil, errNotFound
 	}
+	hash, err := s.blockAt(ctx, text)
+	if err != nil {
+		return nil, err
+	}
 	list := []object{}
-	for height := first; height >= 0 && height > first-headerPage; height-- {
-		hash, err := s.blockAt(ctx, strconv.FormatInt(height, 10))
-		if err != nil {
-			return nil, err
-		}
-		if height == 0 { // that of the network which is pretended
-			genesis := s.network.GenesisBlock.Header.Timestamp.Unix()
-			list = append(list, object{"id": hash, "height": 0, "timestamp": genesis, "mediantime": genesis})
-			continue
-		}
+	for height := first; height > max(0, first-headerPage); height-- {
 		b, err := s.block(ctx, hash)
 		if err != nil {
 			return nil, err
 		}
-		median, err := s.median(ctx, height)
+		median, err := s.median(ctx, b)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, object{"id": hash, "height": height, "timestamp": b.Time, "mediantime": median})
+		hash = b.Previous
+	}
+	if first < headerPage { // that of the network which is pretended
+		genesis := s.network.GenesisBlock.Header.Timestamp.Unix()
+		list = append(list, object{"id": s.network.GenesisHash.String(), "height": 0, "timestamp": genesis, "mediantime": genesis})
 	}
 	return list, nil
 }
 
 // median is the median time past of a block (BIP 113).
-func (s *server) median(ctx context.Context, height int64) (int64, error) {
-	var times []int64
-	for at := max(1, height-10); at <= height; at++ {
-		hash, err := s.blockAt(ctx, strconv.FormatInt(at, 10))
-		if err != nil {
-			return 0, err
-		}
-		b, err := s.block(ctx, hash)
-		if err != nil {
+func (s *server) median(ctx context.Context, b block) (int64, error) {
+	times := []int64{b.Time}
+	for b.Height > 1 && len(times) < 11 {
+		var err error
+		if b, err = s.block(ctx, b.Previous); err != nil {
 			return 0, err
 		}
 		times = append(times, b.Time)
@@ -181,14 +179,27 @@ func (s *server) blockAt(ctx context.Context, text string) (string, error) {
 	return hash, s.node.Call(ctx, &hash, "getblockhash", height)
 }
 
-// block is a block as getblock tells it. Confirmations is -1 off the best chain.
+// block is what never changes of a block.
 type block struct {
-	Height        int64 `json:"height"`
-	Time          int64 `json:"time"`
-	Confirmations int64 `json:"confirmations"`
+	Height   int64  `json:"height"`
+	Time     int64  `json:"time"`
+	Previous string `json:"previousblockhash"`
 }
 
-func (s *server) block(ctx context.Context, hash string) (b block, err error) {
+// block returns a block that was found on the best chain.
+func (s *server) block(ctx context.Context, hash string) (block, error) {
+	if known, ok := s.blocks.Load(hash); ok {
+		return known.(block), nil
+	}
+	b, err := s.blockOnChain(ctx, hash)
+	if err == nil {
+		s.blocks.Store(hash, b)
+	}
+	return b, err
+}
+
+// blockOnChain asks the node, which knows only the blocks of its best chain.
+func (s *server) blockOnChain(ctx context.Context, hash string) (b block, err error) {
 	return b, s.node.Call(ctx, &b, "getblock", hash, 1)
 }
 
