@@ -1,5 +1,5 @@
 // Package demo starts the demo as a newcomer does, by go run ./caddy run, and buys there as a person in Chromium, with the
-// official clients and with the command.
+// official clients and with the command. What is run after that is built once: to see that nothing changed takes go a second.
 package demo
 
 import (
@@ -25,6 +25,7 @@ import (
 type clone struct {
 	*testing.T
 	service, site string
+	binary        string
 	// env are the variables of all its commands, and temporary is where they put what they throw away.
 	env       []string
 	temporary string
@@ -33,25 +34,35 @@ type clone struct {
 	read      chan struct{} // closed when the log has ended
 }
 
-// start runs the demo on ports of its own, and returns when its offer is open. Whatever leaves the machine comes to proxy.
-func start(t *testing.T, proxy string) *clone {
+// built is the command with the demo, which releases do not have.
+var built = lab.Program{Name: "caddy-demo", Package: "./caddy"}
+
+// start runs the demo on ports of its own, as a newcomer or from what is built, and returns when its offer is open. Whatever
+// leaves the machine comes to proxy.
+func start(t *testing.T, proxy string, newcomer bool) *clone {
 	t.Helper()
+	binary, output, err := built.Path(t)
+	require.NoError(t, err, "%s", output)
 	home := t.TempDir()
 	c := &clone{
 		T: t, service: "http://localhost:" + payoffertest.FreePort(t), site: "http://localhost:" + payoffertest.FreePort(t),
-		temporary: t.TempDir(), read: make(chan struct{}),
+		binary: binary, temporary: t.TempDir(), read: make(chan struct{}),
 	}
 	c.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + c.temporary,
 		"CADDY_ADMIN=localhost:" + payoffertest.FreePort(t), "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy,
-		"CGO_ENABLED=0", "GOTMPDIR=" + t.TempDir(), "GOPROXY=off", "GOFLAGS=-buildvcs=false",
-	}
-	for _, name := range []string{"GOCACHE", "GOMODCACHE"} {
-		value, err := exec.Command("go", "env", name).Output()
-		require.NoError(t, err)
-		c.env = append(c.env, name+"="+strings.TrimSpace(string(value)))
 	}
 	c.command = c.serve()
+	if newcomer {
+		c.command = exec.Command("go", append([]string{"run", "./caddy"}, c.command.Args[1:]...)...)
+		c.command.Dir = lab.Path(c, ".")
+		c.command.Env = append(c.env, "CGO_ENABLED=0", "GOTMPDIR="+t.TempDir(), "GOPROXY=off", "GOFLAGS=-buildvcs=false")
+		for _, name := range []string{"GOCACHE", "GOMODCACHE"} {
+			value, err := exec.Command("go", "env", name).Output()
+			require.NoError(t, err)
+			c.command.Env = append(c.command.Env, name+"="+strings.TrimSpace(string(value)))
+		}
+	}
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := c.command.StderrPipe()
 	require.NoError(t, err)
@@ -92,8 +103,8 @@ func (c *clone) serve(lines ...string) *exec.Cmd {
 
 // run is a command of the clone.
 func (c *clone) run(arguments ...string) *exec.Cmd {
-	command := exec.Command("go", append([]string{"run", "./caddy"}, arguments...)...)
-	command.Dir, command.Env = lab.Path(c, "."), c.env
+	command := exec.Command(c.binary, arguments...)
+	command.Env = c.env
 	return command
 }
 

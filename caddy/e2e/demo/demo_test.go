@@ -27,7 +27,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	lab.RequireBrowser(t)
 	lab.RequireNode(t)
 	proxy, connections := listen(t)
-	demo, other := start(t, proxy), start(t, proxy)
+	demo, other := start(t, proxy, true), start(t, proxy, false)
 
 	b := browser.Run(t, "caddy/e2e/demo/sale.mjs")
 	for from, link := range map[string]string{demo.service + "/v1/pay": "#card a.button", demo.site + "/offer/": "#checkout"} {
@@ -85,7 +85,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 
 func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
 	proxy, _ := listen(t)
-	demo := start(t, proxy)
+	demo := start(t, proxy, false)
 	refused := func(second *exec.Cmd) {
 		t.Helper()
 		second.Env = append(second.Env, "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t))
@@ -103,7 +103,7 @@ func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	second := &clone{T: t, service: "http://localhost:" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port), site: demo.site, env: demo.env}
+	second := &clone{T: t, service: "http://localhost:" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port), site: demo.site, binary: demo.binary, env: demo.env}
 	refused(second.serve())
 	require.Equal(t, living, kept())
 

@@ -1,48 +1,15 @@
 package wallet
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
-
-// otherMethods are the lines of an offer for every payment method that the shared Caddyfile lacks.
-const otherMethods = `
-		bitcoin tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx {
-			rates mempool
-			esplora off
-		}
-		bank_transfer transfer pay@example.org {
-			account_holder "Example"
-			iban DE75512108001245126199
-			price_eur 39
-		}
-		storefront tip-jar https://shop.example/tip
-	}
-	respond 404`
 
 // idle are controls of the page before a payment, at least one of each kind.
 var idle = []string{
 	"https://checkout.example/pay", "ethereum:", "bitcoin:", "mailto:", "/v1/pay/transfer", "https://shop.example/tip",
 	"code of usdc", "code of btc", "code of transfer", "button Copy", "button " + payWithPurse,
-}
-
-// openEverything starts a shop with every payment method, and waits until Bitcoin has a price and a code.
-func (m *market) openEverything(t *testing.T) *shop {
-	t.Helper()
-	s := m.open(t, "\n\t}\n\trespond 404", otherMethods)
-	s.Kill()
-	s.Launch(t, prices.Start(t)...)
-	require.True(t, s.Answers(t))
-	server.Eventually(t, "Bitcoin has a price and a code", func() bool {
-		a, err := server.Do(server.Client, http.MethodGet, s.url+"/v1/pay/btc.png", "", nil)
-		return err == nil && a.Status == http.StatusFound
-	})
-	return s
 }
 
 // controls are all controls in a tab that a person can see and use, by what they lead to, without those that say more.
@@ -72,10 +39,10 @@ func (v *visitor) requireAsks(t *testing.T, tab string) {
 
 // paidOnce requires that a payment which is done leaves its receipt and a question, in every tab and after a reload.
 func paidOnce(t *testing.T, m *market) {
-	s := m.openEverything(t)
+	s := m.whole.enter(t)
 	v := s.visit(t)
 	v.open(t)
-	v.openIn(t, "second", options{})
+	v.openIn(t, "second", "/v1/pay#usdc")
 	v.read(t, payWithPurse)
 	require.Subset(t, v.controls(t, "first"), idle)
 	v.press(t, payWithPurse)
@@ -87,7 +54,7 @@ func paidOnce(t *testing.T, m *market) {
 	v.done(t, "reload", nil)
 	v.read(t, "You paid $42")
 	require.Equal(t, done, v.controls(t, "first"), "after a reload")
-	v.openIn(t, "third", options{"url": s.url + "/v1/pay"}) // of which the row of the card is open
+	v.openIn(t, "third", "/v1/pay") // of which the row of the card is open
 	v.readIn(t, "third", "You paid $42", options{"idle": true})
 	require.Equal(t, done, v.controls(t, "third"), "in a new tab")
 
@@ -102,13 +69,13 @@ func paidOnce(t *testing.T, m *market) {
 
 // openOnce requires that a payment whose outcome is unknown can be sent again, and that all else is behind a question.
 func openOnce(t *testing.T, m *market) {
-	s := m.openEverything(t)
+	s := m.whole.enter(t)
 	unknown := weather{Of: "payment", Does: "answer", Status: 503, Body: `{"detail":"The outcome is not known."}`}
 	open := []string{"button " + again, "question " + other}
 
 	v := s.visit(t)
 	v.open(t)
-	v.openIn(t, "second", options{})
+	v.openIn(t, "second", "/v1/pay#usdc")
 	v.weather(t, unknown, unknown, unknown)
 	v.press(t, payWithPurse)
 	v.read(t, "The outcome is not known.")
@@ -118,7 +85,7 @@ func openOnce(t *testing.T, m *market) {
 	v.done(t, "reload", nil)
 	v.read(t, "The outcome is not known.")
 	require.Equal(t, open, v.controls(t, "first"), "after a reload")
-	v.openIn(t, "third", options{"url": s.url + "/v1/pay"})
+	v.openIn(t, "third", "/v1/pay")
 	v.readIn(t, "third", "The outcome is not known.", options{"idle": true})
 	require.Equal(t, open, v.controls(t, "third"), "in a new tab")
 

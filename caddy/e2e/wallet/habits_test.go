@@ -1,6 +1,8 @@
 package wallet
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,28 +11,32 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 )
 
-// habits are what real wallets do beside the standards. All of them pay.
-func habits(t *testing.T, m *market) {
+// appears is a wallet that comes to the page in one of the ways of wallets, and is asked to sign. One pays.
+func appears(t *testing.T, m *market) {
 	late := func(legacy string) func(*purse) { return func(p *purse) { p.Late, p.Legacy = true, legacy } }
 	for name, c := range map[string]struct {
 		change func(*purse)
 		pay    string
 	}{
-		"announces itself late":         {late(""), payWithPurse},
-		"is window.ethereum later":      {late("silent"), "Pay with your wallet"},
-		"says later that it is there":   {late("initialized"), "Pay with your wallet"},
-		"an unknown network is -32603":  {also(on("0x1"), only("0x1"), func(p *purse) { p.Unknown = -32603 }), payWithPurse},
-		"changes after it has answered": {also(on("0x1"), func(p *purse) { p.Slow = 4 }), payWithPurse},
-		"names no account after access": {func(p *purse) { p.Forgetful = true }, payWithPurse},
+		"announces itself late":       {late(""), payWithPurse},
+		"is window.ethereum":          {func(p *purse) { p.Legacy = "silent" }, "Pay with your wallet"},
+		"is window.ethereum later":    {late("silent"), "Pay with your wallet"},
+		"says later that it is there": {late("initialized"), "Pay with your wallet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := m.open(t).visit(t, c.change)
+			v := m.plain.enter(t).timed(t, c.change)
 			v.open(t)
-			if c.pay != payWithPurse || name == "announces itself late" {
+			if name != "is window.ethereum" {
 				require.Empty(t, v.readIn(t, "first", "", options{}).Tabs)
 				require.Contains(t, v.controls(t, "first"), "ethereum:", "it is paid by hand")
 				v.done(t, "appear", nil)
-				require.Equal(t, []string{"This browser", "Another wallet"}, v.read(t, c.pay).Tabs)
+			}
+			require.Equal(t, []string{"This browser", "Another wallet"}, v.readPassing(t, c.pay).Tabs)
+			if name != "is window.ethereum" {
+				v.wallet(t, faulty("eth_signTypedData_v4", 4001))
+				v.press(t, c.pay)
+				v.read(t, "You declined in your wallet.")
+				return
 			}
 			v.press(t, c.pay)
 			v.requirePaid(t, seen)
@@ -38,9 +44,47 @@ func habits(t *testing.T, m *market) {
 	}
 }
 
+// habits are networks that the wallet is on or knows, and what real wallets do beside the standards. Each is asked to sign, and
+// the last one pays.
+func habits(t *testing.T, m *market) {
+	v := m.plain.enter(t).timed(t)
+	v.open(t)
+	elsewhere, unknown := on(mainnet), also(on(mainnet), only(mainnet))
+	for name, change := range map[string]func(*purse){
+		"is on another network":         elsewhere,
+		"does not know the network":     unknown,
+		"an unknown network is -32603":  also(unknown, func(p *purse) { p.Unknown = -32603 }),
+		"changes after it has answered": also(elsewhere, func(p *purse) { p.Slow = 4 }),
+		"names no account after access": func(p *purse) { p.Forgetful = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := len(v.did(t).Wallets[0].Calls)
+			v.wallet(t, change, faulty("eth_signTypedData_v4", 4001))
+			v.press(t, payWithPurse)
+			if name == "changes after it has answered" {
+				v.readIn(t, "first", "Switch to Base Sepolia (test network) in your wallet.", options{})
+				v.readPassing(t, "You declined in your wallet.")
+			}
+			v.requireNothing(t, v.read(t, "You declined in your wallet."))
+			calls := v.did(t).Wallets[0].Calls[before:]
+			require.Equal(t, "eth_signTypedData_v4", calls[len(calls)-1])
+			require.Equal(t, name != "names no account after access", slices.Contains(calls, "wallet_switchEthereumChain"))
+		})
+	}
+	v.wallet(t, unknown)
+	v.press(t, payWithPurse)
+	v.requirePaid(t, seen)
+	added := v.did(t).Wallets[0].Added
+	require.Equal(t, map[string]any{
+		"chainId": baseSepolia, "chainName": "Base Sepolia (test network)",
+		"rpcUrls": []any{"https://sepolia.base.org"}, "blockExplorerUrls": []any{"https://sepolia.basescan.org"}, // never the operator's
+		"nativeCurrency": map[string]any{"name": "ETH", "symbol": "ETH", "decimals": 18.0},
+	}, added[len(added)-1])
+}
+
 // contract is a wallet that is a contract (EIP-1271).
 func contract(t *testing.T, m *market) {
-	v := m.open(t).visit(t, func(p *purse) { p.Contract, p.Longer = chain.Wallet.Hex(), 32 })
+	v := m.plain.enter(t).visit(t, func(p *purse) { p.Contract, p.Longer = chain.Wallet.Hex(), 32 })
 	v.open(t)
 	v.press(t, payWithPurse)
 	v.requirePaid(t, seen)
@@ -53,29 +97,23 @@ func square(color string) string {
 
 // icons are shown if they are images in the announcement itself.
 func icons(t *testing.T, m *market) {
-	s := m.open(t)
-	for name, c := range map[string]struct {
-		icon   string
-		widths []int
-	}{
-		"an image":           {square("teal"), []int{5}},
-		"an address":         {"https://evil.example/icon.png", []int{}},
-		"something else":     {"data:text/html,<script></script>", []int{}},
-		"an image of 200 KB": {square("teal") + strings.Repeat(" ", 200_000), []int{}},
+	buyer := m.buyer()
+	var wallets []purse
+	for _, icon := range []string{
+		square("teal"), "https://evil.example/icon.png", "data:text/html,<script></script>", square("teal") + strings.Repeat(" ", 200_000),
 	} {
-		t.Run(name, func(t *testing.T) {
-			v := s.visit(t, func(p *purse) { p.Icon = c.icon })
-			v.open(t)
-			page := v.read(t, payWithPurse)
-			require.Equal(t, []string{payWithPurse}, page.names())
-			require.Equal(t, c.widths, page.Icons)
-			require.Empty(t, v.did(t).Sent)
-		})
+		wallets = append(wallets, purse{Name: fmt.Sprint(len(wallets)), Icon: icon})
 	}
+	v := m.plain.enter(t).visitAs(t, options{"wallets": wallets}, buyer)
+	v.open(t)
+	page := v.read(t, "Pay with 0")
+	require.Equal(t, []string{"Pay with 0", "Pay with 1", "Pay with 2", "Pay with 3"}, page.names())
+	require.Equal(t, []int{5, 0, 0, 0}, page.Icons)
+	require.Empty(t, v.did(t).Sent)
 }
 
 func tabKeys(t *testing.T, m *market) {
-	v := m.open(t).visit(t)
+	v := m.plain.enter(t).visit(t)
 	v.open(t)
 	v.read(t, payWithPurse)
 	key := func(key string) (focused string) {
@@ -96,14 +134,14 @@ func tabKeys(t *testing.T, m *market) {
 
 // launches follows the link to a wallet that is not there.
 func launches(t *testing.T, m *market) {
-	s := m.open(t)
+	s := m.plain.enter(t)
 	for name, given := range map[string]options{
-		"beside a wallet in the browser": {"phone": true},
-		"without one":                    {"phone": true, "wallets": []purse{}},
+		"beside a wallet in the browser": {"phone": true, "clock": true},
+		"without one":                    {"phone": true, "clock": true, "wallets": []purse{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := s.visitAs(t, given, s.buyer())
-			v.openIn(t, "first", options{"clock": true})
+			v.open(t)
 			v.done(t, "launch", nil)
 			var page struct{ Text string }
 			v.do(t, "text", nil, &page)

@@ -27,26 +27,28 @@ type purse struct {
 	// Icon is what it announces as its icon.
 	Icon string `json:"icon"`
 	// Legacy says that it is window.ethereum and announces nothing, or "initialized" that only.
-	Legacy string `json:"legacy,omitempty"`
+	Legacy string `json:"legacy"`
 	// Late says that it appears when the test lets it.
 	Late bool `json:"late"`
 	// Contract is the address of a wallet that is a contract.
-	Contract string `json:"contract,omitempty"`
+	Contract string `json:"contract"`
+	// Account is the one that it names after it was asked for access, if that is another one.
+	Account string `json:"account"`
 	// Locked and Forgetful say that it names no account when it is asked for access, or after that.
 	Locked    bool `json:"locked"`
 	Forgetful bool `json:"forgetful"`
 	// Unknown is its error for a network that it does not know.
-	Unknown int `json:"unknown,omitempty"`
+	Unknown int `json:"unknown"`
 	// Slow is how often it names its old network after it changed.
-	Slow int `json:"slow,omitempty"`
+	Slow int `json:"slow"`
 	// Stuck says that it stays on its network, whatever it answers.
 	Stuck bool `json:"stuck"`
 	// Faults are the errors with which it answers a method.
-	Faults map[string]fault `json:"faults,omitempty"`
+	Faults map[string]fault `json:"faults"`
 	// Longer is by how many bytes its signatures are longer than those of a key.
-	Longer int `json:"longer,omitempty"`
+	Longer int `json:"longer"`
 	// Hold is a method that it does not answer until the test lets it.
-	Hold string `json:"hold,omitempty"`
+	Hold string `json:"hold"`
 }
 
 type fault struct {
@@ -67,7 +69,7 @@ type weather struct {
 type shown struct {
 	Text, Status, Step, Focus, HTML  string
 	Buttons, Tabs, Links, Violations []string
-	Icons                            []int // widths
+	Icons                            []int // the widths of those in the buttons for wallets, 0 for a button without one
 }
 
 // names are those of the buttons and questions, without the marks that isolate a wallet's name.
@@ -96,6 +98,8 @@ type visitor struct {
 	shop    *shop
 	key     *ecdsa.PrivateKey
 	name    string
+	// purse is a wallet that can pay.
+	purse purse
 }
 
 // options of a person's browser.
@@ -120,15 +124,11 @@ func (v *visitor) done(t testing.TB, command string, given options) {
 }
 
 // open opens the page in the first tab.
-func (v *visitor) open(t testing.TB) { t.Helper(); v.openIn(t, "first", options{}) }
+func (v *visitor) open(t testing.TB) { t.Helper(); v.openIn(t, "first", "/v1/pay#usdc") } // the row is open
 
-func (v *visitor) openIn(t testing.TB, tab string, given options) {
+func (v *visitor) openIn(t testing.TB, tab, path string) {
 	t.Helper()
-	given["tab"] = tab
-	if given["url"] == nil {
-		given["url"] = v.shop.url + "/v1/pay#usdc" // the row is open
-	}
-	v.done(t, "open", given)
+	v.done(t, "open", options{"tab": tab, "url": v.shop.url + path})
 }
 
 func (v *visitor) press(t testing.TB, name string) {
@@ -145,12 +145,15 @@ func (v *visitor) read(t testing.TB, text string) shown {
 func (v *visitor) readIn(t testing.TB, tab, text string, given options) (s shown) {
 	t.Helper()
 	given["tab"], given["text"] = tab, text
-	if given["idle"] != nil && !v.shop.audited[text] { // once for each of the texts that are waited for
-		given["audit"], v.shop.audited[text] = true, true
-	}
 	v.do(t, "read", given, &s)
 	require.Empty(t, s.Violations)
 	return s
+}
+
+// readPassing is read for a visitor with a clock, while half a second passes again and again.
+func (v *visitor) readPassing(t testing.TB, text string) shown {
+	t.Helper()
+	return v.readIn(t, "first", text, options{"idle": true, "passing": 500})
 }
 
 // picture takes pictures of the page for phones and desks, light and dark, where they are wanted.
@@ -180,9 +183,18 @@ func (v *visitor) stored(t testing.TB) map[string]string {
 	return kept
 }
 
-func (v *visitor) become(t testing.TB, changes options) {
+// become changes what it names of the wallet.
+func (v *visitor) become(t testing.TB, changes any) {
 	t.Helper()
 	v.done(t, "become", options{"changes": changes})
+}
+
+// wallet makes the wallet one that can pay, but for what change does.
+func (v *visitor) wallet(t testing.TB, change ...func(*purse)) {
+	t.Helper()
+	p := v.purse
+	also(change...)(&p)
+	v.become(t, p)
 }
 
 func (v *visitor) weather(t testing.TB, all ...weather) {

@@ -17,6 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -31,7 +32,8 @@ type market struct {
 	facilitator string
 	line        atomic.Value // of line
 	visits      int
-	audited     map[string]bool
+	// plain sells by card and USDC, whole by every payment method, and blind does not read the chain.
+	plain, whole, blind *shop
 }
 
 // line is the state of the line to the facilitator.
@@ -45,7 +47,7 @@ const (
 
 func openMarket(t *testing.T) *market {
 	t.Helper()
-	m := &market{browser: browser.Run(t, "caddy/e2e/wallet/wallet.mjs"), chain: chain.Start(t), audited: map[string]bool{}}
+	m := &market{browser: browser.Run(t, "caddy/e2e/wallet/wallet.mjs"), chain: chain.Start(t)}
 	m.line.Store(works)
 	official, err := url.Parse(node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator))
 	require.NoError(t, err)
@@ -62,6 +64,7 @@ func openMarket(t *testing.T) *market {
 	}))
 	t.Cleanup(front.Close)
 	m.facilitator = front.URL
+	m.plain, m.whole, m.blind = m.open(t, nil), m.openWhole(t), m.open(t, nil, "rpc {RPC}", "rpc off", "\t\t\tconfirm latest\n", "")
 	return m
 }
 
@@ -69,16 +72,19 @@ func openMarket(t *testing.T) *market {
 type shop struct {
 	*market
 	*server.Victim
-	url   string
-	payee common.Address
+	environment []string
+	url         string
+	payee       common.Address
+	// before is how many payments came before those that are counted.
+	before int
 }
 
 // open starts a shop. replace are pairs of a text of its Caddyfile and another.
-func (m *market) open(t *testing.T, replace ...string) *shop {
+func (m *market) open(t *testing.T, environment []string, replace ...string) *shop {
 	t.Helper()
-	m.line.Store(works)
 	port := payoffertest.FreePort(t)
-	s := &shop{market: m, payee: chain.NewAddress(t), url: "http://localhost:" + port}
+	s := &shop{market: m, environment: environment, payee: chain.NewAddress(t), url: "http://localhost:" + port}
+	replace = append(replace, "\t\tcard ", "\t\trate_limit 1000 1m\n\t\tcard ") // all come from one address
 	caddyfile := strings.NewReplacer(replace...).Replace(server.PayableCaddyfile)
 	s.Victim = server.NewVictimOf(t, server.Released(t), s.url, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", m.facilitator, "{RPC}", m.chain.URL,
@@ -87,10 +93,45 @@ func (m *market) open(t *testing.T, replace ...string) *shop {
 	return s
 }
 
+// otherMethods are the lines of an offer for every payment method that the shared Caddyfile lacks.
+const otherMethods = `
+		bitcoin tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx {
+			rates mempool
+			esplora off
+		}
+		bank_transfer transfer pay@example.org {
+			account_holder "Example"
+			iban DE75512108001245126199
+			price_eur 39
+		}
+		storefront tip-jar https://shop.example/tip
+	}
+	respond 404`
+
+// openWhole starts a shop with every payment method, and waits until Bitcoin has a price and a code.
+func (m *market) openWhole(t *testing.T) *shop {
+	t.Helper()
+	s := m.open(t, prices.Start(t), "\n\t}\n\trespond 404", otherMethods)
+	server.Eventually(t, "Bitcoin has a price and a code", func() bool {
+		a, err := server.Do(server.Client, http.MethodGet, s.url+"/v1/pay/btc.png", "", nil)
+		return err == nil && a.Status == http.StatusFound
+	})
+	return s
+}
+
 func (s *shop) start(t testing.TB) {
 	t.Helper()
-	s.Launch(t)
+	s.Launch(t, s.environment...)
 	require.True(t, s.Answers(t))
+}
+
+// enter is the shop for a test that counts its own payments.
+func (s *shop) enter(t testing.TB) *shop {
+	t.Helper()
+	s.line.Store(works)
+	entered := *s
+	entered.before = len(s.chain.TransfersTo(t, s.payee))
+	return &entered
 }
 
 // visit has a person come with a funded wallet that is on the right network, or as change makes it.
@@ -105,13 +146,18 @@ func (m *market) buyer() *ecdsa.PrivateKey {
 	return m.chain.Buyers[m.visits%len(m.chain.Buyers)]
 }
 
+// timed is visit with a clock that only the test moves.
+func (s *shop) timed(t *testing.T, change ...func(*purse)) *visitor {
+	t.Helper()
+	return s.visitAs(t, options{"clock": true}, s.buyer(), change...)
+}
+
 func (s *shop) visitAs(t *testing.T, given options, key *ecdsa.PrivateKey, change ...func(*purse)) *visitor {
 	t.Helper()
 	v := &visitor{browser: s.browser, shop: s, key: key, name: t.Name()}
-	p := purse{Name: "Purse", Key: privateKey(key), RPC: s.chain.URL, Chain: baseSepolia, Known: []string{baseSepolia}}
-	for _, f := range change {
-		f(&p)
-	}
+	v.purse = purse{Name: "Purse", Key: privateKey(key), RPC: s.chain.URL, Chain: baseSepolia, Known: []string{baseSepolia}}
+	p := v.purse
+	also(change...)(&p)
 	if given["wallets"] == nil {
 		given["wallets"] = []purse{p}
 	}
@@ -121,8 +167,8 @@ func (s *shop) visitAs(t *testing.T, given options, key *ecdsa.PrivateKey, chang
 }
 
 // requirePaid requires that exactly so many payments of the price are on the chain.
-func (s *shop) requirePaid(t *testing.T, payments int64) {
+func (s *shop) requirePaid(t *testing.T, payments int) {
 	t.Helper()
-	require.Len(t, s.chain.TransfersTo(t, s.payee), int(payments))
-	require.Equal(t, big.NewInt(payments*price).String(), s.chain.BalanceOf(t, s.payee).String())
+	require.Len(t, s.chain.TransfersTo(t, s.payee), s.before+payments)
+	require.Equal(t, big.NewInt(int64(s.before+payments)*price).String(), s.chain.BalanceOf(t, s.payee).String())
 }

@@ -1,94 +1,17 @@
 // Pays on pages with wallets that are scripted, by the commands of ../browser/drive.mjs. A person is a session of the
 // browser, with wallets, tabs and what the browser stores.
-import { audit, launch, packages, serve } from "../browser/drive.mjs";
+import { audit, launch, serve } from "../browser/drive.mjs";
 import { stopClock } from "../browser/lanes.mjs";
+import { announce, announcement, answer, count, happens, next, scripted } from "./purse.mjs";
 
-const { privateKeyToAccount } = packages("viem/accounts");
 const browser = await launch();
 const people = {};
-
-// error is one as wallets throw it.
-const error = (code, message = "the wallet's own words") => ({ error: { code, message } });
-
-// answer is what a wallet says to a page (EIP-1193).
-async function answer(wallet, method, params) {
-  wallet.calls.push(method);
-  const fault = wallet.faults?.[method];
-  if (fault) return error(fault.code, fault.message);
-  if (wallet.hold === method) {
-    await new Promise((release) => {
-      wallet.release = release;
-      wallet.holds();
-    });
-  }
-  const account = privateKeyToAccount(wallet.key);
-  const address = wallet.contract ?? account.address;
-  switch (method) {
-    case "eth_requestAccounts":
-      return { result: wallet.locked ? [] : [address] };
-    case "eth_accounts":
-      return { result: wallet.forgetful ? [] : [wallet.account ?? address] };
-    case "eth_chainId":
-      if (wallet.next && !wallet.slow--) wallet.chain = wallet.next;
-      return { result: wallet.chain };
-    case "wallet_switchEthereumChain":
-      if (!wallet.known.includes(params[0].chainId)) return error(wallet.unknown ?? 4902);
-      if (wallet.slow) wallet.next = params[0].chainId;
-      else if (!wallet.stuck) wallet.chain = params[0].chainId;
-      return { result: null };
-    case "wallet_addEthereumChain":
-      wallet.added.push(params[0]);
-      wallet.known.push(params[0].chainId);
-      return { result: null };
-    case "eth_call": {
-      const response = await fetch(wallet.rpc, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
-      });
-      return { result: (await response.json()).result };
-    }
-    case "eth_signTypedData_v4":
-      if (params[0] !== address) return error(4100);
-      wallet.signed.push(JSON.parse(params[1]));
-      // A wallet that is a contract has signatures of any length (EIP-1271).
-      return { result: (await account.signTypedData(JSON.parse(params[1]))) + "00".repeat(wallet.longer) };
-  }
-  return error(-32601);
-}
-
-// scripted is a wallet with what happens to it.
-function scripted(given) {
-  const wallet = { longer: 0, ...given, calls: [], added: [], signed: [] };
-  wallet.held = new Promise((holds) => (wallet.holds = holds));
-  return wallet;
-}
-
-// announce runs in a page before its scripts: it has the wallets there, and keeps what the page does with them.
-function announce(wallets) {
-  const provider = (id) => ({
-    request: async ({ method, params = [] }) => {
-      const { result, error } = await window.askWallet(id, method, params);
-      if (error) throw Object.assign(new Error(error.message), error);
-      return result;
-    },
-  });
-  const tell = ({ id, name, icon }) => {
-    const detail = Object.freeze({ info: { uuid: `uuid-${id}`, name, icon, rdns: "org.example" }, provider: provider(id) });
-    window.dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
-  };
-  window.appear = (wallet) => {
-    if (!wallet.legacy) return tell(wallet);
-    window.ethereum = provider(wallet.id);
-    if (wallet.legacy === "initialized") window.dispatchEvent(new Event("ethereum#initialized"));
-  };
-  const there = wallets.filter((wallet) => !wallet.late);
-  window.addEventListener("eip6963:requestProvider", () => there.filter((wallet) => !wallet.legacy).forEach(tell));
-  there.filter((wallet) => wallet.legacy).forEach(window.appear);
-}
-
-// announcement is what a page is told of a wallet.
-const announcement = ({ name, icon, legacy, late }, id) => ({ id, name, icon, legacy, late });
+// left are the sessions of people who have left, by how they were made: to make one takes longer than to look at a page.
+const left = {};
+// audited are the kinds of what is shown that axe-core has looked at.
+const audited = new Set();
+// patience is how long a page may take to show something, in milliseconds: far more than it does on a busy machine.
+const patience = 25_000;
 
 // intervene does with a request for a payment, or for its terms, what the weather wants. The first that fits is used up.
 async function intervene(person, route) {
@@ -103,7 +26,7 @@ async function intervene(person, route) {
       await route.fetch();
       return route.abort();
     case "hold": // until the tab is closed
-      return person.held();
+      return happens(person.holding);
     case "answer":
       return route.fulfill({ status, headers, body });
     case "divert": { // somebody changes the terms
@@ -117,67 +40,126 @@ async function intervene(person, route) {
 }
 
 // words find a text, or one of several between bars, in which a wallet's name may stand between two marks.
-const words = (text) => new RegExp(text.replace(/(?!\|)[\p{P}\p{S}]/gu, "\\$&").replaceAll(" ", "\\s[\u2068]?"));
+const words = (text) => text.replace(/(?!\|)[\p{P}\p{S}]/gu, "\\$&").replaceAll(" ", "\\s[\u2068]?");
 
 const person = ({ who }) => people[who];
-const tab = ({ who, tab }) => people[who].tabs[tab];
+const tab = ({ who, tab }) => people[who].session.tabs[tab];
+
+// What runs inside of a page: shows tells whether a text is in a place for wallets, where nothing is under way if it is to be
+// idle; focuses has the one button or question with a text get the focus, if it is there.
+const shows = ({ words, idle }) =>
+  [...document.querySelectorAll(".wallet")].some((place) => new RegExp(words).test(place.textContent)) &&
+  (!idle || document.querySelector(".wallet:not(:has(button[disabled], > .actions[hidden]))") !== null);
+const focuses = ({ words }) => {
+  const found = [...document.querySelectorAll(".wallet :is(button:enabled, summary)")].filter(
+    (element) => new RegExp(words).test(element.textContent) && element.checkVisibility({ visibilityProperty: true }),
+  );
+  if (found.length > 1) throw new Error(`${found.length} buttons of that name`);
+  found[0]?.focus();
+  return found.length === 1;
+};
+
+// until waits until one of these holds in a page. It looks when something changes: to have Playwright wait takes it its own
+// large script in every page.
+async function until(page, holds, given) {
+  const watch = (holds, given) => new Promise((done, fail) => {
+    const look = () => {
+      try {
+        if (!holds(given)) return;
+        done();
+      } catch (error) {
+        fail(error);
+      }
+      observer.disconnect();
+    };
+    const observer = new MutationObserver(look);
+    observer.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+    look();
+  });
+  let timer;
+  const late = new Promise((_, fail) => (timer = setTimeout(fail, patience)));
+  try {
+    await Promise.race([page.evaluate(`(${watch})(${holds}, ${JSON.stringify(given)})`), late]);
+  } catch (error) {
+    const text = await page.evaluate(() => [...document.querySelectorAll(".wallet")].map((place) => place.innerText));
+    throw new Error(`${JSON.stringify(given)} is not in ${JSON.stringify(text)}: ${error?.message}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+// session is a browser without anything stored, in which wallets can be announced: one that was left, or a new one.
+async function session(made) {
+  const kind = JSON.stringify(made);
+  const before = left[kind]?.pop();
+  if (before) return before;
+  const context = await browser.newContext({
+    viewport: { width: 390, height: 800 }, isMobile: made.phone, hasTouch: made.phone, locale: "en", ignoreHTTPSErrors: true,
+  });
+  context.setDefaultTimeout(patience);
+  const s = { context, kind, tabs: {} };
+  await context.exposeFunction("askWallet", (id, method, params) => {
+    const wallet = s.person.wallets[id], holds = wallet.hold === method, answered = answer(wallet, method, params);
+    if (holds) wallet.answers.push(answered);
+    return answered;
+  });
+  if (made.noLocks) await context.addInitScript(() => Object.defineProperty(navigator, "locks", { value: undefined }));
+  if (made.noStorage) await context.addInitScript(() => (Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }));
+  if (made.clock) {
+    await stopClock({ context, page: context }, Date.now());
+    await context.addInitScript(() => {
+      AbortSignal.timeout = (milliseconds) => {
+        const aborts = new AbortController();
+        setTimeout(() => aborts.abort(new DOMException("", "TimeoutError")), milliseconds);
+        return aborts.signal;
+      };
+    });
+  }
+  await context.route("**/v1/sponsor", (route) => intervene(s.person, route));
+  context.on("request", (request) => {
+    const header = request.headers()["payment-signature"];
+    if (header) s.person.sent.push(header);
+  });
+  context.on("weberror", (error) => s.person.messages.push(String(error.error())));
+  context.on("console", (message) => {
+    if (message.text().includes("Content Security Policy")) s.person.messages.push(message.text());
+  });
+  context.on("dialog", (dialog) => {
+    s.person.messages.push(dialog.message());
+    return dialog.dismiss();
+  });
+  return s;
+}
 
 const commands = {
-  // meet makes a person with wallets.
-  async meet({ who, wallets = [], phone = false, width = 390, dark = false, language = "en", noLocks = false, noStorage = false }) {
-    const viewport = { width, height: 800 }, colorScheme = dark ? "dark" : "light";
-    const context = await browser.newContext({ viewport, colorScheme, isMobile: phone, hasTouch: phone, locale: language, ignoreHTTPSErrors: true });
-    context.setDefaultTimeout(25_000);
-    const p = { context, wallets: wallets.map(scripted), tabs: {}, weather: [], sent: [], messages: [], foreign: [] };
-    p.holding = new Promise((held) => (p.held = held));
-    await context.exposeFunction("askWallet", (id, method, params) => {
-      const wallet = p.wallets[id], holds = wallet.hold === method, answered = answer(wallet, method, params);
-      if (holds) wallet.answered = answered;
-      return answered;
-    });
-    await context.addInitScript(announce, p.wallets.map(announcement));
-    if (noLocks) await context.addInitScript(() => Object.defineProperty(navigator, "locks", { value: undefined }));
-    if (noStorage) await context.addInitScript(() => (Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }));
-    await context.route("**/v1/sponsor", (route) => intervene(p, route));
-    context.on("request", (request) => {
-      const header = request.headers()["payment-signature"];
-      if (header) p.sent.push(header);
-    });
-    people[who] = p;
+  // meet makes a person with wallets. The clock of one with a clock is moved by the test only.
+  async meet({ who, wallets = [], phone = false, noLocks = false, noStorage = false, clock = false }) {
+    const p = (people[who] = { session: await session({ phone, noLocks, noStorage, clock }), wallets: wallets.map(scripted) });
+    Object.assign(p, { weather: [], holding: count(), sent: [], messages: [] });
+    p.session.person = p;
+    p.announced = await p.session.context.addInitScript(announce, p.wallets.map(announcement));
   },
 
-  // open opens a page in a tab, with a clock that only the test moves.
-  async open(given) {
-    const page = await person(given).context.newPage();
-    person(given).tabs[given.tab] = page;
-    page.on("pageerror", (e) => person(given).messages.push(String(e)));
-    page.on("console", (message) => {
-      if (message.text().includes("Content Security Policy")) person(given).messages.push(message.text());
-    });
-    page.on("dialog", (dialog) => person(given).messages.push(dialog.message()));
-    if (given.clock) {
-      await stopClock({ context: page.context(), page }, Date.now());
-      await page.addInitScript(() => {
-        AbortSignal.timeout = (milliseconds) => {
-          const aborts = new AbortController();
-          setTimeout(() => aborts.abort(new DOMException("", "TimeoutError")), milliseconds);
-          return aborts.signal;
-        };
-      });
-    }
-    await page.goto(given.url);
+  // open opens a page in a tab.
+  async open({ url, ...given }) {
+    const { tabs, context } = person(given).session;
+    tabs[given.tab] ??= await context.newPage();
+    await tabs[given.tab].goto(url);
   },
 
   reload: (given) => tab(given).reload(),
-  close: (given) => tab(given).close(),
+  async close(given) {
+    await tab(given).close();
+    delete person(given).session.tabs[given.tab];
+  },
 
   // appear lets a wallet come to a page after its scripts ran.
   appear: (given) => tab(given).evaluate((wallet) => window.appear(wallet), announcement(person(given).wallets[0], 0)),
 
   // press presses a button as people without a pointer do, or what unfolds a question.
   async press(given) {
-    const found = tab(given).locator(".wallet :is(button:enabled, summary)").filter({ hasText: words(given.name) });
-    await found.locator("visible=true").press("Enter");
+    await until(tab(given), focuses, { words: words(given.name) });
+    await tab(given).keyboard.press("Enter");
   },
 
   // key presses a key where the focus is, and returns what has it then.
@@ -189,13 +171,12 @@ const commands = {
   // pass lets time pass in a tab.
   pass: (given) => tab(given).clock.runFor(given.milliseconds),
 
-  // read waits until a text is shown and returns all of it.
-  async read(given) {
-    const page = tab(given);
-    await page.locator(".wallet").filter({ hasText: words(given.text) }).first().waitFor({ state: "attached" });
-    if (given.idle) await page.locator(".wallet:not(:has(button[disabled], > .actions[hidden]))").first().waitFor({ state: "attached" });
-    const violations = given.audit ? await audit(page, ".wallet", { preload: false }) : [];
-    return page.evaluate(async (violations) => {
+  // read waits until a text is shown and returns all of it. Until then milliseconds pass again and again, where that is asked for.
+  async read({ text, idle, passing, ...given }) {
+    const page = tab(given), awaited = { words: words(text), idle };
+    for (const end = Date.now() + patience; passing && Date.now() < end && !(await page.evaluate(shows, awaited)); ) await page.clock.runFor(passing);
+    await until(page, shows, awaited);
+    const { kind, ...shown } = await page.evaluate(async () => {
       const place = document.querySelector(".wallet"), seen = (element) => element.checkVisibility();
       for (const icon of place.querySelectorAll("img")) await icon.decode();
       return {
@@ -203,14 +184,18 @@ const commands = {
         status: place.querySelector("[role=status]").innerText.replace(/\s+/g, " "),
         step: place.querySelector(".steps > [aria-current=step]")?.innerText ?? "",
         buttons: [...place.querySelectorAll("button, summary")].filter(seen).map((b) => b.textContent),
-        icons: [...place.querySelectorAll("button img")].map((img) => img.naturalWidth),
+        icons: [...place.querySelectorAll("button:not(.link)")].map((button) => button.querySelector("img")?.naturalWidth ?? 0),
         tabs: [...document.querySelectorAll("[role=tab]")].filter(seen).map((t) => t.textContent),
         links: [...place.querySelectorAll("a")].map((a) => a.href),
         focus: document.activeElement.textContent,
         html: place.innerHTML,
-        violations,
+        // Of one kind is what differs only in its words, and in how many there are.
+        kind: [...new Set([place, ...place.querySelectorAll("*")].filter(seen).map((e) => `${e.localName}.${e.className} ${e.getAttributeNames()} ${e.textContent !== ""}`))].join(),
       };
-    }, violations);
+    });
+    const looks = idle && !audited.has(kind);
+    if (looks) audited.add(kind);
+    return { ...shown, violations: looks ? await audit(page, ".wallet", { preload: false }) : [] };
   },
 
   // controls are the links, enabled buttons, questions and codes that a person can see, in each row and tab as it is
@@ -267,15 +252,16 @@ const commands = {
     await page.setViewportSize({ width: 390, height: 800 });
   },
 
-  // follow follows a link: the one to the receipt, or the one that a selector finds.
-  async follow({ link = ".wallet a", ...given }) {
+  // follow follows the link that a selector finds, as people without a pointer do.
+  async follow({ link, ...given }) {
     const page = tab(given);
-    await Promise.all([page.waitForNavigation(), page.locator(link).click()]);
+    await page.evaluate((link) => document.querySelector(link).focus(), link);
+    await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
     return commands.text(given);
   },
 
   // text is that of the page.
-  text: async (given) => ({ url: tab(given).url(), text: await tab(given).locator("main").innerText() }),
+  text: async (given) => ({ url: tab(given).url(), text: await tab(given).evaluate(() => document.querySelector("main").innerText) }),
 
   // unfold opens the row of a payment method.
   unfold: (given) => tab(given).locator(`.way:has(#${given.rail}) > summary`).click(),
@@ -296,20 +282,17 @@ const commands = {
     person(given).weather.push(...given.weather);
   },
 
-  // held waits until the weather holds a request.
-  held: (given) => person(given).holding,
+  // held waits until the weather holds one more request, and holds until a wallet holds one more question.
+  held: (given) => next(person(given).holding),
+  holds: (given) => next(person(given).wallets[0].holding),
 
-  // holds waits until a wallet holds a question.
-  async holds(given) {
-    await person(given).wallets[0].held;
-  },
-
-  // answers lets a wallet answer what it holds, and returns when the page has the answer.
+  // answers lets a wallet answer what it holds, and returns when the page has the answers.
   async answers(given) {
     const wallet = person(given).wallets[0];
     wallet.hold = "";
-    wallet.release();
-    await wallet.answered;
+    for (const release of wallet.held) release();
+    await Promise.all(wallet.answers);
+    Object.assign(wallet, { held: [], answers: [] });
   },
 
   // did is what happened.
@@ -318,8 +301,17 @@ const commands = {
     return { sent, messages, wallets: wallets.map(({ calls, added, signed }) => ({ calls, added, signed: signed.map((data) => data.message.nonce) })) };
   },
 
+  // leave leaves the session with one empty tab to the next person.
   async leave({ who }) {
-    await people[who].context.close();
+    const { session, announced } = people[who], { first, ...others } = session.tabs;
+    for (const other of Object.values(others)) await other.close();
+    if (first) {
+      await first.evaluate(() => localStorage.clear());
+      await first.goto("about:blank");
+    }
+    await announced.dispose();
+    session.tabs = first ? { first } : {};
+    (left[session.kind] ??= []).push(session);
     delete people[who];
   },
 };

@@ -16,7 +16,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
@@ -35,11 +34,26 @@ type visit struct {
 	}
 }
 
-// send lets an official client buy.
-func (s *shop) send(client, method, url string, key *ecdsa.PrivateKey) (v visit) {
+// purchase is one by an official client: of x402 or of MPP.
+type purchase struct {
+	URL, Method, Client string
+	key                 *ecdsa.PrivateKey
+}
+
+// send lets official clients buy, one after the other.
+func (s *shop) send(all ...purchase) (visits []visit) {
 	s.Helper()
-	node.Visit(s, node.AgentGate, url, key, &v, "CLIENT="+client, "METHOD="+method, "NODE_EXTRA_CA_CERTS="+s.authority)
-	return v
+	var list []map[string]string
+	for _, p := range all {
+		list = append(list, map[string]string{
+			"url": p.URL, "method": p.Method, "client": p.Client, "key": hexutil.Encode(crypto.FromECDSA(p.key)),
+		})
+	}
+	given, err := json.Marshal(list)
+	require.NoError(s, err)
+	node.Visit(s, node.AgentGate, s.site, all[0].key, &visits, "PURCHASES="+string(given), "NODE_EXTRA_CA_CERTS="+s.authority)
+	require.Len(s, visits, len(all))
+	return visits
 }
 
 // transfers is how often a key paid.
@@ -54,25 +68,26 @@ func (s *shop) transfers(key *ecdsa.PrivateKey) (n int) {
 }
 
 // A client that signs again within two minutes is answered by its first payment. Later it would pay again.
-func TestAgentsGetTheContentInOneCallAndComeBack(t *testing.T) {
-	s := openShop(t)
+func (s *shop) agents() {
+	var all []purchase
 	for _, client := range []string{"x402", "mppx"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			t.Run(client+" "+method, func(t *testing.T) {
-				key := s.chain.NewBuyer(t)
-				v := s.send(client, method, s.site+report, key)
-				require.GreaterOrEqual(t, v.Requests, 2)
-				require.True(t, v.Paid.Receipt)
-				require.NotEmpty(t, v.Paid.Cookie)
-				content := said(method, report, "usdc") + "eip155:84532:" + strings.ToLower(chain.Address(key).Hex()) + ":0x"
-				require.Contains(t, v.Paid.Body, content)
-				require.Equal(t, []int{200, 200, 200, 200}, []int{v.Paid.Status, v.ByCookie.Status, v.ByPayment.Status, v.Again.Status})
-				for _, answer := range []string{v.ByCookie.Body, v.ByPayment.Body, v.Again.Body} {
-					require.Equal(t, v.Paid.Body, answer)
-				}
-				require.Equal(t, 1, s.transfers(key))
-			})
+			all = append(all, purchase{s.site + report, method, client, s.chain.NewBuyer(s)})
 		}
+	}
+	for i, v := range s.send(all...) {
+		s.Run(all[i].Client+" "+all[i].Method, func(t *testing.T) {
+			require.GreaterOrEqual(t, v.Requests, 2)
+			require.True(t, v.Paid.Receipt)
+			require.NotEmpty(t, v.Paid.Cookie)
+			content := said(all[i].Method, report, "usdc") + "eip155:84532:" + strings.ToLower(chain.Address(all[i].key).Hex()) + ":0x"
+			require.Contains(t, v.Paid.Body, content)
+			require.Equal(t, []int{200, 200, 200, 200}, []int{v.Paid.Status, v.ByCookie.Status, v.ByPayment.Status, v.Again.Status})
+			for _, answer := range []string{v.ByCookie.Body, v.ByPayment.Body, v.Again.Body} {
+				require.Equal(t, v.Paid.Body, answer)
+			}
+			require.Equal(t, 1, s.transfers(all[i].key))
+		})
 	}
 }
 
@@ -91,42 +106,39 @@ func (s *shop) payByCommand(binary, home string, arguments ...string) string {
 	return string(output)
 }
 
-func TestTheCommandGetsTheContentInOneCall(t *testing.T) {
-	s := openShop(t)
+func (s *shop) command() {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		key, home := s.chain.NewBuyer(t), t.TempDir()
+		key, home := s.chain.NewBuyer(s), s.TempDir()
 		s.environment = append(s.environment, "PAY_OFFER_KEY="+hexutil.Encode(crypto.FromECDSA(key)))
-		printed := s.payByCommand(server.Released(t), home, s.site+report, "--method", method, "--yes")
-		require.Contains(t, printed, "Paid 42 USDC")
+		printed := s.payByCommand(server.Released(s), home, s.site+report, "--method", method, "--yes")
+		require.Contains(s, printed, "Paid 42 USDC")
 		files, err := filepath.Glob(filepath.Join(home, "caddy/pay_offer/payments/*/*.json"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
+		require.NoError(s, err)
+		require.Len(s, files, 1)
 		var kept struct{ Answer string }
 		text, err := os.ReadFile(files[0])
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, &kept))
+		require.NoError(s, err)
+		require.NoError(s, json.Unmarshal(text, &kept))
 		content, err := os.ReadFile(kept.Answer)
-		require.NoError(t, err)
-		require.Contains(t, string(content), said(method, report, "usdc"))
+		require.NoError(s, err)
+		require.Contains(s, string(content), said(method, report, "usdc"))
 
-		again := s.payByCommand(server.Released(t), home, s.site+report, "--method", method, "--yes")
-		require.Contains(t, again, "This was paid before")
-		require.Contains(t, again, kept.Answer)
-		require.Equal(t, 1, s.transfers(key))
+		again := s.payByCommand(server.Released(s), home, s.site+report, "--method", method, "--yes")
+		require.Contains(s, again, "This was paid before")
+		require.Contains(s, again, kept.Answer)
+		require.Equal(s, 1, s.transfers(key))
 	}
 }
 
 // An agent pays the offer itself, and gives its browser the address that the answer names.
-func TestTheAnswerToAPaymentLeadsABrowserIn(t *testing.T) {
-	s := openShop(t)
-	b := browser.Run(t, "caddy/e2e/gate/pay/person.mjs")
-	bought := s.send("x402", http.MethodPost, s.pay+"/v1/sponsor", s.chain.Buyers[0])
-	require.Equal(t, http.StatusOK, bought.Paid.Status, bought.Paid.Body)
+func (s *shop) leads(p person) {
+	buyer := s.chain.NewBuyer(s)
+	bought := s.send(purchase{s.pay + "/v1/sponsor", http.MethodPost, "x402", buyer})[0]
+	require.Equal(s, http.StatusOK, bought.Paid.Status, bought.Paid.Body)
 	var body struct{ Access struct{ URL string } }
-	require.NoError(t, json.Unmarshal([]byte(bought.Paid.Body), &body))
-	p := person{t, b, "ada"}.come()
+	require.NoError(s, json.Unmarshal([]byte(bought.Paid.Body), &body))
 	p.requireOutside(p.visit(s.site+wanted), s.site+wanted)
 	p.requireInside(p.visit(body.Access.URL), s.site, "/members/", "usdc")
 	p.requireInside(p.visit(s.site+wanted), s.site, wanted, "usdc")
-	require.Equal(t, 1, s.transfers(s.chain.Buyers[0]))
+	require.Equal(s, 1, s.transfers(buyer))
 }

@@ -22,6 +22,9 @@ const commands = {
     });
   },
 
+  // forget leaves a browser as that of somebody who was never there.
+  forget: ({ who }) => people[who].context.clearCookies(),
+
   async go({ who, url }) {
     await people[who].page.goto(url);
     return see(people[who]);
@@ -37,14 +40,15 @@ const commands = {
     return see(people[who]);
   },
 
-  // look returns what axe-core finds wrong in the page, in two widths, light and dark, and takes pictures where pictures are wanted.
+  // look returns what axe-core finds wrong in the page, narrow and light, and wide and dark. Pictures are taken of all looks, where
+  // pictures are wanted.
   async look({ who, picture }) {
     const { page } = people[who], violations = [];
     for (const width of [390, 1280]) {
       for (const colorScheme of ["light", "dark"]) {
         await page.setViewportSize({ width, height: 800 });
         await page.emulateMedia({ colorScheme });
-        violations.push(...(await audit(page)));
+        if ((width === 390) === (colorScheme === "light")) violations.push(...(await audit(page)));
         if (picture) await page.screenshot({ path: picture.replace(".png", `-${width}-${colorScheme}.png`), fullPage: true });
       }
     }

@@ -95,10 +95,39 @@ func (p person) buyByCard(s *shop, url, checkout string) {
 	require.Contains(p, p.press(checkout).URL, s.pay+"/v1/thanks?session_id=cs_")
 }
 
-func TestAPersonWhoPaidByCardComesBack(t *testing.T) {
+// In one shop, all who pay by each method are let in.
+func TestAGateOpensToThoseWhoPaid(t *testing.T) {
 	s := openShop(t)
-	b := browser.Run(t, "caddy/e2e/gate/pay/person.mjs")
-	ada, url := person{t, b, "ada"}.come(), s.site+wanted
+	run := func(t *testing.T, name string, test func(*shop)) {
+		t.Run(name, func(t *testing.T) {
+			visited := *s
+			visited.T = t
+			test(&visited)
+		})
+	}
+	run(t, "agents get the content in one call and come back", (*shop).agents)
+	run(t, "the command gets the content in one call", (*shop).command)
+	run(t, "a person who paid by wallet is back", (*shop).byWallet)
+	t.Run("people", func(t *testing.T) {
+		b := browser.Run(t, "caddy/e2e/gate/pay/person.mjs")
+		person{t, b, "ada"}.come()
+		for name, test := range map[string]func(*shop, person){
+			"a person who paid by card comes back":             (*shop).byCard,
+			"a transfer that the seller records opens":         (*shop).byTransfer,
+			"the answer to a payment leads a browser in":       (*shop).leads,
+			"the demo sells its gated page on two other hosts": (*shop).demo,
+		} {
+			run(t, name, func(s *shop) {
+				ada := person{s.T, b, "ada"}
+				ada.do("forget", nil, new(any))
+				test(s, ada)
+			})
+		}
+	})
+}
+
+func (s *shop) byCard(ada person) {
+	url := s.site + wanted
 	ada.requireOutside(ada.visit(url), url)
 	ada.look("gate-402")
 	ada.buyByCard(s, url, "Pay")
@@ -114,24 +143,22 @@ func TestAPersonWhoPaidByCardComesBack(t *testing.T) {
 	ada.visit(thanks.URL)
 	receipt := ada.press("View receipt").URL
 	ada.look("gate-receipt")
-	bob := person{t, b, "bob"}.come()
+	bob := person{s.T, ada.browser, "bob"}.come()
 	bob.requireOutside(bob.visit(url), url)
 	bob.visit(receipt)
 	bob.requireInside(bob.press(open), s.site, "/members/", "card")
 	bob.requireInside(bob.visit(url), s.site, wanted, "card")
 	bob.visit(receipt)
-	require.Equal(t, receipt, bob.press(signOut).URL)
+	require.Equal(s, receipt, bob.press(signOut).URL)
 	bob.requireOutside(bob.visit(url), url)
 	ada.requireOutside(ada.visit(url), url)
 	ada.visit(receipt)
 	ada.requireInside(ada.press(open), s.site, "/members/", "card")
+	bob.leave()
 }
 
-func TestATransferThatTheSellerRecordsOpensTheSite(t *testing.T) {
-	s := openShop(t)
-	receipt := s.record()
-	p := person{t, browser.Run(t, "caddy/e2e/gate/pay/person.mjs"), "ada"}.come()
-	p.visit(receipt)
+func (s *shop) byTransfer(p person) {
+	p.visit(s.record())
 	p.requireInside(p.press(open), s.site, "/members/", "transfer")
 	p.requireInside(p.visit(s.site+wanted), s.site, wanted, "transfer")
 	s.restart()
@@ -142,19 +169,18 @@ func TestATransferThatTheSellerRecordsOpensTheSite(t *testing.T) {
 var demo = lab.Program{Name: "caddy-demo", Package: "./caddy"}
 
 // The shipped Caddyfile, on two host names.
-func TestTheDemoSellsItsGatedPage(t *testing.T) {
-	s := newShop(t)
-	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
-	require.NoError(t, err)
+func (s *shop) demo(p person) {
+	s = newShop(s.T)
+	text, err := os.ReadFile(lab.Path(s, "Caddyfile"))
+	require.NoError(s, err)
 	edited := strings.NewReplacer("http://localhost:8402", s.pay, "http://localhost:8403", s.site).Replace(string(text))
-	binary, output, err := demo.Path(t)
-	require.NoError(t, err, "%s", output)
+	binary, output, err := demo.Path(s)
+	require.NoError(s, err, "%s", output)
 	s.start(binary, hosts+edited)
-	p := person{t, browser.Run(t, "caddy/e2e/gate/pay/person.mjs"), "ada"}.come()
 	url := s.site + "/members/?from=letter"
 	p.buyByCard(s, url, ".button:not(.plain)")
 	seen := p.press(open)
-	require.Equal(t, page{url, http.StatusOK, "Welcome. You paid, so this page is open for 30 days.", []string{}}, seen)
-	printed := s.payByCommand(binary, t.TempDir(), s.site+"/members/", "--method", "GET", "--demo")
-	require.Contains(t, printed, "Paid 42 pretend USDC")
+	require.Equal(s, page{url, http.StatusOK, "Welcome. You paid, so this page is open for 30 days.", []string{}}, seen)
+	printed := s.payByCommand(binary, s.TempDir(), s.site+"/members/", "--method", "GET", "--demo")
+	require.Contains(s, printed, "Paid 42 pretend USDC")
 }

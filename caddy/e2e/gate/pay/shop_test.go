@@ -59,6 +59,7 @@ pay.localhost {
 		name "The course"
 		operator "Example Studio"
 		description "Twelve lessons on bread."
+		rate_limit 100 1m
 		card {CHECKOUT} {
 			payment_link plink_1
 			webhook_secret {env.CARD_SECRET}

@@ -3,7 +3,6 @@ package pay
 import (
 	"encoding/json"
 	"net/http"
-	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -13,22 +12,21 @@ import (
 )
 
 // A person pays with a wallet in the browser.
-func TestAPersonWhoPaidByWalletIsBack(t *testing.T) {
-	s := openShop(t)
-	b, key := browser.Run(t, "caddy/e2e/wallet/wallet.mjs"), s.chain.Buyers[0]
+func (s *shop) byWallet() {
+	b, key := browser.Run(s, "caddy/e2e/wallet/wallet.mjs"), s.chain.NewBuyer(s)
 	do := func(command string, arguments map[string]any) (shown struct {
 		URL, Text string
 		Links     []string
 	}) {
-		t.Helper()
+		s.Helper()
 		all := map[string]any{"who": "ada", "tab": "first"}
 		for name, value := range arguments {
 			all[name] = value
 		}
 		var result json.RawMessage
-		b.Do(t, command, all, &result)
+		b.Do(s, command, all, &result)
 		if string(result) != "null" {
-			require.NoError(t, json.Unmarshal(result, &shown))
+			require.NoError(s, json.Unmarshal(result, &shown))
 		}
 		return shown
 	}
@@ -37,17 +35,17 @@ func TestAPersonWhoPaidByWalletIsBack(t *testing.T) {
 	}
 	do("meet", map[string]any{"wallets": []any{purse}})
 	do("open", map[string]any{"url": s.site + wanted})
-	require.Equal(t, s.pay+"/v1/pay", do("follow", map[string]any{"link": "main a.button"}).URL)
+	require.Equal(s, s.pay+"/v1/pay", do("follow", map[string]any{"link": "main a.button"}).URL)
 	do("unfold", map[string]any{"rail": "usdc"})
 	do("press", map[string]any{"name": "Pay with Purse"})
-	panel := do("read", map[string]any{"text": open, "idle": true, "screenshot": browser.Screenshot("gate-wallet")})
-	require.Len(t, panel.Links, 2, "in, and to the receipt: %s", panel.Text)
-	inside := do("follow", map[string]any{"link": `.wallet a:text-is("` + open + `")`})
-	require.Equal(t, s.site+wanted, inside.URL)
-	require.Contains(t, inside.Text, said(http.MethodGet, wanted, "usdc"))
+	panel := do("read", map[string]any{"text": open, "idle": true})
+	require.Len(s, panel.Links, 2, "in, and to the receipt: %s", panel.Text)
+	inside := do("follow", map[string]any{"link": ".wallet a.button:not(.plain)"})
+	require.Equal(s, s.site+wanted, inside.URL)
+	require.Contains(s, inside.Text, said(http.MethodGet, wanted, "usdc"))
 
 	s.restart()
 	do("open", map[string]any{"url": s.site + wanted})
-	require.Contains(t, do("text", nil).Text, said(http.MethodGet, wanted, "usdc"))
-	require.Equal(t, 1, s.transfers(key))
+	require.Contains(s, do("text", nil).Text, said(http.MethodGet, wanted, "usdc"))
+	require.Equal(s, 1, s.transfers(key))
 }
