@@ -138,13 +138,11 @@ func TestThePretendPartsAnswerByTheirAddressAlone(t *testing.T) {
 		_, port, _ := strings.Cut(address, ":")
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			for _, host := range []string{"rebound.example:" + port, "127.0.0.1", "localhost:" + port, "127.0.0.1:1", address + "."} {
-				request, err := http.NewRequest(method, part, nil)
-				require.NoError(t, err)
+				request := must(http.NewRequest(method, part, nil))(t)
 				request.Host = host
 				request.Header.Set("Origin", "http://"+host)
 				request.Header.Set("Sec-Fetch-Site", "same-origin")
-				answer, err := h.client.Do(request)
-				require.NoError(t, err)
+				answer := must(h.client.Do(request))(t)
 				require.NoError(t, answer.Body.Close())
 				require.Equal(t, http.StatusMisdirectedRequest, answer.StatusCode, "%s %s by %s", method, part, host)
 			}
@@ -310,15 +308,21 @@ func TestAProgramPaysTheDemo(t *testing.T) {
 // pay buys with a key that nobody has used.
 func (h *house) pay() (*buyer.Payment, *buyer.Quote) {
 	h.Helper()
-	target, err := buyer.NewTarget(http.MethodPost, h.service+offer.PathSponsor)
-	require.NoError(h, err)
+	target := must(buyer.NewTarget(http.MethodPost, h.service+offer.PathSponsor))(h)
 	b, key := &buyer.Buyer{Max: 42_000_000}, buyer.NewKey()
-	quote, err := b.Quote(h.Context(), target)
-	require.NoError(h, err)
-	purchase, err := buyer.OpenPurchase(h.TempDir(), target, key.Address())
-	require.NoError(h, err)
+	quote := must(b.Quote(h.Context(), target))(h)
+	purchase := must(buyer.OpenPurchase(h.TempDir(), target, key.Address()))(h)
 	defer purchase.Close()
 	require.NoError(h, purchase.Sign(target, quote, key))
 	require.NoError(h, b.Settle(h.Context(), target, purchase))
 	return purchase.Payment, quote
+}
+
+// must requires that a call succeeds.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

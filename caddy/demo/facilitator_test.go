@@ -26,22 +26,18 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(t, err)
+	network := must(offer.LookupNetwork("base-sepolia"))(t)
 	card, err := offer.NewCard("https://checkout.example/1", nil, 4200)
 	require.NoError(t, err)
-	rail, err := offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 4200)
-	require.NoError(t, err)
-	o, err := offer.New(offer.Terms{}, card, rail)
-	require.NoError(t, err)
+	rail := must(offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 4200))(t)
+	o := must(offer.New(offer.Terms{}, card, rail))(t)
 	return &fixture{t, newFacilitator(func() *offer.Offer { return o }), network, rail.PayTo}
 }
 
 // sign is a payment of 42 USDC by a key that nobody has used.
 func (b *fixture) sign(n offer.Network, to string, amount int64, until time.Time) x402.Authorized {
 	b.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(b, err)
+	key := must(crypto.GenerateKey())(b)
 	return x402.Authorize(key, n, to, amount, until)
 }
 
@@ -65,8 +61,7 @@ func (b *fixture) ask(call string, version int, paid x402.Authorized) (said map[
 
 func (b *fixture) post(call string, body any) (said map[string]any) {
 	b.Helper()
-	encoded, err := json.Marshal(body)
-	require.NoError(b, err)
+	encoded := must(json.Marshal(body))(b)
 	method := http.MethodPost
 	if body == nil {
 		method = http.MethodGet
@@ -101,8 +96,7 @@ func TestThePretendFacilitatorSettlesEveryMovementOnce(t *testing.T) {
 
 func TestThePretendFacilitatorRefusesWhatAChainWould(t *testing.T) {
 	b := newFixture(t)
-	mainnet, err := offer.LookupNetwork("base")
-	require.NoError(t, err)
+	mainnet := must(offer.LookupNetwork("base"))(t)
 	soon := time.Now().Add(5 * time.Minute)
 	other := "0x000000000000000000000000000000000000dEaD"
 	change := func(change func(*x402.Authorized)) x402.Authorized {

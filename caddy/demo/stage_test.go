@@ -68,8 +68,7 @@ type house struct {
 func open(t *testing.T, lines ...string) *house {
 	t.Helper()
 	// Not a folder of the test's: what Caddy stops closes its files in the background, and TestMain removes them.
-	storage, err := os.MkdirTemp("", "house_")
-	require.NoError(t, err)
+	storage := must(os.MkdirTemp("", "house_"))(t)
 	h := &house{
 		T: t, service: "http://localhost:" + payoffertest.FreePort(t), site: "http://localhost:" + payoffertest.FreePort(t), storage: storage,
 		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
@@ -89,8 +88,7 @@ func (h *house) set(lines ...string) { h.lines = append(h.lines, lines...) }
 // storage, which goes when the test ends.
 func (h *house) config(more string) []byte {
 	h.Helper()
-	text, err := os.ReadFile("../../Caddyfile")
-	require.NoError(h, err)
+	text := must(os.ReadFile("../../Caddyfile"))(h)
 	global := "{\n\tadmin off\n\tpersist_config off\n\tstorage_clean_interval off\n\tstorage file_system " + h.storage + "\n\tpay_offer {\n\t\tledger sqlite " + h.ledger + "\n\t}\n}\n\n"
 	sites := payoffertest.EditCaddyfile(string(text), h.lines...)
 	sites = strings.NewReplacer("http://localhost:8402", h.service, "http://localhost:8403", h.site).Replace(sites)
@@ -121,8 +119,7 @@ func (h *house) load() error {
 
 // says reports whether a page is there and holds a text.
 func (h *house) says(url, text string) bool {
-	request, err := http.NewRequest(http.MethodGet, url, nil)
-	require.NoError(h, err)
+	request := must(http.NewRequest(http.MethodGet, url, nil))(h)
 	request.Header.Set("Accept", "text/html")
 	answer, err := h.client.Do(request)
 	if err != nil {
@@ -138,10 +135,8 @@ func (h *house) offers() []*offer.Offer {
 	h.Helper()
 	var config caddy.Config
 	require.NoError(h, json.Unmarshal(h.config(""), &config))
-	ctx, err := caddy.ProvisionContext(&config)
-	require.NoError(h, err)
-	value, err := ctx.App("pay_offer")
-	require.NoError(h, err)
+	ctx := must(caddy.ProvisionContext(&config))(h)
+	value := must(ctx.App("pay_offer"))(h)
 	app := value.(*payoffer.App)
 	h.Cleanup(func() { require.NoError(h, app.Cleanup()) })
 	return app.Offers()
@@ -150,16 +145,13 @@ func (h *house) offers() []*offer.Offer {
 // ask sends a request and returns the answer and its body.
 func (h *house) ask(method, url string, header http.Header) (*http.Response, string) {
 	h.Helper()
-	request, err := http.NewRequest(method, url, nil)
-	require.NoError(h, err)
+	request := must(http.NewRequest(method, url, nil))(h)
 	if header != nil {
 		request.Header = header
 	}
-	answer, err := h.client.Do(request)
-	require.NoError(h, err)
+	answer := must(h.client.Do(request))(h)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(h, err)
+	body := must(io.ReadAll(answer.Body))(h)
 	return answer, string(body)
 }
 
@@ -180,11 +172,9 @@ func (h *house) checkout() string {
 // press presses a button of the checkout, and returns the answer and its body.
 func (h *house) press(checkout, button string) (*http.Response, string) {
 	h.Helper()
-	answer, err := h.client.PostForm(checkout, url.Values{"do": {button}})
-	require.NoError(h, err)
+	answer := must(h.client.PostForm(checkout, url.Values{"do": {button}}))(h)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(h, err)
+	body := must(io.ReadAll(answer.Body))(h)
 	return answer, string(body)
 }
 
@@ -251,8 +241,7 @@ func TestADemoRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
 		return folder
 	}
 	in := func(name string) string { return filepath.Join(temporary, name) }
-	living, err := newFolder()
-	require.NoError(t, err)
+	living := must(newFolder())(t)
 	dead := []string{put(in("pay_offer_demo_1"), lockName, "ledger.db"), put(in("pay_offer_demo_2"), lockName)}
 	kept := []string{
 		put(in("pay_offer_demo_beginning")), put(in("pay_offer_other"), lockName), put(elsewhere, lockName), living.folder,
@@ -280,8 +269,7 @@ func TestADemoRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
 	require.FileExists(t, in("pay_offer_demo_file"))
 	_, err = os.Lstat(in("pay_offer_demo_link"))
 	require.NoError(t, err)
-	info, err := os.Stat(k.folder)
-	require.NoError(t, err)
+	info := must(os.Stat(k.folder))(t)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	k.remove()
 	require.NoDirExists(t, k.folder)
@@ -292,8 +280,7 @@ func TestADemoRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
 // filelockOf is what trying a lock says.
 func filelockOf(t *testing.T, name string) error {
 	t.Helper()
-	file, err := os.OpenFile(name, os.O_RDWR, 0)
-	require.NoError(t, err)
+	file := must(os.OpenFile(name, os.O_RDWR, 0))(t)
 	defer file.Close()
 	return filelock.Try(file)
 }

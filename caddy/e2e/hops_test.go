@@ -83,8 +83,7 @@ func payable(t *testing.T, service string) map[string]string {
 // agent endpoint is asked as the agent card's protocol wants it, and what takes a payment without one.
 func follow(t *testing.T, page string) (text string, links []string) {
 	t.Helper()
-	at, err := url.Parse(page)
-	require.NoError(t, err)
+	at := must(url.Parse(page))(t)
 	var answer *http.Response
 	switch at.Path {
 	case "/mcp":
@@ -127,11 +126,9 @@ func describedPaths(at *url.URL, text string) []string {
 // send is a POST, as get is a GET.
 func send(t *testing.T, address, body string) (*http.Response, string) {
 	t.Helper()
-	answer, err := http.Post(address, "application/json", strings.NewReader(body))
-	require.NoError(t, err)
+	answer := must(http.Post(address, "application/json", strings.NewReader(body)))(t)
 	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	data := must(io.ReadAll(answer.Body))(t)
 	return answer, string(data)
 }
 
@@ -147,8 +144,7 @@ func headerLinks(t *testing.T, at *url.URL, answer *http.Response) string {
 	for _, link := range answer.Header.Values("Link") {
 		target, _, whole := strings.Cut(strings.TrimPrefix(link, "<"), ">")
 		require.True(t, whole, link)
-		resolved, err := at.Parse(target)
-		require.NoError(t, err)
+		resolved := must(at.Parse(target))(t)
 		found = append(found, resolved.String())
 	}
 	return strings.Join(found, "\n")
@@ -159,8 +155,7 @@ func markupLinks(t *testing.T, at *url.URL, body string) []string {
 	t.Helper()
 	var found []string
 	for _, match := range markupLink.FindAllStringSubmatch(body, -1) {
-		link, err := at.Parse(html.UnescapeString(match[1]))
-		require.NoError(t, err)
+		link := must(at.Parse(html.UnescapeString(match[1])))(t)
 		found = append(found, link.String())
 	}
 	return found
@@ -242,8 +237,7 @@ func TestNobodyHoldsAConnectionByASlowBody(t *testing.T) {
 // posts are the addresses that take a body, as the server describes itself.
 func posts(t *testing.T, client *http.Client, base string) (targets []string) {
 	t.Helper()
-	answer, err := client.Get(base + "/openapi.json")
-	require.NoError(t, err)
+	answer := must(client.Get(base + "/openapi.json"))(t)
 	defer answer.Body.Close()
 	var description struct {
 		Paths map[string]map[string]any `json:"paths"`

@@ -89,8 +89,7 @@ func requireOffer(t testing.TB, text string) {
 }
 
 func TestAnswersFollowThePublishedSchema(t *testing.T) {
-	text, err := os.ReadFile("../../caddy/e2e/testdata/schemas/a2a-0.3.0.schema.json")
-	require.NoError(t, err)
+	text := must(os.ReadFile("../../caddy/e2e/testdata/schemas/a2a-0.3.0.schema.json"))(t)
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal(text, &schema))
 	e := newEndpoint(t, config(t, public))
@@ -99,11 +98,9 @@ func TestAnswersFollowThePublishedSchema(t *testing.T) {
 		"JSONRPCErrorResponse":       `{"jsonrpc":"2.0","id":"a","method":"tasks/get","params":{"id":"t"}}`,
 	} {
 		schema.Ref = "#/definitions/" + definition
-		resolved, err := schema.Resolve(nil)
-		require.NoError(t, err)
+		resolved := must(schema.Resolve(nil))(t)
 		for _, extensions := range []string{"", extensionURI} {
-			raw, err := io.ReadAll(post(t, e, body, "X-A2A-Extensions", extensions).Body)
-			require.NoError(t, err)
+			raw := must(io.ReadAll(post(t, e, body, "X-A2A-Extensions", extensions).Body))(t)
 			require.Equal(t, extensions != "" && body == js03, bytes.Contains(raw, []byte(`"kind":"task"`)))
 			var answer any
 			require.NoError(t, json.Unmarshal(raw, &answer))
@@ -213,8 +210,7 @@ func TestActivatedExtensionDemandsPaymentByATask(t *testing.T) {
 		requireOffer(t, m.Parts[0].Text)
 		require.EqualValues(t, 42, m.Parts[1].Data["amountUsd"])
 		require.Equal(t, "payment-required", m.Metadata["x402.payment.status"])
-		required, err := json.Marshal(m.Metadata["x402.payment.required"])
-		require.NoError(t, err)
+		required := must(json.Marshal(m.Metadata["x402.payment.required"]))(t)
 		var got x402.PaymentRequired
 		require.NoError(t, json.Unmarshal(required, &got))
 		tokens[takeToken(t, got)] = true
@@ -255,8 +251,7 @@ func TestPaymentByMessageCompletesItsTask(t *testing.T) {
 	require.Equal(t, "completed", paid.Status.State)
 	m := paid.Status.Message
 	require.Equal(t, "payment-completed", m.Metadata["x402.payment.status"])
-	receipts, err := json.Marshal(m.Metadata["x402.payment.receipts"])
-	require.NoError(t, err)
+	receipts := must(json.Marshal(m.Metadata["x402.payment.receipts"]))(t)
 	require.JSONEq(t, string(document.Line([]*x402.SettleResponse{settled.Response})), string(receipts))
 	require.Equal(t, true, m.Parts[1].Data["paid"])
 	require.Equal(t, receiptURL(settled), m.Parts[1].Data["receiptUrl"])

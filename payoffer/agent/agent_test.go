@@ -74,20 +74,15 @@ func newOffer(t testing.TB, edit func(*offer.Terms), usdc bool) *offer.Offer {
 	edit(&terms)
 	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, terms.Amount)
 	require.NoError(t, err)
-	btc, err := offer.NewBitcoin(bitcoin, "Example Offer", terms.Amount)
-	require.NoError(t, err)
-	transfer, err := offer.NewTransfer("transfer", "pay@example.com", "Example 42", "Example Operator", terms.Amount)
-	require.NoError(t, err)
+	btc := must(offer.NewBitcoin(bitcoin, "Example Offer", terms.Amount))(t)
+	transfer := must(offer.NewTransfer("transfer", "pay@example.com", "Example 42", "Example Operator", terms.Amount))(t)
 	rails := []offer.Rail{btc, transfer}
 	if usdc {
-		network, err := offer.LookupNetwork("base")
-		require.NoError(t, err)
-		rail, err := offer.NewUSDC("usdc", network, payTo, terms.Amount)
-		require.NoError(t, err)
+		network := must(offer.LookupNetwork("base"))(t)
+		rail := must(offer.NewUSDC("usdc", network, payTo, terms.Amount))(t)
 		rails = append(rails, rail)
 	}
-	o, err := offer.New(terms, card, rails...)
-	require.NoError(t, err)
+	o := must(offer.New(terms, card, rails...))(t)
 	return o
 }
 
@@ -113,8 +108,7 @@ func public(*offer.Terms) {}
 
 func newEndpoint(t testing.TB, c Config) *Endpoint {
 	t.Helper()
-	e, err := New(c)
-	require.NoError(t, err)
+	e := must(New(c))(t)
 	return e
 }
 
@@ -145,8 +139,7 @@ type rpcAnswer struct {
 
 func decode(t testing.TB, response *http.Response) rpcAnswer {
 	t.Helper()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	body := must(io.ReadAll(response.Body))(t)
 	require.Equal(t, "application/json", response.Header.Get("Content-Type"), "%s", body)
 	var a rpcAnswer
 	require.NoError(t, json.Unmarshal(body, &a), "%s", body)
@@ -238,8 +231,7 @@ func TestMessageThatWantsNoAnswerGetsNone(t *testing.T) {
 	} {
 		response := post(t, e, body)
 		require.Equal(t, http.StatusAccepted, response.StatusCode, body)
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
+		text := must(io.ReadAll(response.Body))(t)
 		require.Empty(t, text, body)
 	}
 }
@@ -301,5 +293,14 @@ func TestHostAndOrigin(t *testing.T) {
 			require.Equal(t, test.status, w.Code, w.Body)
 			require.Equal(t, test.status != 200, decode(t, w.Result()).Error != nil)
 		})
+	}
+}
+
+// must requires that a call succeeds.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

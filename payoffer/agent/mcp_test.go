@@ -96,8 +96,7 @@ func TestProxyOnTheSameMachineIsServed(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+offer.PathMCP, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	require.NoError(t, err)
 	r.Host = "pay.example.org"
-	response, err := server.Client().Do(r)
-	require.NoError(t, err)
+	response := must(server.Client().Do(r))(t)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Nil(t, decode(t, response).Error)
@@ -188,8 +187,7 @@ func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {
 func TestToolResultFollowsItsSchema(t *testing.T) {
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal(document.Line(outputSchema), &schema))
-	resolved, err := schema.Resolve(nil)
-	require.NoError(t, err)
+	resolved := must(schema.Resolve(nil))(t)
 
 	c := config(t, public)
 	full := terms42(t, callTool(t, newEndpoint(t, c), `{"name":"first_42_sponsor"}`))
@@ -278,8 +276,7 @@ func FuzzServeHTTP(f *testing.F) {
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
 		response := w.Result()
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
+		text := must(io.ReadAll(response.Body))(t)
 		require.Less(t, len(text), maxAnswer)
 		require.Less(t, response.StatusCode, 500, "%s", text)
 		switch {

@@ -115,8 +115,7 @@ func TestPaymentThroughTheToolSettles(t *testing.T) {
 
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal(document.Line(outputSchema), &schema))
-	resolved, err := schema.Resolve(nil)
-	require.NoError(t, err)
+	resolved := must(schema.Resolve(nil))(t)
 	require.NoError(t, resolved.Validate(found))
 	requireDescribed(t, &schema, found)
 }

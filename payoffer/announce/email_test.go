@@ -26,13 +26,10 @@ type sent struct {
 
 func read(t *testing.T, letter string) sent {
 	t.Helper()
-	m, err := mail.ReadMessage(strings.NewReader(letter))
-	require.NoError(t, err)
-	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-	require.NoError(t, err)
+	m := must(mail.ReadMessage(strings.NewReader(letter)))(t)
+	subject := must(new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")))(t)
 	require.Equal(t, "quoted-printable", m.Header.Get("Content-Transfer-Encoding"))
-	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-	require.NoError(t, err)
+	text := must(io.ReadAll(quotedprintable.NewReader(m.Body)))(t)
 	return sent{m.Header, subject, strings.ReplaceAll(string(text), "\r\n", "\n")}
 }
 
@@ -187,8 +184,7 @@ func TestTheWayToAMailServerIsEncryptedUnlessItStaysHere(t *testing.T) {
 		{"localhost:25", "", "off"}, {"[::1]:25", "", "off"}, {"127.0.0.1:465", "", "implicit"}, {"localhost:587", "starttls", "starttls"},
 		{"mail.example:2465", "implicit", "implicit"}, {"localhost:25", "off", "off"},
 	} {
-		got, err := ChooseTLS(test.server, test.word)
-		require.NoError(t, err)
+		got := must(ChooseTLS(test.server, test.word))(t)
 		require.Equal(t, test.want, got, test)
 	}
 	for _, test := range []struct{ server, word string }{

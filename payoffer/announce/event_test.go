@@ -54,8 +54,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
 	unknown := transition()
 	unknown.USDCents, unknown.Via = nil, ""
-	data, err := newEvent(&Config{}, unknown, false).members()
-	require.NoError(t, err)
+	data := must(newEvent(&Config{}, unknown, false).members())(t)
 	require.Contains(t, data, "amountUsd")
 	require.Nil(t, data["amountUsd"])
 	require.Contains(t, data, "amountUsdDecimal")
@@ -76,8 +75,7 @@ func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 		for _, b := range []byte(e.id) {
 			require.True(t, b > ' ' && b < 0x7f, "%q", e.id)
 		}
-		body, err := e.body()
-		require.NoError(t, err)
+		body := must(e.body())(t)
 		require.True(t, json.Valid(body))
 		tr.ExternalID = other
 		require.Equal(t, one == other, e.id == newEvent(&Config{}, tr, false).id, "two movements, two ids")
@@ -89,8 +87,7 @@ func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
 	tr.Rail, tr.ExternalID = "transfer", "INV.42/Ä <b>"
 	e := newEvent(&Config{}, tr, false)
 	require.Equal(t, "transfer:INV%2E42%2F%C3%84%20%3Cb%3E:3:00000000000000ff", e.id)
-	body, err := e.body()
-	require.NoError(t, err)
+	body := must(e.body())(t)
 	require.True(t, utf8.Valid(body))
 	require.False(t, strings.Contains(string(body), "<b>"), "no markup, wherever it is shown")
 	var payload struct{ Data struct{ ExternalID string } }
@@ -212,8 +209,7 @@ func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
 		},
 	} {
 		d, receiver := newFixture(t), payoffertest.NewReceiver(t)
-		chain, err := offer.LookupNetwork(network)
-		require.NoError(t, err)
+		chain := must(offer.LookupNetwork(network))(t)
 		a := d.configured(Config{
 			Offer: offer.Offer{Rails: []offer.Rail{&offer.USDC{Network: chain}}}, Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}}, Transport: receiver.Transport(),
 		})

@@ -133,8 +133,7 @@ func (f *form) announcer(d *fixture) *Announcer {
 // history are the names of all announcements of the ledger, in their order.
 func (f *form) history(d *fixture) (all []string) {
 	d.Helper()
-	transitions, err := d.outbox.Ledger.Transitions(d.Context(), testOffer, 0, 1000)
-	require.NoError(d, err)
+	transitions := must(d.outbox.Ledger.Transitions(d.Context(), testOffer, 0, 1000))(d)
 	for _, t := range transitions {
 		all = append(all, f.key(newEvent(&Config{}, t, false)))
 	}

@@ -88,8 +88,7 @@ func (d *fixture) configured(c Config) *Announcer {
 	}
 	c.Random = func() float64 { return 0 }
 	c.Logger = slog.New(slog.NewTextHandler(&d.log, nil))
-	a, err := New(c)
-	require.NoError(d, err)
+	a := must(New(c))(d)
 	a.rounds(d.Context())
 	return a
 }
@@ -227,8 +226,7 @@ func newInstances(t *testing.T) [2]*fixture {
 	c := payoffertest.NewClock(time.Unix(1_800_000_000, 0))
 	var fixtures [2]*fixture
 	for i := range fixtures {
-		l, err := ledger.NewPostgres(dsn, c.Now)
-		require.NoError(t, err)
+		l := must(ledger.NewPostgres(dsn, c.Now))(t)
 		fixtures[i] = fixtureAt(t, l, c)
 	}
 	return fixtures
@@ -318,4 +316,13 @@ func TestAClockThatIsSetBackADayDelaysNoTakeover(t *testing.T) {
 	second := d.announcer(receiver)
 	second.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))
+}
+
+// must requires that a call succeeds.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

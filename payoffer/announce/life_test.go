@@ -228,13 +228,11 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Now: d.clock.Now, Transport: receiver.Transport(),
 		Endpoints: []Endpoint{Webhook{URL: receiver.URL(), Secrets: []string{testSecret}}},
 	}
-	first, err := New(config)
-	require.NoError(t, err)
+	first := must(New(config))(t)
 	require.NoError(t, Load(t.Context(), first))
 	d.pay()
 	config.Owner = "second"
-	second, err := New(config)
-	require.NoError(t, err)
+	second := must(New(config))(t)
 	require.NoError(t, Load(t.Context(), second), "another instance starts meanwhile")
 	d.pay()
 
@@ -260,15 +258,13 @@ func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
 
 	config := *before.config
 	config.Owner = "restarted"
-	after, err := New(config)
-	require.NoError(t, err)
+	after := must(New(config))(t)
 	require.NoError(t, Load(t.Context(), after))
 	waiting.LastError = "" // nothing was tried yet
 	require.Equal(t, waiting, after.health()[0])
 	d.clock.Pass((leaseFor + 1) * time.Second)
 	for _, want := range []time.Duration{0, pollEvery} { // what is more than a batch is due at once
-		pause, err := after.subscribers[0].poll(t.Context())
-		require.NoError(t, err)
+		pause := must(after.subscribers[0].poll(t.Context()))(t)
 		require.Equal(t, want, pause)
 	}
 	require.Len(t, taken(t, receiver), batch+20)
@@ -322,8 +318,7 @@ func randomReply(random *rand.Rand) reply {
 // crash.
 func requireWholeHistory(t *testing.T, d *fixture, receiver *payoffertest.Receiver, crashes int) {
 	t.Helper()
-	transitions, err := d.outbox.Ledger.Transitions(t.Context(), testOffer, 0, 1000)
-	require.NoError(t, err)
+	transitions := must(d.outbox.Ledger.Transitions(t.Context(), testOffer, 0, 1000))(t)
 	require.NotEmpty(t, transitions)
 	want := []string{}
 	for _, tr := range transitions {

@@ -38,8 +38,7 @@ func simulated(t *testing.T, c Config) (*fixture, *Announcer) {
 	if c.Page == nil {
 		c.Page = testPage
 	}
-	a, err := New(c)
-	require.NoError(t, err)
+	a := must(New(c))(t)
 	return d, a
 }
 

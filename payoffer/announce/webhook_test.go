@@ -75,20 +75,17 @@ func TestAReceiverKeepsItsNameAndHidesItsURL(t *testing.T) {
 
 // The vector of the Standard Webhooks project's own tests.
 func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
-	key, err := parseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	require.NoError(t, err)
+	key := must(parseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))(t)
 	require.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
 		sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`)))
 }
 
 func TestSecretsOfBothFormsAreTaken(t *testing.T) {
 	for _, size := range []int{24, 32, 64} {
-		key, err := parseSecret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, size)))
-		require.NoError(t, err)
+		key := must(parseSecret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, size))))(t)
 		require.Len(t, key, size)
 	}
-	key, err := parseSecret("correct horse battery staple")
-	require.NoError(t, err)
+	key := must(parseSecret("correct horse battery staple"))(t)
 	require.Equal(t, "correct horse battery staple", string(key))
 }
 
@@ -139,8 +136,7 @@ func tea(t *testing.T, goal offer.USD) offer.Offer {
 	t.Helper()
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
 	require.NoError(t, err)
-	o, err := offer.New(offer.Terms{ID: testOffer, Name: "Tea", Goal: goal}, card)
-	require.NoError(t, err)
+	o := must(offer.New(offer.Terms{ID: testOffer, Name: "Tea", Goal: goal}, card))(t)
 	return *o
 }
 

@@ -94,8 +94,7 @@ func breaks(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func encoded(t *testing.T, value any) json.RawMessage {
 	t.Helper()
-	text, err := json.Marshal(value)
-	require.NoError(t, err)
+	text := must(json.Marshal(value))(t)
 	return text
 }
 
@@ -164,10 +163,8 @@ type customer struct {
 
 func newCustomer(t *testing.T, s *seller) *customer {
 	t.Helper()
-	private, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	target, err := NewTarget(http.MethodPost, s.base+"/buy")
-	require.NoError(t, err)
+	private := must(crypto.GenerateKey())(t)
+	target := must(NewTarget(http.MethodPost, s.base+"/buy"))(t)
 	return &customer{
 		Buyer: &Buyer{Max: 50_000_000}, t: t, target: target, key: Key{private}, state: filepath.Join(t.TempDir(), "a", "payments"),
 	}
@@ -219,4 +216,13 @@ func (c *customer) requireNoSecret(text string) {
 	digits := hex.EncodeToString(crypto.FromECDSA(c.key.private))
 	require.NotContains(c.t, strings.ToLower(text), digits)
 	require.NotContains(c.t, strings.ToLower(text), digits[:16])
+}
+
+// must requires that a call succeeds.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

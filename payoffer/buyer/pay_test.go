@@ -25,15 +25,13 @@ func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
 	s.quote["extensions"].(object)["other"] = object{"info": object{"b": 1}}
 	s.quote["extensions"].(object)["access"] = object{"info": object{"token": "TOKENOFTHEQUOTE"}}
 	c := newCustomer(t, s)
-	q, err := c.Quote(t.Context(), c.target)
-	require.NoError(t, err)
+	q := must(c.Quote(t.Context(), c.target))(t)
 	require.Equal(t, "42", q.Amount())
 
 	p := c.open()
 	require.Nil(t, p.Payment)
 	require.NoError(t, p.Sign(c.target, q, c.key))
-	info, err := os.Stat(c.kept()[0])
-	require.NoError(t, err)
+	info := must(os.Stat(c.kept()[0]))(t)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	if all, _ := s.sent(); all != 0 {
 		t.Fatal("it is sent before it is kept")
@@ -54,8 +52,7 @@ func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
 			Authorization map[string]string
 		}
 	}
-	text, err := base64.StdEncoding.DecodeString(s.payments[0])
-	require.NoError(t, err)
+	text := must(base64.StdEncoding.DecodeString(s.payments[0]))(t)
 	require.NoError(t, json.Unmarshal(text, &payload))
 	require.Equal(t, 2, payload.X402Version)
 	require.Equal(t, payee, payload.Payload.Authorization["to"])
@@ -159,8 +156,7 @@ func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
 			require.True(t, p.Spendable())
 			p = c.reopen(p)
 			require.NotEmpty(t, p.Header, "whoever has it can spend it")
-			q, err := c.Quote(t.Context(), c.target)
-			require.NoError(t, err)
+			q := must(c.Quote(t.Context(), c.target))(t)
 			require.ErrorContains(t, p.Sign(c.target, q, c.key), "is undecided", "a second one could be spent besides")
 
 			p.ValidBefore = time.Now().Add(-voidAfter)
@@ -202,8 +198,7 @@ func TestTheAmountAndThePayeeOfTheQuoteAreSigned(t *testing.T) {
 	s := openSeller(t)
 	c := newCustomer(t, s)
 	s.quote["accepts"] = []any{s.accept(object{"payTo": c.key.Address()})}
-	q, err := c.Quote(t.Context(), c.target)
-	require.NoError(t, err)
+	q := must(c.Quote(t.Context(), c.target))(t)
 	require.ErrorContains(t, c.open().Sign(c.target, q, c.key), "the key belongs to the payee")
 	require.Empty(t, c.kept())
 }
@@ -257,8 +252,7 @@ func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
 func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
 	s, c, p := opened(t)
 	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "1.json"), 0o700))
-	q, err := c.Quote(t.Context(), c.target)
-	require.NoError(t, err)
+	q := must(c.Quote(t.Context(), c.target))(t)
 	require.ErrorContains(t, p.Sign(c.target, q, c.key), "the payment could not be stored")
 	all, _ := s.sent()
 	require.Zero(t, all)
@@ -282,8 +276,7 @@ const digits = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d
 
 func TestAKeyIsReadInEitherForm(t *testing.T) {
 	for _, text := range []string{digits, "0x" + digits, " 0x" + strings.ToUpper(digits) + "\n"} {
-		key, err := ParseKey(text)
-		require.NoError(t, err)
+		key := must(ParseKey(text))(t)
 		require.Equal(t, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", key.Address())
 	}
 }
@@ -305,8 +298,7 @@ func TestAKeyIsNeverRepeated(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be opened")
 	require.NotContains(t, err.Error(), digits[:8], "a key in place of the file's name")
 
-	key, err := ParseKey(digits)
-	require.NoError(t, err)
+	key := must(ParseKey(digits))(t)
 	for _, verb := range []string{"%v", "%+v", "%s", "%#v", "%q"} {
 		text := fmt.Sprintf(verb, key) + fmt.Sprintf(verb, struct{ Key Key }{key}) + fmt.Sprintf(verb, &key)
 		require.Contains(t, text, key.Address(), verb)

@@ -74,8 +74,7 @@ func TestTheFirstWayToPayThatIsUnderstoodIsTaken(t *testing.T) {
 
 	for _, name := range []string{"base", "eip155:8453"} {
 		c.Network = name
-		q, err = c.Quote(t.Context(), c.target)
-		require.NoError(t, err)
+		q = must(c.Quote(t.Context(), c.target))(t)
 		require.Equal(t, []any{int64(41_000_000), maxValidity}, []any{q.Atomic, q.Validity})
 	}
 	c.Network = "polygon"
@@ -153,10 +152,8 @@ func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
 
 func TestAQuoteInTheBodyIsRead(t *testing.T) {
 	s := openSeller(t)
-	in, err := parseRequired(http.Header{}, encoded(t, s.quote))
-	require.NoError(t, err)
-	q, err := (&Buyer{Max: 50_000_000}).choose(in.Accepts)
-	require.NoError(t, err)
+	in := must(parseRequired(http.Header{}, encoded(t, s.quote)))(t)
+	q := must((&Buyer{Max: 50_000_000}).choose(in.Accepts))(t)
 	require.Equal(t, payee, q.PayTo)
 }
 
@@ -165,8 +162,7 @@ func FuzzAQuoteIsReadOrRefused(f *testing.F) {
 	f.Add(true, []byte(`{"x402Version":2,"resource":{"url":"https://a.example/"},"accepts":[`+accept+`],"extensions":{"payment-identifier":{"info":{"required":true}}}}`), []byte("{}"))
 	f.Add(false, []byte{}, []byte(`{"x402Version":2,"accepts":[`+accept+`],"extensions":{"offer-receipt":{"info":{"offers":[{"format":"jws","signature":"eyJ.eyJ.AA"}]}}}}`))
 	f.Add(false, []byte{}, []byte(`{"x402Version":1,"accepts":[]}`))
-	key, err := ParseKey(strings.Repeat("1", 64))
-	require.NoError(f, err)
+	key := must(ParseKey(strings.Repeat("1", 64)))(f)
 	f.Fuzz(func(t *testing.T, inHeader bool, quote, body []byte) {
 		header := http.Header{}
 		if inHeader {
@@ -181,18 +177,15 @@ func FuzzAQuoteIsReadOrRefused(f *testing.F) {
 			return
 		}
 		// What is left can be paid: known money, an address, an amount within the limit.
-		known, err := offer.LookupNetwork(q.Network.CAIP2())
-		require.NoError(t, err)
+		known := must(offer.LookupNetwork(q.Network.CAIP2()))(t)
 		require.Equal(t, known, q.Network)
 		require.True(t, q.Atomic > 0 && q.Atomic <= 50_000_000)
-		payTo, err := offer.ParseEVMAddress(q.PayTo)
-		require.NoError(t, err)
+		payTo := must(offer.ParseEVMAddress(q.PayTo))(t)
 		require.Equal(t, payTo, q.PayTo)
 		require.True(t, q.Validity > 0 && q.Validity <= maxValidity)
 		q.resource, q.extensions = in.Resource, in.Extensions
 		authorized := x402.Authorize(key.private, q.Network, q.PayTo, q.Atomic, time.Now())
-		text, err := x402.DecodeHeader(q.payload(authorized))
-		require.NoError(t, err)
+		text := must(x402.DecodeHeader(q.payload(authorized)))(t)
 		require.True(t, json.Valid(text))
 		require.True(t, bytes.Contains(text, []byte(authorized.Signature)))
 	})

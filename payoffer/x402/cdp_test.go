@@ -63,8 +63,7 @@ func ecKey(t *testing.T, curve elliptic.Curve, pkcs8, escaped bool) keyPair {
 }
 
 func jwtPart(t *testing.T, s string) map[string]any {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	require.NoError(t, err)
+	raw := must(base64.RawURLEncoding.DecodeString(s))(t)
 	var part map[string]any
 	require.NoError(t, json.Unmarshal(raw, &part))
 	return part
@@ -96,8 +95,7 @@ func TestCDPSignsEachRequest(t *testing.T) {
 				require.True(t, found)
 				parts := strings.Split(bearer, ".")
 				require.Len(t, parts, 3)
-				signature, err := base64.RawURLEncoding.DecodeString(parts[2])
-				require.NoError(t, err)
+				signature := must(base64.RawURLEncoding.DecodeString(parts[2]))(t)
 				require.True(t, key.verify([]byte(parts[0]+"."+parts[1]), signature))
 
 				header := jwtPart(t, parts[0])
@@ -117,8 +115,7 @@ func TestCDPSignsEachRequest(t *testing.T) {
 }
 
 func TestCDPRefusesOtherKeysWithoutRepeatingThem(t *testing.T) {
-	valid, err := base64.StdEncoding.DecodeString(edKey(t).secret)
-	require.NoError(t, err)
+	valid := must(base64.StdEncoding.DecodeString(edKey(t).secret))(t)
 	torn := append(append([]byte(nil), valid[:32]...), make([]byte, 32)...)
 	for _, c := range []struct{ name, id, secret, complaint string }{
 		{"no secret", "id", "", "only one of key_id and key_secret"},
@@ -142,27 +139,22 @@ func TestCDPRefusesOtherKeysWithoutRepeatingThem(t *testing.T) {
 
 // What a buyer signs here is what is checked here, on the one network alone.
 func TestAnAuthorizationIsThatOfItsNetwork(t *testing.T) {
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	key := must(crypto.GenerateKey())(t)
 	until := time.Unix(1_800_000_000, 0)
 	nonces := map[string]bool{}
 	for _, name := range []string{"base", "base-sepolia", "ethereum", "celo"} {
-		network, err := offer.LookupNetwork(name)
-		require.NoError(t, err)
-		rail, err := offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 4200)
-		require.NoError(t, err)
+		network := must(offer.LookupNetwork(name))(t)
+		rail := must(offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 4200))(t)
 		authorized := Authorize(key, network, rail.PayTo, rail.Atomic(), until)
 		payload, err := json.Marshal(map[string]any{
 			"x402Version": 2, "accepted": requirements(rail), "payload": authorized,
 		})
 		require.NoError(t, err)
-		p, err := decodePayment(payload)
-		require.NoError(t, err)
+		p := must(decodePayment(payload))(t)
 		require.Equal(t, "1800000000", p.authorization.ValidBefore)
 		require.Equal(t, crypto.PubkeyToAddress(key.PublicKey).Hex(), p.authorization.From)
 		for _, other := range []string{"base", "base-sepolia", "ethereum", "celo"} {
-			elsewhere, err := offer.LookupNetwork(other)
-			require.NoError(t, err)
+			elsewhere := must(offer.LookupNetwork(other))(t)
 			require.Equal(t, other == name, authorized.Signs(elsewhere), "%s on %s", name, other)
 		}
 		require.False(t, nonces[strings.ToLower(p.authorization.Nonce)])

@@ -34,8 +34,7 @@ func TestSignatureOfAReferenceWallet(t *testing.T) {
 	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
 	rail := &Rail{USDC: rails[0], terms: terms{domain: domainHash(rails[0].Network)}}
 	require.Equal(t, golden.digest, hex.EncodeToString(digest(golden.auth, rail.terms.domain)))
-	signature, err := hex.DecodeString(golden.signature[2:])
-	require.NoError(t, err)
+	signature := must(hex.DecodeString(golden.signature[2:]))(t)
 	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
 	signature[64] -= 27 // some wallets send the recovery id
 	require.True(t, golden.auth.isSigned(signature, rail.terms.domain))
@@ -44,8 +43,7 @@ func TestSignatureOfAReferenceWallet(t *testing.T) {
 // mirrored is the other signature that recovers to the same signer: its s is in
 // the upper half, which the token contract refuses.
 func mirrored(t *testing.T, b *buyer) string {
-	raw, err := hex.DecodeString(b.sign(t)[2:])
-	require.NoError(t, err)
+	raw := must(hex.DecodeString(b.sign(t)[2:]))(t)
 	s := new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(raw[32:64]))
 	copy(raw[32:64], fixed32(s))
 	raw[64] = 27 + (28 - raw[64])
@@ -115,8 +113,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 				require.Nil(t, got.Response)
 			}
 			require.Empty(t, f.Calls(payoffertest.CallVerify))
-			open, err := s.book.OpenIntents(t.Context(), s.Offer.ID, 0, 10)
-			require.NoError(t, err)
+			open := must(s.book.OpenIntents(t.Context(), s.Offer.ID, 0, 10))(t)
 			require.Empty(t, open)
 		})
 	}

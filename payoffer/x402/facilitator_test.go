@@ -102,8 +102,7 @@ func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error
 }
 
 func TestFacilitatorWasNotReachedBeforeAConnection(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := "http://" + listener.Addr().String()
 	require.NoError(t, listener.Close())
 	tls := payoffertest.NewFacilitator(t) // speaks plain http where TLS is expected
@@ -139,8 +138,7 @@ func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
 	o, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
 	var same []*Facilitator
 	for _, address := range []string{"https://facilitator.example/a", "https://facilitator.example/b"} {
-		f, err := NewFacilitator(FacilitatorConfig{URL: address})
-		require.NoError(t, err)
+		f := must(NewFacilitator(FacilitatorConfig{URL: address}))(t)
 		same = append(same, f)
 	}
 	_, err := New(Config{Offer: o, Rails: []Rail{{USDC: rails[0], Facilitators: same}}, Limiter: limited(1, time.Minute)})
@@ -291,8 +289,7 @@ func TestAFacilitatorsReasonsReachTheBuyer(t *testing.T) {
 			require.Equal(t, c.code, got.Reason)
 			require.Equal(t, c.text != "", strings.HasSuffix(got.Detail, `The facilitator says: "`+c.text+`". Nothing was charged.`), got.Detail)
 
-			reply, err := s.facilitators[0].settle(t.Context(), s.request(newBuyer(1)))
-			require.NoError(t, err)
+			reply := must(s.facilitators[0].settle(t.Context(), s.request(newBuyer(1))))(t)
 			require.Equal(t, c.code, reply.ErrorReason)
 			require.Equal(t, c.text, reply.ErrorMessage)
 		})

@@ -90,14 +90,12 @@ func testOffer(t testing.TB, c setup) (*offer.Offer, []*offer.USDC) {
 	require.NoError(t, err)
 	var rails []offer.Rail
 	for n, name := range c.networks {
-		network, err := offer.LookupNetwork(name)
-		require.NoError(t, err)
+		network := must(offer.LookupNetwork(name))(t)
 		railName := "usdc"
 		if n > 0 {
 			railName = fmt.Sprintf("usdc-%d", network.ChainID)
 		}
-		rail, err := offer.NewUSDC(railName, network, c.payTo, c.amount)
-		require.NoError(t, err)
+		rail := must(offer.NewUSDC(railName, network, c.payTo, c.amount))(t)
 		rails = append(rails, rail)
 	}
 	o, err := offer.New(offer.Terms{
@@ -372,8 +370,7 @@ func (b *buyer) named(id string) *buyer {
 
 func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
+	data := must(json.Marshal(v))(t)
 	return data
 }
 
@@ -390,4 +387,13 @@ func settlesOn(f *payoffertest.Facilitator, chain *payoffertest.Chain, b *buyer)
 		chain.Transfer(b.key(), transaction, 42_000_000, false)
 		return transaction, nil
 	})
+}
+
+// must requires that a call succeeds.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -41,18 +41,15 @@ func (s *testSigner) Sign(payload any) string {
 // payload is the statement that the signer's key signed.
 func (s *testSigner) payload(t *testing.T, compact string) Statement {
 	t.Helper()
-	jws, err := signature.ParseJWS(compact)
-	require.NoError(t, err)
+	jws := must(signature.ParseJWS(compact))(t)
 	require.True(t, jws.VerifiedBy(s.key.Public().(ed25519.PublicKey)))
-	statement, err := ParseStatement(jws.Payload)
-	require.NoError(t, err)
+	statement := must(ParseStatement(jws.Payload))(t)
 	return statement
 }
 
 func headerOf(t *testing.T, s *Service) (header []byte, quote PaymentRequired) {
 	t.Helper()
-	header, err := base64.StdEncoding.DecodeString(s.Quote().Header())
-	require.NoError(t, err)
+	header = must(base64.StdEncoding.DecodeString(s.Quote().Header()))(t)
 	require.NoError(t, json.Unmarshal(header, &quote))
 	return header, quote
 }
@@ -203,12 +200,10 @@ const (
 )
 
 func TestParseStatementReadsBothKinds(t *testing.T) {
-	receipt, err := ParseStatement([]byte(goodReceipt))
-	require.NoError(t, err)
+	receipt := must(ParseStatement([]byte(goodReceipt)))(t)
 	require.Equal(t, "https://api.example.com/premium-data", receipt.ResourceURL())
 	require.EqualValues(t, 1703123456, receipt.Receipt.IssuedAt)
-	offer, err := ParseStatement([]byte(goodOffer))
-	require.NoError(t, err)
+	offer := must(ParseStatement([]byte(goodOffer)))(t)
 	require.Equal(t, "https://api.example.com/premium-data", offer.ResourceURL())
 	require.EqualValues(t, 1703123516, offer.Offer.ValidUntil)
 	for _, optional := range []string{

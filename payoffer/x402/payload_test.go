@@ -15,15 +15,13 @@ import (
 
 func TestDecodePaymentReadsBothDialects(t *testing.T) {
 	b := newBuyer(7).named("order_0123456789")
-	v2, err := decodePayment(b.v2(t))
-	require.NoError(t, err)
+	v2 := must(decodePayment(b.v2(t)))(t)
 	require.Equal(t, 2, v2.version)
 	require.Equal(t, b.key(), v2.key())
 	require.Equal(t, "order_0123456789", v2.paymentID)
 	require.Len(t, v2.signature, 65)
 
-	v1, err := decodePayment(b.v1(t))
-	require.NoError(t, err)
+	v1 := must(decodePayment(b.v1(t)))(t)
 	require.Equal(t, 1, v1.version)
 	require.Equal(t, v2.key(), v1.key(), "one authorization, whatever the dialect")
 	require.Equal(t, v2.fingerprint(), v1.fingerprint())
@@ -32,8 +30,7 @@ func TestDecodePaymentReadsBothDialects(t *testing.T) {
 func TestFingerprintCoversEveryFieldOfTheAuthorization(t *testing.T) {
 	first := newBuyer(1)
 	first.signature = first.sign(t)
-	base, err := decodePayment(first.v2(t))
-	require.NoError(t, err)
+	base := must(decodePayment(first.v2(t)))(t)
 	for name, change := range map[string]func(*buyer){
 		"from":         func(b *buyer) { b.auth.From = otherPayTo },
 		"to":           func(b *buyer) { b.auth.To = otherPayTo },
@@ -46,8 +43,7 @@ func TestFingerprintCoversEveryFieldOfTheAuthorization(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := *first
 			change(&changed)
-			other, err := decodePayment(changed.v2(t))
-			require.NoError(t, err)
+			other := must(decodePayment(changed.v2(t)))(t)
 			require.NotEqual(t, base.fingerprint(), other.fingerprint())
 		})
 	}
@@ -125,8 +121,7 @@ func FuzzDecodePayment(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := decodePayment(bytes.Clone(raw))
-		require.NoError(t, err)
+		again := must(decodePayment(bytes.Clone(raw)))(t)
 		require.Equal(t, p.key(), again.key())
 		require.Equal(t, p.fingerprint(), again.fingerprint())
 		require.Equal(t, p.authorization.isSigned(p.signature, domainType), again.authorization.isSigned(again.signature, domainType))
@@ -134,8 +129,7 @@ func FuzzDecodePayment(f *testing.F) {
 		// The members in another order and with other whitespace.
 		var members map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal(raw, &members))
-		indented, err := json.MarshalIndent(members, "", " ")
-		require.NoError(t, err)
+		indented := must(json.MarshalIndent(members, "", " "))(t)
 		if len(indented) > maxPayload {
 			return
 		}
@@ -289,11 +283,9 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
 	s := newShop(t, setup{facilitators: one(payoffertest.NewFacilitator(t))})
 	b := newBuyer(0xabcdef)
-	of, err := decodePayment(b.v2(t))
-	require.NoError(t, err)
+	of := must(decodePayment(b.v2(t)))(t)
 	rebuild := func(payload []byte) string {
-		p, err := decodePayment(payload)
-		require.NoError(t, err)
+		p := must(decodePayment(payload))(t)
 		require.Equal(t, of.key(), p.key())
 		require.Equal(t, of.fingerprint(), p.fingerprint())
 		return string(p.rebuild(&s.Rails[0].terms, *s.extensions.Load()))

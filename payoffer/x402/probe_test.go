@@ -131,8 +131,7 @@ func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
 				require.NoError(t, json.Unmarshal(call.Body, &body))
 				require.Equal(t, c.version, body.X402Version)
 				require.JSONEq(t, string(s.Rails[0].terms.in(c.version)), string(body.PaymentRequirements))
-				p, err := decodePayment(body.PaymentPayload)
-				require.NoError(t, err)
+				p := must(decodePayment(body.PaymentPayload))(t)
 				require.Equal(t, c.version, p.version)
 				require.Equal(t, "0x"+strings.Repeat("0", 64), p.authorization.Nonce)
 				if n == len(calls)-1 {

@@ -20,12 +20,10 @@ func shopOf(t *testing.T, c setup) *Service {
 	o, rails := testOffer(t, c)
 	config := Config{Offer: o, Limiter: c.limiter, Signer: c.signer, Now: time.Now}
 	for _, rail := range rails {
-		f, err := NewFacilitator(FacilitatorConfig{URL: DefaultTestFacilitator})
-		require.NoError(t, err)
+		f := must(NewFacilitator(FacilitatorConfig{URL: DefaultTestFacilitator}))(t)
 		config.Rails = append(config.Rails, Rail{USDC: rail, Facilitators: []*Facilitator{f}})
 	}
-	s, err := New(config)
-	require.NoError(t, err)
+	s := must(New(config))(t)
 	return s
 }
 
@@ -96,8 +94,7 @@ func TestQuoteWithoutAUSDCRail(t *testing.T) {
 func TestRefusalKeepsTheTerms(t *testing.T) {
 	s := shopOf(t, setup{})
 	standing, refusal := *s.Quote(), s.Refusal(`"<script>`)
-	header, err := base64.StdEncoding.DecodeString(refusal.Header())
-	require.NoError(t, err)
+	header := must(base64.StdEncoding.DecodeString(refusal.Header()))(t)
 	var quote PaymentRequired
 	require.NoError(t, json.Unmarshal(header, &quote))
 	require.Equal(t, `"<script>`, quote.Error)
@@ -120,8 +117,7 @@ func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			refusal := s.Refusal(c.reason)
 			var header PaymentRequired
-			text, err := base64.StdEncoding.DecodeString(refusal.Header())
-			require.NoError(t, err)
+			text := must(base64.StdEncoding.DecodeString(refusal.Header()))(t)
 			require.NoError(t, json.Unmarshal(text, &header))
 			require.Equal(t, c.want, header.Error)
 			require.Equal(t, c.reason, refusal.Terms.Error)

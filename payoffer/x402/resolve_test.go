@@ -168,8 +168,7 @@ func TestResolveTakesOverAfterTheLease(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		// What a process leaves that was killed between the commit and the call.
-		p, err := decodePayment(b.v2(t))
-		require.NoError(t, err)
+		p := must(decodePayment(b.v2(t)))(t)
 		intent := s.newIntent(p, &s.Service.Rails[0])
 		intent.Facilitator, intent.Owner = s.facilitators[0].Host(), "a process that was killed"
 		require.NoError(t, s.book.InsertIntent(t.Context(), intent))

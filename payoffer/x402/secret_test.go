@@ -170,8 +170,7 @@ func TestIdentifyNamesAPaymentWithoutTakingIt(t *testing.T) {
 		got, err := s.Identify(Attempt{Payload: b.v1(t)})
 		require.NoError(t, err)
 		require.Equal(t, Identity{stored.Account, stored.From, stored.Nonce, ""}, got)
-		got, err = s.Identify(Attempt{Payload: b.v1(t), Secret: b.access})
-		require.NoError(t, err)
+		got = must(s.Identify(Attempt{Payload: b.v1(t), Secret: b.access}))(t)
 		require.Equal(t, stored.Secret, got.SecretHash)
 
 		for name, change := range map[string]func(*buyer){
@@ -217,8 +216,7 @@ func TestAQuoteForAnotherResourceNamesIt(t *testing.T) {
 	s := shopOf(t, setup{})
 	gated := offer.Resource{URL: "https://shop.example/report", Description: "A report", MimeType: "text/html"}
 	quote := s.QuoteFor(gated, "no pass")
-	text, err := base64.StdEncoding.DecodeString(quote.Header())
-	require.NoError(t, err)
+	text := must(base64.StdEncoding.DecodeString(quote.Header()))(t)
 	var required PaymentRequired
 	require.NoError(t, json.Unmarshal(text, &required))
 	require.Equal(t, gated, required.Resource)

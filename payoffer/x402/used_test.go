@@ -294,8 +294,7 @@ func (u unsigned) Signed(ctx context.Context, account string, hash, signature []
 // hooked is a facilitator that does something besides while it verifies.
 func hooked(t *testing.T, f *payoffertest.Facilitator, besides *func()) []*Facilitator {
 	t.Helper()
-	made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: hook{f.Transport(), besides}})
-	require.NoError(t, err)
+	made := must(NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: hook{f.Transport(), besides}}))(t)
 	return []*Facilitator{made}
 }
 

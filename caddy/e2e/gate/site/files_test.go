@@ -61,18 +61,15 @@ func TestALargeFileIsServedWithLittleMemory(t *testing.T) {
 	requireTerms(t, s.visitor().get("/members/video.mp4", "Range", "bytes=700000001-700000013"), "a range")
 
 	before := lab.Resident(t, s.process.Pid())
-	answer, err := v.client.Get(s.site + "/members/video.mp4")
-	require.NoError(t, err)
+	answer := must(v.client.Get(s.site + "/members/video.mp4"))(t)
 	defer answer.Body.Close()
 	require.EqualValues(t, size, answer.ContentLength)
 	for range 16 {
-		n, err := io.CopyN(io.Discard, answer.Body, size/16)
-		require.NoError(t, err)
+		n := must(io.CopyN(io.Discard, answer.Body, size/16))(t)
 		require.EqualValues(t, size/16, n)
 		require.Less(t, lab.Resident(t, s.process.Pid())-before, 64<<20, "the server does not hold the file in its memory")
 	}
-	n, err := io.Copy(io.Discard, answer.Body)
-	require.NoError(t, err)
+	n := must(io.Copy(io.Discard, answer.Body))(t)
 	require.Zero(t, n)
 }
 

@@ -89,8 +89,7 @@ func TestTheBackendLearnsWhoPaidAndNoCredentials(t *testing.T) {
 	paid, uri := read(payer.send(http.MethodPost, "/page?a=1&pay_offer=forged&b=2", forged...))
 	require.Equal(t, []string{"pi_backend", "card", ""}, paid[:3])
 	require.Equal(t, "/page?a=1&b=2", uri)
-	expires, err := time.Parse(time.RFC3339, paid[3])
-	require.NoError(t, err)
+	expires := must(time.Parse(time.RFC3339, paid[3]))(t)
 	require.WithinDuration(t, time.Now().Add(48*time.Hour), expires, time.Hour)
 
 	header := s.payment()

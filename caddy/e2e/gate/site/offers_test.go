@@ -39,8 +39,7 @@ http://site.localhost:{PORT} {
 	expires := func(target string) time.Time {
 		t.Helper()
 		text, _, _ := strings.Cut(v.get(target).Body, " ")
-		at, err := time.Parse(time.RFC3339, text)
-		require.NoError(t, err)
+		at := must(time.Parse(time.RFC3339, text))(t)
 		return at
 	}
 	require.Equal(t, 364*24*time.Hour, expires("/year/x").Sub(expires("/day/y")))
@@ -92,8 +91,7 @@ http://site.localhost:{PORT} {
 	other := strings.Replace(s.base, "localhost", "other.localhost", 1)
 	event := strings.Replace(server.CardEvent("checkout.session.completed", "b", server.Checkout("b", "paid", price)), "plink_1", "plink_2", 1)
 	receipts := map[string]string{"/a/": s.sell("a"), "/b/": s.sellTo(other, "b", event, server.CardHeader(event, "whsec_of_the_other_rail_456"))}
-	site, err := url.Parse(s.site)
-	require.NoError(t, err)
+	site := must(url.Parse(s.site))(t)
 	cookies := map[string]*http.Cookie{}
 	for own, receipt := range receipts {
 		foreign := map[string]string{"/a/": "/b/", "/b/": "/a/"}[own]
@@ -124,8 +122,7 @@ http://site.localhost:{PORT} {
 		right := cookies[target].Name + "=" + cookies[target].Value
 		require.Equal(t, target+" "+secret, v.get(target, "Cookie", right).Body)
 	}
-	both, err := cookiejar.New(nil)
-	require.NoError(t, err)
+	both := must(cookiejar.New(nil))(t)
 	both.SetCookies(site, []*http.Cookie{cookies["/a/"], cookies["/b/"]})
 	v.client.Jar = both
 	require.Equal(t, "/a/ "+secret, v.get("/a/").Body)
