@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -83,7 +84,7 @@ func payable(t *testing.T, service string) map[string]string {
 // agent endpoint is asked as the agent card's protocol wants it, and what takes a payment without one.
 func follow(t *testing.T, page string) (text string, links []string) {
 	t.Helper()
-	at := must(url.Parse(page))(t)
+	at := lab.Must(url.Parse(page))(t)
 	var answer *http.Response
 	switch at.Path {
 	case "/mcp":
@@ -126,9 +127,9 @@ func describedPaths(at *url.URL, text string) []string {
 // send is a POST, as get is a GET.
 func send(t *testing.T, address, body string) (*http.Response, string) {
 	t.Helper()
-	answer := must(http.Post(address, "application/json", strings.NewReader(body)))(t)
+	answer := lab.Must(http.Post(address, "application/json", strings.NewReader(body)))(t)
 	defer answer.Body.Close()
-	data := must(io.ReadAll(answer.Body))(t)
+	data := lab.Must(io.ReadAll(answer.Body))(t)
 	return answer, string(data)
 }
 
@@ -144,7 +145,7 @@ func headerLinks(t *testing.T, at *url.URL, answer *http.Response) string {
 	for _, link := range answer.Header.Values("Link") {
 		target, _, whole := strings.Cut(strings.TrimPrefix(link, "<"), ">")
 		require.True(t, whole, link)
-		resolved := must(at.Parse(target))(t)
+		resolved := lab.Must(at.Parse(target))(t)
 		found = append(found, resolved.String())
 	}
 	return strings.Join(found, "\n")
@@ -155,7 +156,7 @@ func markupLinks(t *testing.T, at *url.URL, body string) []string {
 	t.Helper()
 	var found []string
 	for _, match := range markupLink.FindAllStringSubmatch(body, -1) {
-		link := must(at.Parse(html.UnescapeString(match[1])))(t)
+		link := lab.Must(at.Parse(html.UnescapeString(match[1])))(t)
 		found = append(found, link.String())
 	}
 	return found
@@ -237,7 +238,7 @@ func TestNobodyHoldsAConnectionByASlowBody(t *testing.T) {
 // posts are the addresses that take a body, as the server describes itself.
 func posts(t *testing.T, client *http.Client, base string) (targets []string) {
 	t.Helper()
-	answer := must(client.Get(base + "/openapi.json"))(t)
+	answer := lab.Must(client.Get(base + "/openapi.json"))(t)
 	defer answer.Body.Close()
 	var description struct {
 		Paths map[string]map[string]any `json:"paths"`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -35,7 +36,7 @@ func startLayout(t *testing.T, name string) *layout {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the application") }))
 	t.Cleanup(app.Close)
 	l := &layout{https: payoffertest.FreePort(t), http: payoffertest.FreePort(t), second: payoffertest.FreePort(t)}
-	content := must(os.ReadFile(filepath.Join("testdata/layouts", name+".caddyfile")))(t)
+	content := lab.Must(os.ReadFile(filepath.Join("testdata/layouts", name+".caddyfile")))(t)
 	text, options := strings.CutPrefix(string(content), "{\n")
 	proxied := strings.Contains(text, ":8080")
 	if !options {
@@ -56,7 +57,7 @@ func startLayout(t *testing.T, name string) *layout {
 // trust reads the certificate of the server's own authority.
 func (l *layout) trust(t *testing.T) {
 	t.Helper()
-	root := must(os.ReadFile(filepath.Join(l.Home, "data/caddy/pki/authorities/local/root.crt")))(t)
+	root := lab.Must(os.ReadFile(filepath.Join(l.Home, "data/caddy/pki/authorities/local/root.crt")))(t)
 	l.roots = x509.NewCertPool()
 	require.True(t, l.roots.AppendCertsFromPEM(root))
 }
@@ -85,7 +86,7 @@ func (l *layout) get(t *testing.T, url, port string) (*http.Response, string) {
 		return err == nil
 	})
 	defer answer.Body.Close()
-	body := must(io.ReadAll(answer.Body))(t)
+	body := lab.Must(io.ReadAll(answer.Body))(t)
 	return answer, string(body)
 }
 
@@ -144,7 +145,7 @@ func TestEveryLayoutAnswersOnItsHosts(t *testing.T) {
 
 // The shipped Caddyfile with the lines that its comments say: two host names with certificates.
 func TestTheShippedCaddyfileServesTwoHostNames(t *testing.T) {
-	text := must(os.ReadFile("../../Caddyfile"))(t)
+	text := lab.Must(os.ReadFile("../../Caddyfile"))(t)
 	https, plain := payoffertest.FreePort(t), payoffertest.FreePort(t)
 	edited := payoffertest.EditCaddyfile(string(text), "bind 127.0.0.1\n\ttls internal", "base_url https://pay.example.org", "site_url https://www.example.org",
 		"card https://buy.stripe.com/YOUR_LINK", "usdc base "+payoffertest.EVMAddress+" {\n facilitator https://facilitator.example.org\n}",

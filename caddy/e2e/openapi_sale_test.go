@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
@@ -131,8 +132,8 @@ func (s *sale) buy(t *testing.T, d *described) {
 	receipt := strings.TrimPrefix(paid.ReceiptURL, s.service)
 	entered, _ := d.ask(t, http.MethodGet, "/v1/receipt/{id}/enter", receipt+"/enter", "")
 	require.Equal(t, http.StatusFound, entered.StatusCode)
-	link := must(http.NewRequest(http.MethodGet, entered.Header.Get("Location"), nil))(t)
-	answer := must(http.DefaultTransport.RoundTrip(link))(t)
+	link := lab.Must(http.NewRequest(http.MethodGet, entered.Header.Get("Location"), nil))(t)
+	answer := lab.Must(http.DefaultTransport.RoundTrip(link))(t)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, gated("Cookie", answer.Header.Get("Set-Cookie")))
 	ended, _ := d.ask(t, http.MethodPost, "/v1/receipt/{id}/sign-out", receipt+"/sign-out", "")

@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -35,7 +36,7 @@ func describe(t *testing.T, service string) *described {
 	t.Helper()
 	_, text := get(t, service+"/openapi.json")
 	loader := openapi3.NewLoader()
-	api := must(loader.LoadFromData([]byte(text)))(t)
+	api := lab.Must(loader.LoadFromData([]byte(text)))(t)
 	require.NoError(t, api.Validate(loader.Context))
 	for _, schema := range api.Components.Schemas {
 		require.NotEmpty(t, schema.Value.Properties)
@@ -75,7 +76,7 @@ func (d *described) ask(t *testing.T, method, path, target, body string, headers
 	if len(item.Servers) > 0 { // a gated page is on the site
 		host = item.Servers[0].URL
 	}
-	request := must(http.NewRequest(method, host+target, strings.NewReader(body)))(t)
+	request := lab.Must(http.NewRequest(method, host+target, strings.NewReader(body)))(t)
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
@@ -260,23 +261,23 @@ func offers(t *testing.T) map[string]*offer.Offer {
 	}
 	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, amount)
 	require.NoError(t, err)
-	network := must(offer.LookupNetwork("base"))(t)
-	usdc := must(offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount))(t)
-	btc := must(offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", terms.Name, amount))(t)
-	transfer := must(offer.NewTransfer("transfer", "bank@example.org", "Example 42", terms.Operator, amount))(t)
+	network := lab.Must(offer.LookupNetwork("base"))(t)
+	usdc := lab.Must(offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount))(t)
+	btc := lab.Must(offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", terms.Name, amount))(t)
+	transfer := lab.Must(offer.NewTransfer("transfer", "bank@example.org", "Example 42", terms.Operator, amount))(t)
 	shop, err := offer.NewStorefront("tip-jar", "https://shop.example/jar", amount)
 	require.NoError(t, err)
 
-	small := must(offer.New(terms, card))(t)
-	full := must(offer.New(terms, card, usdc, btc, transfer, shop))(t)
+	small := lab.Must(offer.New(terms, card))(t)
+	full := lab.Must(offer.New(terms, card, usdc, btc, transfer, shop))(t)
 	return map[string]*offer.Offer{"card alone": small, "every rail": full}
 }
 
 // publishedSchema compiles a schema of caddy/e2e/testdata/schemas.
 func publishedSchema(t *testing.T, file, definition string) *jsonschema.Schema {
 	t.Helper()
-	text := must(os.ReadFile("testdata/schemas/" + file))(t)
-	parsed := must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
+	text := lab.Must(os.ReadFile("testdata/schemas/" + file))(t)
+	parsed := lab.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	compiler := jsonschema.NewCompiler()
 	require.NoError(t, compiler.AddResource("https://schemas.example/"+file, parsed))
 	schema, err := compiler.Compile("https://schemas.example/" + file + definition)

@@ -91,7 +91,7 @@ func TestOfficialClientsPayTheOffer(t *testing.T) {
 func TestTheOfficialFacilitatorRefusesAProbeForWantOfMoney(t *testing.T) {
 	lab.RequireNode(t)
 	c := chain.Start(t)
-	official := must(url.Parse(node.StartFacilitator(t, c.URL, c.Facilitator)))(t)
+	official := lab.Must(url.Parse(node.StartFacilitator(t, c.URL, c.Facilitator)))(t)
 	verdicts := make(chan string, 10)
 	proxy := httputil.NewSingleHostReverseProxy(official)
 	proxy.ModifyResponse = func(r *http.Response) error {
@@ -173,7 +173,7 @@ func TestThePageOfTheSiteIsSentWholeWhateverIsAskedForOfIt(t *testing.T) {
 			{"If-Modified-Since", "Tue, 01 Jan 2036 00:00:00 GMT"}, {"If-Unmodified-Since", "Mon, 01 Jan 1990 00:00:00 GMT"}, {"If-Range", `"none"`},
 		} {
 			t.Run(method+" "+strings.Join(header[:], " "), func(t *testing.T) {
-				answer := must(server.Do(server.Client, method, address, "", http.Header{header[0]: {header[1]}}))(t)
+				answer := lab.Must(server.Do(server.Client, method, address, "", http.Header{header[0]: {header[1]}}))(t)
 				require.Equal(t, http.StatusOK, answer.Status)
 				require.Equal(t, strconv.Itoa(len(page)), answer.Header.Get("Content-Length"))
 				require.Equal(t, names(whole.Header), names(answer.Header))

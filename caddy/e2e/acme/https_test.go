@@ -61,8 +61,7 @@ func start(t *testing.T, env ...string) public {
 	t.Helper()
 	p := public{httpPort: payoffertest.FreePort(t), httpsPort: freePort(t)}
 	p.authority = startAuthority(t, p.httpPort, p.httpsPort)
-	caddyfile, err := os.ReadFile(lab.Path(t, "caddy/package/Caddyfile"))
-	require.NoError(t, err)
+	caddyfile := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/Caddyfile")))(t)
 	// By default, Caddy looks every ten minutes for certificates to renew.
 	p.Process = server.Start(t, "http://127.0.0.1:"+p.httpPort, string(caddyfile), append(env,
 		"BASE_URL="+service, "SITE_URL="+site, "CADDY_ADMIN=localhost:"+payoffertest.FreePort(t), "SSL_CERT_FILE="+p.web,
@@ -102,10 +101,8 @@ func (p public) clients(t *testing.T) map[string]*http.Client {
 // http3 speaks HTTP/3 through a socket of its own.
 func (p public) http3(t *testing.T) (*http3.Transport, net.PacketConn) {
 	t.Helper()
-	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server, err := net.ResolveUDPAddr("udp", "127.0.0.1:"+p.httpsPort)
-	require.NoError(t, err)
+	socket := lab.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	server := lab.Must(net.ResolveUDPAddr("udp", "127.0.0.1:"+p.httpsPort))(t)
 	link := &quic.Transport{Conn: socket}
 	transport := &http3.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: p.roots},
@@ -147,16 +144,13 @@ func (p public) certified(t *testing.T, before map[string]string) map[string]str
 
 func ask(t *testing.T, client *http.Client, method, url string, header http.Header, body string) (*http.Response, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	require.NoError(t, err)
+	request := lab.Must(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	for name, values := range header {
 		request.Header[name] = values
 	}
-	answer, err := client.Do(request)
-	require.NoError(t, err)
+	answer := lab.Must(client.Do(request))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	text := lab.Must(io.ReadAll(answer.Body))(t)
 	return answer, string(text)
 }
 
@@ -210,8 +204,7 @@ func TestThePackagedCaddyfileServesHTTPSByItself(t *testing.T) {
 // payment is what a payer signs for the first of the terms of a quote.
 func payment(t *testing.T, quote *http.Response) http.Header {
 	t.Helper()
-	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
-	require.NoError(t, err)
+	header := lab.Must(base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED")))(t)
 	var terms struct {
 		Resource json.RawMessage
 		Accepts  []json.RawMessage
@@ -253,17 +246,14 @@ func startAuthority(t *testing.T, httpPort, httpsPort string) authority {
 	silent := log.New(io.Discard, "", 0)
 
 	resolver := "127.0.0.1:" + freePort(t)
-	names, err := challtestsrv.New(challtestsrv.Config{DNSAddrs: []string{resolver}, Log: silent})
-	require.NoError(t, err)
+	names := lab.Must(challtestsrv.New(challtestsrv.Config{DNSAddrs: []string{resolver}, Log: silent}))(t)
 	names.SetDefaultDNSIPv4("127.0.0.1")
 	names.SetDefaultDNSIPv6("")
 	go names.Run()
 	t.Cleanup(names.Shutdown)
 
-	plain, err := strconv.Atoi(httpPort)
-	require.NoError(t, err)
-	tls, err := strconv.Atoi(httpsPort)
-	require.NoError(t, err)
+	plain := lab.Must(strconv.Atoi(httpPort))(t)
+	tls := lab.Must(strconv.Atoi(httpsPort))(t)
 	store := db.NewMemoryStore()
 	issuer := ca.New(silent, store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {ValidityPeriod: lifetime}})
 	validator := va.New(silent, plain, tls, false, resolver, store)

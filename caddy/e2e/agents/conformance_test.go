@@ -44,15 +44,13 @@ func (s suite) run(t *testing.T, url string) map[string][]check {
 	arguments := append([]string{program, "server", "--url", url, "--output-dir", results}, s.arguments...)
 	// Its exit status tells nothing, for scenarios that cannot apply fail.
 	output, _ := exec.CommandContext(t.Context(), node.Newer(t), arguments...).CombinedOutput()
-	folders, err := os.ReadDir(results)
-	require.NoError(t, err)
+	folders := lab.Must(os.ReadDir(results))(t)
 	require.NotEmpty(t, folders, "%s", output)
 	scenarios := make(map[string][]check)
 	for _, folder := range folders {
 		name := stamped.FindStringSubmatch(folder.Name())
 		require.NotNil(t, name, folder.Name())
-		text, err := os.ReadFile(filepath.Join(results, folder.Name(), "checks.json"))
-		require.NoError(t, err)
+		text := lab.Must(os.ReadFile(filepath.Join(results, folder.Name(), "checks.json")))(t)
 		var checks []check
 		require.NoError(t, json.Unmarshal(text, &checks))
 		scenarios[name[1]] = checks

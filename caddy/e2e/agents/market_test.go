@@ -88,8 +88,7 @@ func (m *market) sign(demand json.RawMessage, buyer *ecdsa.PrivateKey) map[strin
 	require.Len(m, required.Accepts, 1)
 	var accepted struct{ Amount, Network, PayTo string }
 	require.NoError(m, json.Unmarshal(required.Accepts[0], &accepted))
-	value, err := strconv.ParseInt(accepted.Amount, 10, 64)
-	require.NoError(m, err)
+	value := lab.Must(strconv.ParseInt(accepted.Amount, 10, 64))(m)
 	authorization := chain.NewAuthorization(m, chain.Address(buyer), common.HexToAddress(accepted.PayTo), value)
 	return map[string]any{
 		"x402Version": 2, "resource": required.Resource, "accepted": required.Accepts[0],
@@ -110,8 +109,7 @@ func (m *market) settled(send func() (status string)) {
 // decode reads what a client made of JSON.
 func decode(t testing.TB, value, into any) {
 	t.Helper()
-	text, err := json.Marshal(value)
-	require.NoError(t, err)
+	text := lab.Must(json.Marshal(value))(t)
 	require.NoError(t, json.Unmarshal(text, into), "%s", text)
 }
 

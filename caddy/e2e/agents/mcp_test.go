@@ -83,8 +83,7 @@ func TestOfficialGoClientPaysByMCP(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	call := func(meta mcp.Meta) (result toolResult) {
-		called, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: document.ToolName, Meta: meta})
-		require.NoError(t, err)
+		called := lab.Must(session.CallTool(t.Context(), &mcp.CallToolParams{Name: document.ToolName, Meta: meta}))(t)
 		decode(t, called, &result)
 		return result
 	}
@@ -144,18 +143,15 @@ func (a *activation) Before(ctx context.Context, request *a2aclient.Request) (co
 
 func TestOfficialGoClientPaysByA2A(t *testing.T) {
 	m := openMarket(t)
-	card, err := agentcard.DefaultResolver.Resolve(t.Context(), m.base)
-	require.NoError(t, err)
+	card := lab.Must(agentcard.DefaultResolver.Resolve(t.Context(), m.base))(t)
 	require.Equal(t, m.base+"/mcp", card.URL)
 	require.Len(t, card.Capabilities.Extensions, 1)
 	require.Equal(t, extension, card.Capabilities.Extensions[0].URI)
 	require.False(t, card.Capabilities.Extensions[0].Required)
 	activation := new(activation)
-	client, err := a2aclient.NewFromCard(t.Context(), card, a2aclient.WithInterceptors(activation))
-	require.NoError(t, err)
+	client := lab.Must(a2aclient.NewFromCard(t.Context(), card, a2aclient.WithInterceptors(activation)))(t)
 	send := func(message *a2a.Message) a2a.SendMessageResult {
-		result, err := client.SendMessage(t.Context(), &a2a.MessageSendParams{Message: message})
-		require.NoError(t, err)
+		result := lab.Must(client.SendMessage(t.Context(), &a2a.MessageSendParams{Message: message}))(t)
 		return result
 	}
 

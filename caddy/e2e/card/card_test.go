@@ -21,6 +21,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
@@ -325,8 +326,7 @@ func body(t *testing.T, id, kind string, d told) (event []byte, header string) {
 // TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary gives a payment, and then each event that the documentation asks the
 // operator to send, with every member that the library knows, before and after the payment.
 func TestEveryEventOfTheDocumentationIsReadInTheShapesOfTheLibrary(t *testing.T) {
-	page, err := os.ReadFile("../../../payoffer/docs/guides/stripe.md")
-	require.NoError(t, err)
+	page := lab.Must(os.ReadFile("../../../payoffer/docs/guides/stripe.md"))(t)
 	named := map[string]bool{}
 	for _, kind := range regexp.MustCompile("`((?:checkout|refund|charge)\\.[a-z_.]+)`").FindAllSubmatch(page, -1) {
 		named[string(kind[1])] = true
@@ -368,8 +368,7 @@ func openLedger(t *testing.T) *ledger.Ledger {
 
 func outcomes(t *testing.T, book *ledger.Ledger) map[string]outcome {
 	t.Helper()
-	rows, err := book.Receipts(t.Context(), "shop", 0, 100)
-	require.NoError(t, err)
+	rows := lab.Must(book.Receipts(t.Context(), "shop", 0, 100))(t)
 	found := map[string]outcome{}
 	for _, row := range rows {
 		found[row.ExternalID] = outcome{row.Status, row.Amount, row.Refunded}

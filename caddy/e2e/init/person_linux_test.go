@@ -99,7 +99,6 @@ func (p *person) end() (files []string, err error) {
 // file is the Caddyfile that was written.
 func (p *person) file() string {
 	p.Helper()
-	text, err := os.ReadFile(filepath.Join(p.folder, "Caddyfile"))
-	require.NoError(p, err)
+	text := lab.Must(os.ReadFile(filepath.Join(p.folder, "Caddyfile")))(p)
 	return string(text)
 }

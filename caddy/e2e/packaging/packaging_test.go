@@ -27,8 +27,7 @@ type instruction struct{ name, rest string }
 // image is what the last stage of the Dockerfile says.
 func image(t *testing.T) (stages []string, last []instruction) {
 	t.Helper()
-	text, err := os.ReadFile(lab.Path(t, "caddy/package/Dockerfile"))
-	require.NoError(t, err)
+	text := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/Dockerfile")))(t)
 	for line := range strings.Lines(string(text)) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
@@ -75,8 +74,7 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 			source := words[len(words)-2]
 			if words[0] == "--from=build" {
 				if owner, owned := strings.CutPrefix(words[1], "--chown="); owned {
-					id, err := strconv.Atoi(strings.Split(owner, ":")[0])
-					require.NoError(t, err)
+					id := lab.Must(strconv.Atoi(strings.Split(owner, ":")[0]))(t)
 					require.NoError(t, os.MkdirAll(target, 0o755))
 					require.NoError(t, os.Chown(target, id, id))
 					continue
@@ -89,8 +87,7 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 			if strings.HasSuffix(words[len(words)-1], "/") {
 				target = filepath.Join(target, filepath.Base(source))
 			}
-			data, err := os.ReadFile(source)
-			require.NoError(t, err)
+			data := lab.Must(os.ReadFile(source))(t)
 			require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
 			require.NoError(t, os.WriteFile(target, data, 0o755))
 		case "USER":
@@ -125,8 +122,7 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 			Chroot: root, Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)},
 		}}
 	}
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	require.NoError(t, err)
+	log := lab.Must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	running := inside(start)
 	running.Stdout, running.Stderr = log, log
 	require.NoError(t, running.Start())
@@ -153,12 +149,10 @@ func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 
 // Everything is compiled with the flags of xcaddy.mk, once.
 func TestTheImageIsBuiltAsEverythingElse(t *testing.T) {
-	makefile, err := os.ReadFile(lab.Path(t, "xcaddy.mk"))
-	require.NoError(t, err)
+	makefile := lab.Must(os.ReadFile(lab.Path(t, "xcaddy.mk")))(t)
 	flags := regexp.MustCompile(`(?m)^FLAGS +:= (.*)$`).FindStringSubmatch(string(makefile))
 	require.NotNil(t, flags)
-	dockerfile, err := os.ReadFile(lab.Path(t, "caddy/package/Dockerfile"))
-	require.NoError(t, err)
+	dockerfile := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/Dockerfile")))(t)
 	require.Contains(t, string(dockerfile), " "+flags[1]+" ")
 }
 
@@ -167,8 +161,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	if err != nil {
 		lab.Skip(t, "systemd-analyze is not installed")
 	}
-	unit, err := os.ReadFile(lab.Path(t, "caddy/package/pay-offer.service"))
-	require.NoError(t, err)
+	unit := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/pay-offer.service")))(t)
 	// It must be there to be taken.
 	const program = "=/usr/local/bin/caddy "
 	require.Equal(t, 2, strings.Count(string(unit), program))
@@ -184,8 +177,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 
 // What a service is given is declared, and read by somebody.
 func TestTheCompositionIsComplete(t *testing.T) {
-	text, err := os.ReadFile(lab.Path(t, "caddy/package/compose.yaml"))
-	require.NoError(t, err)
+	text := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/compose.yaml")))(t)
 	var composition struct {
 		Services map[string]struct {
 			Build       struct{ Context, Dockerfile string }
@@ -214,8 +206,7 @@ func TestTheCompositionIsComplete(t *testing.T) {
 	folder := filepath.Join(lab.Path(t, "caddy/package"), offer.Build.Context)
 	require.Equal(t, lab.Path(t, ""), folder)
 	require.FileExists(t, filepath.Join(folder, offer.Build.Dockerfile))
-	shipped, err := os.ReadFile(lab.Path(t, "caddy/package/Caddyfile"))
-	require.NoError(t, err)
+	shipped := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/Caddyfile")))(t)
 	for variable := range offer.Environment {
 		require.Regexp(t, `\{\$`+regexp.QuoteMeta(variable)+`[:}]`, string(shipped))
 	}

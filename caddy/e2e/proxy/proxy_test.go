@@ -187,18 +187,15 @@ func (s *shop) requireProxied(status int, method, path string, headers ...header
 	for _, h := range headers {
 		request.Header.Set(h.name, h.value)
 	}
-	answer, err = server.Do(server.Client, method, s.base+path, "", request.Header)
-	require.NoError(s, err)
+	answer = lab.Must(server.Do(server.Client, method, s.base+path, "", request.Header))(s)
 	require.Equal(s, status, answer.Status, "%s %s through nginx: %s", method, path, answer.Body)
 
-	connection, err := net.Dial("tcp4", s.direct)
-	require.NoError(s, err)
+	connection := lab.Must(net.Dial("tcp4", s.direct))(s)
 	defer connection.Close()
 	require.NoError(s, request.Write(connection))
 	lines := bufio.NewReader(connection)
 	for {
-		line, err := lines.ReadString('\n')
-		require.NoError(s, err)
+		line := lab.Must(lines.ReadString('\n'))(s)
 		if size == 0 {
 			require.Contains(s, line, fmt.Sprintf(" %d ", status))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/showcase"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
@@ -58,12 +59,9 @@ func page(t *testing.T, server *web.Server, path string) string {
 
 func decodeQR(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
-	img, err := png.Decode(w.Body)
-	require.NoError(t, err)
-	bitmap, err := gozxing.NewBinaryBitmapFromImage(img)
-	require.NoError(t, err)
-	result, err := qrcode.NewQRCodeReader().Decode(bitmap, nil)
-	require.NoError(t, err)
+	img := lab.Must(png.Decode(w.Body))(t)
+	bitmap := lab.Must(gozxing.NewBinaryBitmapFromImage(img))(t)
+	result := lab.Must(qrcode.NewQRCodeReader().Decode(bitmap, nil))(t)
 	return result.GetText()
 }
 
@@ -152,8 +150,7 @@ func TestTheBankCodeOfEveryPageReadsBackAsItsTransfer(t *testing.T) {
 			amount := offer.USD(42_00)
 			card, err := offer.NewCard("https://checkout.shop/pay", nil, amount)
 			require.NoError(t, err)
-			transfer, err := offer.NewTransfer("wire", "pay@example.org", c.want.reference, "Example Org", amount)
-			require.NoError(t, err)
+			transfer := lab.Must(offer.NewTransfer("wire", "pay@example.org", c.want.reference, "Example Org", amount))(t)
 			require.NoError(t, transfer.Publish(c.bank))
 			o, err := offer.New(offer.Terms{ID: "pay.example.org", BaseURL: "https://pay.example.org", SiteURL: "https://www.example.org", Name: "Example", Account: "pay", Amount: amount}, card, transfer)
 			require.NoError(t, err)
@@ -163,16 +160,12 @@ func TestTheBankCodeOfEveryPageReadsBackAsItsTransfer(t *testing.T) {
 				require.NotNil(t, source, path)
 				image := get(t, server, html.UnescapeString(source[1]))
 				require.Equal(t, http.StatusOK, image.Code)
-				picture, err := png.Decode(image.Body)
-				require.NoError(t, err)
+				picture := lab.Must(png.Decode(image.Body))(t)
 				require.LessOrEqual(t, picture.Bounds().Dx(), (69+2*4)*8, "version 13, with the quiet zone")
-				bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
-				require.NoError(t, err)
-				scanned, err := qrcode.NewQRCodeReader().Decode(bitmap, nil)
-				require.NoError(t, err)
+				bitmap := lab.Must(gozxing.NewBinaryBitmapFromImage(picture))(t)
+				scanned := lab.Must(qrcode.NewQRCodeReader().Decode(bitmap, nil))(t)
 				require.Equal(t, "M", scanned.GetResultMetadata()[gozxing.ResultMetadataType_ERROR_CORRECTION_LEVEL])
-				read, err := readEPC(scanned.GetText())
-				require.NoError(t, err)
+				read := lab.Must(readEPC(scanned.GetText()))(t)
 				require.Equal(t, c.want, read)
 			}
 			// What stays: the code of the rail's own address is its mail.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
@@ -132,16 +133,14 @@ func TestEveryReaderOfTheFeedIsToldOfARestore(t *testing.T) {
 	early, _ := s.follow("after=0")
 	require.Len(t, early.Transitions, 1)
 	stop(s)
-	copied, err := os.ReadFile(ledger)
-	require.NoError(t, err)
+	copied := lab.Must(os.ReadFile(ledger))(t)
 
 	s = open()
 	sell(s, "2", "3")
 	late, status := s.follow("after=" + early.Cursor)
 	require.Equal(t, http.StatusOK, status)
 	require.Len(t, late.Transitions, 2)
-	next, err := url.Parse(late.Next)
-	require.NoError(t, err)
+	next := lab.Must(url.Parse(late.Next))(t)
 	stop(s)
 	require.NoError(t, os.WriteFile(ledger, copied, 0o600))
 

@@ -72,11 +72,9 @@ func TestPicturesOfTheReadmeHaveOneHeight(t *testing.T) {
 		takePictures(t)
 	}
 	for name, width := range pictures {
-		file, err := os.Open(picture(t, name))
-		require.NoError(t, err)
+		file := lab.Must(os.Open(picture(t, name)))(t)
 		defer file.Close()
-		config, err := png.DecodeConfig(file)
-		require.NoError(t, err)
+		config := lab.Must(png.DecodeConfig(file))(t)
 		require.Equal(t, []int{width, height}, []int{config.Width, config.Height}, name)
 	}
 }
@@ -119,16 +117,13 @@ func takePictures(t *testing.T) {
 // crop writes the upper part of a picture.
 func crop(t *testing.T, from, to string, width int) {
 	t.Helper()
-	in, err := os.Open(from)
-	require.NoError(t, err)
+	in := lab.Must(os.Open(from))(t)
 	defer in.Close()
-	whole, err := png.Decode(in)
-	require.NoError(t, err)
+	whole := lab.Must(png.Decode(in))(t)
 	part := image.NewRGBA(image.Rect(0, 0, width, height))
 	draw.Draw(part, part.Bounds(), image.NewUniform(whole.At(0, 0)), image.Point{}, draw.Src)
 	draw.Draw(part, part.Bounds(), whole, image.Point{}, draw.Over)
-	out, err := os.Create(to)
-	require.NoError(t, err)
+	out := lab.Must(os.Create(to))(t)
 	require.NoError(t, png.Encode(out, part))
 	require.NoError(t, out.Close())
 }

@@ -78,12 +78,10 @@ func TestOfficialVerifierTakesOffersAndReceiptsAlsoAfterARotation(t *testing.T) 
 // tampered changes one letter of the receipt that a settlement holds.
 func tampered(t *testing.T, settlement string) string {
 	t.Helper()
-	text, err := base64.StdEncoding.DecodeString(settlement)
-	require.NoError(t, err)
+	text := lab.Must(base64.StdEncoding.DecodeString(settlement))(t)
 	signed := regexp.MustCompile(`"signature":"[^".]+\.([^".]+)\.`).FindSubmatch(text)
 	require.NotNil(t, signed, "no JWS in %s", text)
-	payload, err := base64.RawURLEncoding.DecodeString(string(signed[1]))
-	require.NoError(t, err)
+	payload := lab.Must(base64.RawURLEncoding.DecodeString(string(signed[1])))(t)
 	changed := bytes.Replace(payload, []byte(`"payer":"0x`), []byte(`"payer":"1x`), 1)
 	require.NotEqual(t, payload, changed)
 	text = bytes.Replace(text, signed[1], []byte(base64.RawURLEncoding.EncodeToString(changed)), 1)
@@ -96,10 +94,8 @@ const nobody = "http://127.0.0.1:9"
 // schemaOf compiles the schema of an extension, whose dialect must be JSON Schema 2020-12.
 func (s *shop) schemaOf(name string) *jsonschema.Schema {
 	s.Helper()
-	text, err := json.Marshal(s.extension(name, "schema"))
-	require.NoError(s, err)
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(s, err)
+	text := lab.Must(json.Marshal(s.extension(name, "schema")))(s)
+	parsed := lab.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(s)
 	require.Equal(s, "https://json-schema.org/draft/2020-12/schema", parsed.(map[string]any)["$schema"])
 	compiler := jsonschema.NewCompiler()
 	require.NoError(s, compiler.AddResource("https://schemas.example/"+name, parsed))
@@ -232,8 +228,7 @@ func (s *shop) quote() server.Answer {
 func (s *shop) extension(name, part string) any {
 	s.Helper()
 	quote := s.quote()
-	header, err := base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED"))
-	require.NoError(s, err)
+	header := lab.Must(base64.StdEncoding.DecodeString(quote.Header.Get("PAYMENT-REQUIRED")))(s)
 	var found []map[string]any
 	for _, text := range []string{string(header), quote.Body} {
 		var terms struct{ Extensions map[string]map[string]any }

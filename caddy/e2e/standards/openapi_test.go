@@ -213,8 +213,7 @@ func TestADirectoryListsTheGates(t *testing.T) {
 	require.True(t, mpp.Valid)
 	require.Empty(t, mpp.Issues)
 
-	api, err := openapi3.NewLoader().LoadFromFile(file)
-	require.NoError(t, err)
+	api := lab.Must(openapi3.NewLoader().LoadFromFile(file))(t)
 	require.NoError(t, api.Validate(t.Context()))
 	require.Equal(t, otherHost(s), api.Paths.Value("/api/report").Servers[0].URL)
 	require.Empty(t, api.Paths.Value("/members/").Servers)
@@ -293,8 +292,7 @@ func TestNPMListsEveryFundingAddress(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(project, "package.json"), root, 0o600))
 
-	output, err := run(t, nil, npm, "fund", "--json", "--prefix", project)
-	require.NoError(t, err)
+	output := lab.Must(run(t, nil, npm, "fund", "--json", "--prefix", project))(t)
 	var report struct {
 		Dependencies map[string]struct{ Funding []struct{ URL string } }
 	}

@@ -156,8 +156,7 @@ func (s *shop) ask(t *testing.T, method, address, body string, headers ...string
 	for i := 0; i < len(headers); i += 2 {
 		header.Set(headers[i], headers[i+1])
 	}
-	a, err := server.Do(s.client, method, address, body, header)
-	require.NoError(t, err)
+	a := lab.Must(server.Do(s.client, method, address, body, header))(t)
 	return a
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
@@ -70,8 +71,7 @@ func (s *shop) sign(at string) *payment {
 // token is the one in a quote.
 func (s *shop) token(quoted server.Answer) string {
 	s.Helper()
-	text, err := base64.StdEncoding.DecodeString(quoted.Header.Get("Payment-Required"))
-	require.NoError(s, err)
+	text := lab.Must(base64.StdEncoding.DecodeString(quoted.Header.Get("Payment-Required")))(s)
 	var required struct {
 		Extensions struct {
 			Access struct{ Info struct{ Token string } }
@@ -97,8 +97,7 @@ func (p *payment) v2(token string) object {
 }
 
 func (s *shop) inHeader(name string, payload object) http.Header {
-	text, err := json.Marshal(payload)
-	require.NoError(s, err)
+	text := lab.Must(json.Marshal(payload))(s)
 	return http.Header{name: {base64.StdEncoding.EncodeToString(text)}}
 }
 
@@ -124,8 +123,7 @@ func (s *shop) callTool(name string, meta object) request {
 
 // send sends a request; written, if not nil, is called when the server can have it.
 func (s *shop) send(r request, written func()) server.Answer {
-	message, err := http.NewRequestWithContext(s.Context(), r.method, r.url, strings.NewReader(r.body))
-	require.NoError(s, err)
+	message := lab.Must(http.NewRequestWithContext(s.Context(), r.method, r.url, strings.NewReader(r.body)))(s)
 	message.Header = r.header.Clone()
 	if written != nil {
 		message = message.WithContext(httptrace.WithClientTrace(message.Context(), &httptrace.ClientTrace{
@@ -250,8 +248,7 @@ func parseCalldata(data []byte) (c calldata) {
 // fromCalldata are all requests that a stranger makes of a charge that is on the chain.
 func (s *shop) fromCalldata() (all []request) {
 	s.Helper()
-	client, err := ethclient.Dial(s.chain.URL)
-	require.NoError(s, err)
+	client := lab.Must(ethclient.Dial(s.chain.URL))(s)
 	defer client.Close()
 	charges := s.chain.TransfersTo(s, s.payee)
 	require.NotEmpty(s, charges)

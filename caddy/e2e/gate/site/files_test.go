@@ -61,15 +61,15 @@ func TestALargeFileIsServedWithLittleMemory(t *testing.T) {
 	requireTerms(t, s.visitor().get("/members/video.mp4", "Range", "bytes=700000001-700000013"), "a range")
 
 	before := lab.Resident(t, s.process.Pid())
-	answer := must(v.client.Get(s.site + "/members/video.mp4"))(t)
+	answer := lab.Must(v.client.Get(s.site + "/members/video.mp4"))(t)
 	defer answer.Body.Close()
 	require.EqualValues(t, size, answer.ContentLength)
 	for range 16 {
-		n := must(io.CopyN(io.Discard, answer.Body, size/16))(t)
+		n := lab.Must(io.CopyN(io.Discard, answer.Body, size/16))(t)
 		require.EqualValues(t, size/16, n)
 		require.Less(t, lab.Resident(t, s.process.Pid())-before, 64<<20, "the server does not hold the file in its memory")
 	}
-	n := must(io.Copy(io.Discard, answer.Body))(t)
+	n := lab.Must(io.Copy(io.Discard, answer.Body))(t)
 	require.Zero(t, n)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
@@ -186,8 +187,8 @@ http://site.localhost:{PORT} {
 		"usdc eip155:84532:0x": agent.do(http.MethodGet, s.site+"/page.html", "", header), "card pi_encoded": payer.get("/page.html", "Accept-Encoding", "gzip"),
 	} {
 		require.Equal(t, "gzip", a.Header.Get("Content-Encoding"), name)
-		plain := must(gzip.NewReader(strings.NewReader(a.Body)))(t)
-		text := must(io.ReadAll(plain))(t)
+		plain := lab.Must(gzip.NewReader(strings.NewReader(a.Body)))(t)
+		text := lab.Must(io.ReadAll(plain))(t)
 		require.True(t, strings.HasPrefix(string(text), name), "%s", text)
 		require.Contains(t, string(text), secret)
 		require.Equal(t, []string{"Cookie, Authorization, Payment-Signature, Accept-Encoding"}, a.Header.Values("Vary"))
@@ -227,7 +228,7 @@ http://site.localhost:{PORT} {
 	require.Zero(t, s.charged(), "an upgrade has no answer that could name the payment")
 
 	payer := s.entered("socket")
-	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.site+"/socket", nil))(t)
+	request := lab.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.site+"/socket", nil))(t)
 	for i := 0; i < len(upgrade); i += 2 {
 		request.Header.Set(upgrade[i], upgrade[i+1])
 	}
@@ -250,7 +251,7 @@ http://site.localhost:{PORT} {
 	server.Eventually(t, "the refund closes the gate", func() bool { return payer.get("/").Status == http.StatusPaymentRequired })
 	_, err = io.WriteString(connection, "still\n")
 	require.NoError(t, err)
-	line := must(lines.ReadString('\n'))(t)
+	line := lab.Must(lines.ReadString('\n'))(t)
 	require.Equal(t, "echo still\n", line, "an open connection stays")
 	requireTerms(t, payer.get("/socket", upgrade...), "a new upgrade after the refund")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
@@ -89,7 +90,7 @@ func TestTheBackendLearnsWhoPaidAndNoCredentials(t *testing.T) {
 	paid, uri := read(payer.send(http.MethodPost, "/page?a=1&pay_offer=forged&b=2", forged...))
 	require.Equal(t, []string{"pi_backend", "card", ""}, paid[:3])
 	require.Equal(t, "/page?a=1&b=2", uri)
-	expires := must(time.Parse(time.RFC3339, paid[3]))(t)
+	expires := lab.Must(time.Parse(time.RFC3339, paid[3]))(t)
 	require.WithinDuration(t, time.Now().Add(48*time.Hour), expires, time.Hour)
 
 	header := s.payment()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
@@ -39,7 +40,7 @@ http://site.localhost:{PORT} {
 	expires := func(target string) time.Time {
 		t.Helper()
 		text, _, _ := strings.Cut(v.get(target).Body, " ")
-		at := must(time.Parse(time.RFC3339, text))(t)
+		at := lab.Must(time.Parse(time.RFC3339, text))(t)
 		return at
 	}
 	require.Equal(t, 364*24*time.Hour, expires("/year/x").Sub(expires("/day/y")))
@@ -91,7 +92,7 @@ http://site.localhost:{PORT} {
 	other := strings.Replace(s.base, "localhost", "other.localhost", 1)
 	event := strings.Replace(server.CardEvent("checkout.session.completed", "b", server.Checkout("b", "paid", price)), "plink_1", "plink_2", 1)
 	receipts := map[string]string{"/a/": s.sell("a"), "/b/": s.sellTo(other, "b", event, server.CardHeader(event, "whsec_of_the_other_rail_456"))}
-	site := must(url.Parse(s.site))(t)
+	site := lab.Must(url.Parse(s.site))(t)
 	cookies := map[string]*http.Cookie{}
 	for own, receipt := range receipts {
 		foreign := map[string]string{"/a/": "/b/", "/b/": "/a/"}[own]
@@ -122,7 +123,7 @@ http://site.localhost:{PORT} {
 		right := cookies[target].Name + "=" + cookies[target].Value
 		require.Equal(t, target+" "+secret, v.get(target, "Cookie", right).Body)
 	}
-	both := must(cookiejar.New(nil))(t)
+	both := lab.Must(cookiejar.New(nil))(t)
 	both.SetCookies(site, []*http.Cookie{cookies["/a/"], cookies["/b/"]})
 	v.client.Jar = both
 	require.Equal(t, "/a/ "+secret, v.get("/a/").Body)

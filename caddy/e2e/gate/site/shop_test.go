@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -147,7 +148,7 @@ func (s *shop) payment() http.Header {
 
 func (s *shop) paymentTo(payee common.Address) http.Header {
 	s.Helper()
-	key := must(crypto.GenerateKey())(s)
+	key := lab.Must(crypto.GenerateKey())(s)
 	a := chain.NewAuthorization(s, chain.Address(key), payee, atomic)
 	return chain.Payment(s, a.Payload(a.Sign(s, key)))
 }
@@ -166,7 +167,7 @@ func (s *shop) visitor() *visitor { return s.visitorAt(s.port) }
 // visitorAt is a visitor who reaches every host at a port of this machine.
 func (s *shop) visitorAt(port string) *visitor {
 	s.Helper()
-	jar := must(cookiejar.New(nil))(s)
+	jar := lab.Must(cookiejar.New(nil))(s)
 	v := &visitor{shop: s, client: &http.Client{Jar: jar, Timeout: 2 * server.Patience, CheckRedirect: server.Stay}}
 	v.move(port)
 	return v
@@ -184,7 +185,7 @@ func (v *visitor) move(port string) {
 
 func (v *visitor) do(method, url, body string, header http.Header) server.Answer {
 	v.Helper()
-	a := must(server.Do(v.client, method, url, body, header))(v)
+	a := lab.Must(server.Do(v.client, method, url, body, header))(v)
 	return a
 }
 
@@ -212,8 +213,8 @@ func (v *visitor) enter(receipt string) (address string, a server.Answer) {
 		if a.Status < 300 || a.Status > 399 {
 			break
 		}
-		from := must(url.Parse(address))(v)
-		to := must(from.Parse(a.Header.Get("Location")))(v)
+		from := lab.Must(url.Parse(address))(v)
+		to := lab.Must(from.Parse(a.Header.Get("Location")))(v)
 		address = to.String()
 	}
 	return address, a
@@ -244,7 +245,7 @@ func requireTerms(t testing.TB, a server.Answer, what string) {
 // resource is the address in the terms of a 402.
 func resource(t testing.TB, a server.Answer) string {
 	t.Helper()
-	text := must(base64.StdEncoding.DecodeString(a.Header.Get("Payment-Required")))(t)
+	text := lab.Must(base64.StdEncoding.DecodeString(a.Header.Get("Payment-Required")))(t)
 	var terms struct{ Resource struct{ URL string } }
 	require.NoError(t, json.Unmarshal(text, &terms))
 	return terms.Resource.URL
@@ -261,13 +262,4 @@ func (v *visitor) wayBack(a server.Answer, id string) string {
 	address, opened := v.enter(v.sell(id))
 	require.NotEqual(v, http.StatusPaymentRequired, opened.Status, address)
 	return address
-}
-
-// must requires that a call succeeds.
-func must[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
 }
