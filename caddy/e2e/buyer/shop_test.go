@@ -31,11 +31,18 @@ type market struct {
 	facilitator string
 }
 
+var shared lab.Shared[market]
+
+// openMarket returns the market that all tests share, each with payees of its own.
 func openMarket(t *testing.T) *market {
 	t.Helper()
 	lab.RequireNode(t)
-	c := chain.Start(t)
-	return &market{t, c, node.StartFacilitator(t, c.URL, c.Facilitator)}
+	m := shared.Get(t, func(t testing.TB) market {
+		c := chain.Start(t)
+		return market{Chain: c, facilitator: node.StartFacilitator(t, c.URL, c.Facilitator)}
+	})
+	m.T = t
+	return &m
 }
 
 // sell starts the built server and returns its payable URL and the payee.
@@ -70,7 +77,8 @@ func (p *person) command(binary string, args ...string) *exec.Cmd {
 	p.Helper()
 	command := exec.Command(binary, append([]string{"pay-offer", "pay"}, args...)...)
 	command.Dir = p.home
-	command.Env = []string{"HOME=" + p.home, "XDG_DATA_HOME=" + filepath.Join(p.home, "data"), "PAY_OFFER_KEY=" + hexutil.Encode(crypto.FromECDSA(p.key))}
+	command.Env = append(server.Inherited(), "HOME="+p.home, "XDG_DATA_HOME="+filepath.Join(p.home, "data"),
+		"PAY_OFFER_KEY="+hexutil.Encode(crypto.FromECDSA(p.key)))
 	return command
 }
 

@@ -113,7 +113,7 @@ esac`)
 	for _, reference := range []string{"INV-7", "INV-8"} {
 		sh("caddy pay-offer record --rail transfer --amount 42 --sure --date 2026-11-20 --reference " + reference)
 	}
-	sh("until caddy pay-offer announcements | grep -q 'events  *0'; do :; done") // the pages show them delivered
+	sh("until caddy pay-offer announcements | grep -q 'events  *0'; do sleep 0.2; done") // the pages show them delivered
 	return &o
 }
 

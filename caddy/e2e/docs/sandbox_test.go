@@ -66,16 +66,16 @@ func newSandbox(t *testing.T, root string, env []string) *sandbox {
 		"go":     `shift 2 && exec caddy "$@"`,
 		"xcaddy": `for output; do :; done; ln -s "$(command -v caddy)" "$output"`,
 		"make":   `[ "$3" = build ] || exec ` + maker + ` "$@"; mkdir -p bin && cp -L "$(command -v caddy)" bin`,
-		// A slow machine prints its progress, too.
-		"git": git + ` "$@" 2>&1 | sed '/^Updating files/d' >&2; cp ` + d.Home + `/Caddyfile caddy-pay-offer/Caddyfile`,
+		// A slow machine prints its progress, too, and a clone from a folder that it is done.
+		"git": git + ` "$@" 2>&1 | sed '/^Updating files/d; /^done\.$/d' >&2; cp ` + d.Home + `/Caddyfile caddy-pay-offer/Caddyfile`,
 	} {
 		d.write(t, name, script)
 	}
 	d.back = append(back, d.folder+"/caddy-pay-offer", "/home/you/caddy-pay-offer", d.Home+"/data", "/home/you/.local/share")
 	d.env = append([]string{
 		"PATH=" + d.tools + ":" + os.Getenv("PATH"), "HOME=" + d.Home, "XDG_CONFIG_HOME=" + d.Home + "/config",
-		"XDG_DATA_HOME=" + d.Home + "/data", "LANG=C.UTF-8", "TZ=UTC",
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + root + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository,
+		"XDG_DATA_HOME=" + d.Home + "/data", "LANG=C.UTF-8", "TZ=UTC", "GOGC=" + os.Getenv("GOGC"),
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url." + root + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository,
 	}, env...)
 	return d
 }

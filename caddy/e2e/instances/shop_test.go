@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,7 +179,7 @@ func (s *shop) do(origin string, r request) server.Answer {
 func (s *shop) run(stdin string, arguments ...string) (string, error) {
 	s.Helper()
 	command := exec.CommandContext(s.Context(), server.Released(s), append([]string{"pay-offer"}, arguments...)...)
-	command.Stdin, command.Env, command.Dir = strings.NewReader(stdin), append(s.env, "HOME="+s.TempDir()), s.TempDir()
+	command.Stdin, command.Env, command.Dir = strings.NewReader(stdin), append(slices.Concat(s.env, server.Inherited()), "HOME="+s.TempDir()), s.TempDir()
 	output, err := command.CombinedOutput()
 	return string(output), err
 }

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -293,7 +294,7 @@ func (h *house) check(t *testing.T, w *world, arguments ...string) checked {
 	command := exec.CommandContext(t.Context(), server.Released(t), append([]string{
 		"pay-offer", "check", "--live", "--config", file, "--adapter", "caddyfile", "--address", w.admin,
 	}, arguments...)...)
-	command.Env = append(h.env(w), "PATH="+os.Getenv("PATH"), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home)
+	command.Env = append(slices.Concat(h.env(w), server.Inherited()), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home)
 	var out, failed bytes.Buffer
 	command.Stdout, command.Stderr = &out, &failed
 	err := command.Run()

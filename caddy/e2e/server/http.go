@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -115,7 +114,7 @@ func Command(t testing.TB, stdin string, arguments ...string) (string, error) {
 	t.Helper()
 	command := exec.Command(Released(t), append([]string{"pay-offer"}, arguments...)...)
 	command.Stdin, command.Dir = strings.NewReader(stdin), t.TempDir()
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + command.Dir}
+	command.Env = append(Inherited(), "HOME="+command.Dir)
 	output, err := command.CombinedOutput()
 	return string(output), err
 }

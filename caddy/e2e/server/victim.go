@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func (v *Victim) Launch(t testing.TB, env ...string) {
 	t.Helper()
 	v.command = exec.Command(v.binary, "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	v.command.Dir = v.home
-	v.command.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+v.home,
+	v.command.Env = append(slices.Concat(env, Inherited()), "HOME="+v.home,
 		"XDG_CONFIG_HOME="+filepath.Join(v.home, "config"), "XDG_DATA_HOME="+filepath.Join(v.home, "data"))
 	v.command.Stdout, v.command.Stderr = &v.log, &v.log
 	require.NoError(t, v.command.Start())
