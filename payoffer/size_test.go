@@ -31,7 +31,7 @@ var sizes = map[string]int{
 	"gate":                      559,
 	"ledger":                    5418,
 	"ledger/accounting":         1281,
-	"mpp":                       505,
+	"mpp":                       538,
 	"observe":                   387,
 	"observe/bitcoin":           3028,
 	"observe/card":              1098,
