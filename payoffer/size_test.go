@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       3685,
+	"web":                       3701,
 	"x402":                      3850,
 }
 
