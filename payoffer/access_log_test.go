@@ -3,6 +3,7 @@ package payoffer
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -257,8 +258,23 @@ func TestAPanicIsLoggedWithoutTheSecret(t *testing.T) {
 	require.NotContains(t, i.log(), payersSecret)
 }
 
+// Servers and clients also accept other spellings of the prefixes.
+func TestEverySpellingOfASecretsPrefixIsFound(t *testing.T) {
+	for _, prefix := range []string{"/v1/hook/", "/v1/receipt/", "?session_id=", "?cs_live_", "?cs_test_", "?pay_offer="} {
+		for n, character := range prefix {
+			before, after := prefix[:n], prefix[n+1:]
+			for _, spelled := range []string{
+				before + strings.ToUpper(string(character)) + after, strings.ToUpper(before) + string(character) + strings.ToUpper(after),
+				before + fmt.Sprintf("%%%x", character) + after,
+			} {
+				require.True(t, isSecret(spelled+payersSecret), spelled)
+			}
+		}
+	}
+}
+
 func TestAnOrdinaryRequestIsCheckedWithoutAllocations(t *testing.T) {
-	r := httptest.NewRequest(http.MethodGet, "/v1/quote?lang=de", nil)
+	r := httptest.NewRequest(http.MethodGet, "/v1/qr/card/aHR0cHM6Ly9jaGVja291dC5leGFtcGxl.ab_cd-ef.png?lang=de", nil)
 	r.Header = http.Header{"Accept": {"text/html"}, "Referer": {"https://pay.example.org/v1/pay"}, "Authorization": {"Basic YTpi"}, "User-Agent": {"test"}}
 	r = r.WithContext(requestContext(r))
 	require.False(t, hasSecret(r))

@@ -9,6 +9,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -41,15 +42,27 @@ type challenge struct {
 	Description string `json:"description,omitempty"`
 }
 
-// mac returns the ID of the challenge (draft-httpauth-payment, "Challenge Binding").
-func (c *challenge) mac(key []byte) string {
-	slots := []string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest}
-	if c.Header != "" && c.Header != fieldAuthorization {
-		slots = append(slots, c.Header)
+// binder makes the IDs of challenges with one key. It is not safe for concurrent use.
+type binder struct {
+	mac  hash.Hash
+	text []byte // a buffer
+}
+
+func newBinder(key []byte) *binder { return &binder{mac: hmac.New(sha256.New, key)} }
+
+// id returns the ID of a challenge (draft-httpauth-payment, "Challenge Binding").
+func (b *binder) id(c *challenge) string {
+	b.text = b.text[:0]
+	for _, slot := range [...]string{c.Realm, c.Method, c.Intent, c.Request, c.Expires, c.Digest} {
+		b.text = append(append(b.text, slot...), '|')
 	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(strings.Join(append(slots, c.Opaque), "|")))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	if c.Header != "" && c.Header != fieldAuthorization {
+		b.text = append(append(b.text, c.Header...), '|')
+	}
+	b.text = append(b.text, c.Opaque...)
+	b.mac.Reset()
+	b.mac.Write(b.text)
+	return base64.RawURLEncoding.EncodeToString(b.mac.Sum(b.text[:0]))
 }
 
 // nonce returns the nonce of the authorization that answers the challenge

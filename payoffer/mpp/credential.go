@@ -163,8 +163,8 @@ func (c *Credential) Attempt(client string) x402.Attempt {
 // reject returns the name of the problem and a sentence if the credential does not answer
 // a challenge of this server, and otherwise nothing.
 func (c *Credential) reject() (reason, detail string) {
-	i, key := c.issuer, c.issuer.key()
-	if key == nil || c.challenge.Realm != i.realm || !hmac.Equal([]byte(c.challenge.ID), []byte(c.challenge.mac(key))) {
+	i, id := c.issuer, c.issuer.id(&c.challenge)
+	if id == "" || c.challenge.Realm != i.realm || !hmac.Equal([]byte(c.challenge.ID), []byte(id)) {
 		return invalidChallenge, "The credential does not answer a challenge of this server, or the challenge was changed. Answer one of the new challenges unchanged."
 	}
 	expires, err := time.Parse(time.RFC3339, c.challenge.Expires)

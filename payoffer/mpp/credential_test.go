@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,6 +114,28 @@ func TestAnIssuerIsOfOneOrigin(t *testing.T) {
 		reason, _ := read.reject()
 		require.Equal(t, want, reason)
 	}
+}
+
+// Challenges are issued and recognized as soon as the secret is loaded, also for many payers at once.
+func TestChallengesOfManyPayersAreRecognized(t *testing.T) {
+	var secret []byte
+	i := New(newOffer(t, "Payment-Authorization", "base"), "https://pay.example.org", func() []byte { return secret }, func() time.Time { return at })
+	require.Empty(t, i.AppendHeader(nil))
+	secret = []byte("secret")
+	var payers sync.WaitGroup
+	for range 8 {
+		payers.Go(func() {
+			for range 50 {
+				header := i.AppendHeader(nil)[0]
+				read, err := i.FromHeader(carried("Payment-Authorization", answer(header)))
+				require.NoError(t, err)
+				reason, detail := read.reject()
+				require.Empty(t, reason, detail)
+				require.Equal(t, header, read.challenge.String())
+			}
+		})
+	}
+	payers.Wait()
 }
 
 func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {

@@ -6,6 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"iter"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -19,26 +22,39 @@ const validity = 5 * time.Minute
 // other's. It is safe for concurrent use.
 type Issuer struct {
 	field   string // the request field for credentials
+	header  string // the same, empty if it is the default
 	realm   string
 	origin  string
 	charges []json.RawMessage // one for each chain, as canonical JSON
-	encoded []string          // the charges as base64url
+	demands []challenge       // one for each chain, without what is different each time
+	texts   [][]string        // the demands as values of WWW-Authenticate, cut at each gap
 	secret  func() []byte
+	binders sync.Pool // of *binder, because a new one costs more than an ID
 	now     func() time.Time
 }
 
+// gap stands for what is different in each challenge.
+const gap = "\x00"
+
 // New returns the issuer of an offer on an origin, or nil if its MPP is off. Issuers of
-// different origins do not recognize each other's challenges. secret must not block and
-// returns nil until it is loaded; until then no challenges are issued.
+// different origins do not recognize each other's challenges. secret must not block. It
+// returns nil until it is loaded, and always the same afterwards; until then no challenges
+// are issued.
 func New(o *offer.Offer, origin string, secret func() []byte, now func() time.Time) *Issuer {
 	if !o.Challenges() {
 		return nil
 	}
 	// Clients compare the realm with the name of the host, without a port.
-	i := &Issuer{field: o.MPP, realm: offer.Hostname(origin), origin: origin, secret: secret, now: now}
+	i := &Issuer{field: o.MPP, header: o.MPP, realm: offer.Hostname(origin), origin: origin, secret: secret, now: now}
+	if i.header == fieldAuthorization {
+		i.header = "" // the default is not named
+	}
 	for _, u := range o.USDC() {
 		i.charges = append(i.charges, chargeOf(u))
-		i.encoded = append(i.encoded, base64.RawURLEncoding.EncodeToString(chargeOf(u)))
+		c := challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: base64.RawURLEncoding.EncodeToString(chargeOf(u))}
+		i.demands = append(i.demands, c)
+		c.ID, c.Expires, c.Header, c.Opaque = gap, gap, i.header, gap
+		i.texts = append(i.texts, strings.Split(c.String(), gap))
 	}
 	return i
 }
@@ -64,44 +80,48 @@ func chargeOf(u *offer.USDC) []byte {
 	}, u.PayTo})
 }
 
-// key returns the key of the IDs, or nil until the secret is loaded. It differs from
+// id returns the ID of a challenge, empty until the secret is loaded. Its key differs from
 // the keys of other offers and of other uses of the secret.
-func (i *Issuer) key() []byte {
-	secret := i.secret()
-	if secret == nil {
-		return nil
+func (i *Issuer) id(c *challenge) string {
+	b, _ := i.binders.Get().(*binder)
+	if b == nil {
+		secret := i.secret()
+		if secret == nil {
+			return ""
+		}
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte("challenges of the Payment scheme\x00" + i.origin))
+		b = newBinder(mac.Sum(nil))
 	}
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("challenges of the Payment scheme\x00" + i.origin))
-	return mac.Sum(nil)
+	defer i.binders.Put(b)
+	return b.id(c)
 }
 
-// issue returns one challenge for each chain, in the order of the rails. Each is unique,
-// because the nonce of the payment follows from the ID: an equal one would be a replay.
-// header is the request field for the credential, which only HTTP has.
-func (i *Issuer) issue(key []byte, header string) []challenge {
-	expires := i.now().Add(validity).UTC().Format(time.RFC3339)
-	opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:13] + `"}`)) // 65 bits; proxies limit headers
-	issued := make([]challenge, len(i.encoded))
-	for n, request := range i.encoded {
-		issued[n] = challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: request, Expires: expires, Header: header, Opaque: opaque}
-		issued[n].ID = issued[n].mac(key)
+// issue returns one challenge for each chain, in the order of the rails, and none until the
+// secret is loaded. Each is unique, because the nonce of the payment follows from the ID: an
+// equal one would be a replay. header is the request field for the credential, which only
+// HTTP has.
+func (i *Issuer) issue(header string) iter.Seq2[int, challenge] {
+	return func(yield func(int, challenge) bool) {
+		if i.secret() == nil {
+			return
+		}
+		expires := i.now().Add(validity).UTC().Format(time.RFC3339)
+		opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:13] + `"}`)) // 65 bits; proxies limit headers
+		for n, c := range i.demands {
+			c.Expires, c.Header, c.Opaque = expires, header, opaque
+			if c.ID = i.id(&c); !yield(n, c) {
+				return
+			}
+		}
 	}
-	return issued
 }
 
 // AppendHeader appends values of WWW-Authenticate.
 func (i *Issuer) AppendHeader(values []string) []string {
-	key := i.key()
-	if key == nil {
-		return values
-	}
-	header := i.field
-	if header == fieldAuthorization {
-		header = "" // the default is not named
-	}
-	for _, c := range i.issue(key, header) {
-		values = append(values, c.String())
+	for n, c := range i.issue(i.header) {
+		text := i.texts[n]
+		values = append(values, text[0]+c.ID+text[1]+c.Expires+text[2]+c.Opaque+text[3])
 	}
 	return values
 }
@@ -128,7 +148,7 @@ func (i *Issuer) Required(problem *Problem) *Required {
 		return nil
 	}
 	required := &Required{HTTPStatus: 402, Problem: problem}
-	for n, c := range i.issue(i.key(), "") {
+	for n, c := range i.issue("") {
 		required.Challenges = append(required.Challenges, nativeChallenge{c, i.charges[n]})
 	}
 	return required

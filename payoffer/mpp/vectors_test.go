@@ -71,7 +71,7 @@ func TestTheVectorsOfMPPTools(t *testing.T) {
 		Input          parameters
 	}](t, "challenge-id.json") {
 		if c.Expected != "" { // the one without has a secret that no operator can choose here
-			require.Equal(t, c.Expected, new(c.Input.challenge(t)).mac([]byte(c.Input.SecretKey)), c.Name)
+			require.Equal(t, c.Expected, newBinder([]byte(c.Input.SecretKey)).id(new(c.Input.challenge(t))), c.Name)
 		}
 	}
 	formatted := 0

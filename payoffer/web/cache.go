@@ -29,6 +29,17 @@ func (c *cache[K, V]) get(key K, compute func() V) V {
 	return value()
 }
 
+// find returns the value of a key for which get was called.
+func (c *cache[K, V]) find(key K) (value V, found bool) {
+	c.mu.Lock()
+	compute, found := c.values[key]
+	c.mu.Unlock()
+	if found {
+		value = compute()
+	}
+	return value, found
+}
+
 // once is a response that the first request renders.
 func once(render func() *response) responseFunc {
 	rendered := sync.OnceValue(render)

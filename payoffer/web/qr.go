@@ -52,6 +52,9 @@ func parseQRPath(key []byte, path string) (rail, uri string, ok bool) {
 // of ISO/IEC 18004.
 func (s *Server) qrImage(r *http.Request) *response {
 	path := r.URL.Path
+	if drawn, ok := s.images.find(path); ok { // only authentic paths are cached
+		return drawn
+	}
 	key := s.QRKey()
 	if key == nil {
 		return s.notStarted()

@@ -85,18 +85,20 @@ func (re responder) render(status int, contentType, cache string, body []byte, h
 // values in place. Vary and Link of such handlers stay. Vary is one line, because nginx
 // before 1.23 uses only the last one.
 func (res *response) setHeaders(h http.Header) {
+	copied := make([]string, 0, len(res.header)+1) // one allocation: Link has two values, the others one
 	for name, values := range res.header {
-		switch name {
-		case "Vary":
+		switch {
+		case name == "Vary" && len(h[name]) > 0:
 			h[name] = []string{gate.Merge(values[0], h[name], nil)}
-		case "Link":
+		case name == "Link" && len(h[name]) > 0:
 			for _, value := range values {
 				if !slices.Contains(h[name], value) {
 					h[name] = append(h[name], value)
 				}
 			}
 		default:
-			h[name] = slices.Clone(values)
+			copied = append(copied, values...)
+			h[name] = slices.Clip(copied[len(copied)-len(values):])
 		}
 	}
 }

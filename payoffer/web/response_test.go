@@ -107,3 +107,20 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 	w.offer = must(offer.New(terms(), w.offer.Card, shop))(t)
 	require.ErrorContains(t, CheckImages(w.offer), `rail "shop"`)
 }
+
+// Other handlers of a site add to headers and edit values in place. No other response changes.
+func TestEditedHeadersBelongToOneResponse(t *testing.T) {
+	s := newWorld(t).server(t)
+	want := getPage(s, "/v1/pay", browser, "de").Header()
+	edited := getPage(s, "/v1/pay", browser, "de").Header()
+	require.Equal(t, want, edited)
+	for name := range edited {
+		edited[name][0] += " edited"
+		edited[name] = append(edited[name], "added")
+	}
+	for name, values := range want {
+		expected := append([]string{values[0] + " edited"}, values[1:]...)
+		require.Equal(t, append(expected, "added"), edited[name])
+	}
+	require.Equal(t, want, getPage(s, "/v1/pay", browser, "de").Header())
+}
