@@ -1,13 +1,18 @@
 package web
 
 import (
+	"encoding/json"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -123,4 +128,144 @@ func TestEditedHeadersBelongToOneResponse(t *testing.T) {
 		require.Equal(t, append(expected, "added"), edited[name])
 	}
 	require.Equal(t, want, getPage(s, "/v1/pay", browser, "de").Header())
+}
+
+func TestAnAnswerIsMadeOnceForAllWhoAskForIt(t *testing.T) {
+	var made atomic.Int64
+	render := func() *response { made.Add(1); return new(response) }
+	var answers cache[string, *response]
+	document := once(render)
+	for name, ask := range map[string]func() *response{
+		"in a cache": func() *response { return answers.get("a", render) },
+		"fixed":      func() *response { return document(nil) },
+	} {
+		made.Store(0)
+		first := ask()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { require.Same(t, first, ask(), name) })
+		}
+		all.Wait()
+		require.EqualValues(t, 1, made.Load(), name)
+	}
+}
+
+func TestACacheIsBounded(t *testing.T) {
+	var c cache[int, int]
+	for i := range 3 * maxCached {
+		require.Equal(t, i, c.get(i, func() int { return i }))
+		require.LessOrEqual(t, len(c.values), maxCached)
+	}
+}
+
+// schema is as much of a JSON schema as the tests look at.
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Type                 any
+	Enum, Required       []any
+	Format               string
+	Description          string
+	OneOf                []schema
+	Items                *schema
+	Properties           map[string]schema
+	AdditionalProperties any
+}
+
+// schemas are those of an offer's description.
+func schemas(t *testing.T, o *offer.Offer, hooks ...string) map[string]schema {
+	t.Helper()
+	var api struct {
+		Components struct{ Schemas map[string]schema }
+	}
+	require.NoError(t, json.Unmarshal(OpenAPI(o, hooks...).Body, &api))
+	return api.Components.Schemas
+}
+
+func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
+	all := schemas(t, makeOffer(t, terms(), "base"), "card")
+	receipt, rail, report := all["Receipt"], all["RailReport"], all["Received"]
+
+	require.Equal(t, "number", report.Properties["goalUsd"].Type, "an amount is a number, not the cents of the Go type")
+	require.Equal(t, "date-time", receipt.Properties["occurredAt"].Format)
+	require.Equal(t, []any{"seen", "confirmed", "dropped", "refunded", "reversed", "moved"}, receipt.Properties["status"].Enum)
+	require.Contains(t, rail.Properties["state"].Enum, "manual")
+	require.Equal(t, "uri", all["Method"].Properties["url"].Format)
+
+	// What may be null says so, also where its values are listed.
+	require.ElementsMatch(t, []any{"string", "null"}, receipt.Properties["amountUsdDecimal"].Type)
+	require.Contains(t, rail.Properties["lastError"].Enum, nil)
+	require.Equal(t, []schema{{Ref: "#/components/schemas/Sum"}, {Type: "null"}}, rail.Properties["seen"].OneOf)
+	require.NotEmpty(t, rail.Properties["seen"].Description)
+	require.Equal(t, "array", report.Properties["receipts"].Type)
+
+	require.ElementsMatch(t, []any{"boolean", "null"}, report.Properties["goalMet"].Type)
+	require.ElementsMatch(t, []any{"number", "null"}, rail.Properties["receivedUsd"].Type)
+	require.Equal(t, &schema{Ref: "#/components/schemas/CurrencySum"}, all["Sum"].Properties["currencies"].Items)
+	require.Equal(t, []any{"face", "quote", "rate", "stated"}, receipt.Properties["valueBasis"].Enum)
+
+	require.NotContains(t, receipt.Required, "via")
+	require.Contains(t, receipt.Required, "amountUsd")
+	for name, s := range all {
+		require.NotEmpty(t, s.Properties, name)
+		require.Nil(t, s.AdditionalProperties, "%s is closed, but members may be added", name)
+	}
+}
+
+// An offer that no program can pay says nothing of how one would.
+func TestTheDescriptionOfACardAloneSpeaksOfNoOtherRail(t *testing.T) {
+	card := must(offer.NewCard(checkout, nil, 42_00))(t)
+	o := must(offer.New(terms(), card))(t)
+	text := strings.ToLower(string(OpenAPI(o).Body))
+	for _, word := range []string{
+		"usdc", "x402", "btc", "bitcoin", "bip21", "eip681", "eip155", "ethereum", "mailto", "transfer", "storefront",
+		"tip-jar", "spending cap", "exchange rate",
+	} {
+		require.NotContains(t, text, word)
+	}
+	require.Equal(t, []any{"error", "fallback"}, schemas(t, o)["Quote"].Required)
+	require.Equal(t, []any{"x402Version", "error", "fallback", "accepts", "hint"}, schemas(t, makeOffer(t, terms(), "base"))["Quote"].Required)
+}
+
+func TestWebFingerReadsTheResourceInEveryForm(t *testing.T) {
+	s := newWorld(t).server(t)
+	for query, want := range map[string]int{
+		"resource=acct:pay@pay.example.org":                                 200,
+		"resource=acct%3Apay%40pay.example.org":                             200,
+		"resource=acct:pay@pay.example.org&rel=payment&rel=other&unknown=1": 200,
+		"":             400,
+		"resource=%zz": 400,
+		"rel=payment":  400,
+		"resource=acct:pay@pay.example.org&resource=acct:b@pay.example.org": 400,
+		"resource=acct:other@pay.example.org":                               404,
+	} {
+		res := send(t, s, "GET", "/.well-known/webfinger?"+query, "")
+		require.Equal(t, want, res.StatusCode, query)
+		if want == http.StatusOK {
+			require.Equal(t, "application/jrd+json", res.Header.Get("Content-Type"))
+			require.Equal(t, "acct:pay@pay.example.org", readJSON(t, res)["subject"])
+			continue
+		}
+		require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+		require.Contains(t, readJSON(t, res)["detail"], "acct:pay@pay.example.org")
+	}
+}
+
+// Keys are known after the start, and change while the configuration stays.
+func TestDIDDocumentFollowsTheKeys(t *testing.T) {
+	w := newWorld(t)
+	var keys []document.VerificationKey
+	config := w.config()
+	config.Keys = func() []document.VerificationKey { return keys }
+	s := must(New(config))(t)
+	before := send(t, s, http.MethodGet, offer.PathDID, "")
+	require.Nil(t, readJSON(t, before)["verificationMethod"])
+
+	keys = []document.VerificationKey{{ID: "one", Public: make([]byte, 32)}}
+	s.Refresh()
+	for _, path := range []string{offer.PathDID, offer.PathDIDRoot} {
+		after := send(t, s, http.MethodGet, path, "")
+		require.Equal(t, "public, max-age=300", after.Header.Get("Cache-Control"), "the time that a rotation waits for")
+		require.NotEqual(t, before.Header.Get("Etag"), after.Header.Get("Etag"))
+		require.Equal(t, []any{w.offer.DID() + "#one"}, readJSON(t, after)["assertionMethod"])
+	}
 }

@@ -1,8 +1,16 @@
 package attack
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +22,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // honest is how many buyers come during an attack.
@@ -98,4 +109,137 @@ func (s *shop) requireAllPay(attack *storm, client node.Buyer) {
 	require.Equal(s, honest, paid)
 	require.Len(s, s.chain.TransfersTo(s, s.payee), honest)
 	require.Zero(s, attack.paid.Load(), "a forged payment was taken")
+}
+
+// The calldata of a settled payment is public. Only the payer learns the receipt's address by it, before and after the
+// payer asks again.
+func TestAPaymentFromCalldataLearnsNoReceipt(t *testing.T) {
+	t.Parallel()
+	m := openMarket(t, 6)
+	facilitator := m.facilitator()
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
+	const receipt = "/v1/receipt/"
+	for way, proves := range map[string]bool{
+		"HTTP version 2": true, "MPP": true, "MPP over MCP": true, "MCP": true, "A2A": true, "HTTP version 1": false,
+	} {
+		p := s.sign(s.buyer())
+		p.token = rand.Text()
+		paid := s.followBy(transports[way], p, func(a answer) bool { return a.status == http.StatusOK })
+		require.Contains(t, paid[0].text, receipt, way)
+		for range 2 {
+			for _, token := range []string{"", rand.Text()} {
+				for _, by := range []string{"HTTP version 2", "HTTP version 1", "MCP", "A2A"} {
+					rebuilt := p
+					rebuilt.token = token
+					got := transports[by](t.Context(), s, rebuilt)
+					require.Equal(t, http.StatusOK, got.status, got.text)
+					require.True(t, got.names(p))
+					require.NotContains(t, got.text, receipt, "%s, rebuilt as %s", way, by)
+				}
+			}
+			again := transports[way](t.Context(), s, p)
+			require.Equal(t, http.StatusOK, again.status, again.text)
+			require.Equal(t, proves, strings.Contains(again.text, receipt), "%s: %s", way, again.text)
+		}
+	}
+}
+
+// What the official facilitator settles for contract wallets is taken here, by x402 and by the Payment scheme.
+func TestContractWalletsPayThroughTheOfficialFacilitator(t *testing.T) {
+	t.Parallel()
+	m := openMarket(t, 1)
+	facilitator := m.facilitator()
+	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
+	for _, kind := range chain.WalletKinds {
+		account := m.chain.OpenWallet(t, kind)
+		for _, way := range []string{"x402", "MPP"} {
+			p := s.sign(m.chain.Owner, func(a *chain.Authorization) { a.From = account.Address })
+			p.signature = account.Sign(t, p.Authorization)
+			before := len(s.chargesOf(account.Address))
+			var a answer
+			if way == "x402" {
+				a = s.pay(p)
+			} else {
+				a = s.authorized(t.Context(), mpp.Authorization(s, p.credential()))
+			}
+			require.NoError(t, a.err)
+			require.Equal(t, http.StatusOK, a.status, "%s by %s: %s", kind, way, a.text)
+			require.Len(t, s.chargesOf(account.Address), before+1, "%s by %s", kind, way)
+		}
+	}
+}
+
+// chargesOf are the transfers from an account to the shop.
+func (s *shop) chargesOf(account common.Address) (charges []chain.Transfer) {
+	s.Helper()
+	for _, transfer := range s.chain.TransfersTo(s, s.payee) {
+		if transfer.From == account {
+			charges = append(charges, transfer)
+		}
+	}
+	return charges
+}
+
+// A meddler stands before a server: it reports whether it has answered the request, whose body it is given.
+type meddler func(w http.ResponseWriter, r *http.Request, body []byte) (answered bool)
+
+// proxy starts a server that passes on what the meddler does not answer. The meddler runs beside the test's goroutine.
+func (m *market) proxy(target string, meddle meddler) string {
+	m.Helper()
+	to, err := url.Parse(target)
+	require.NoError(m, err)
+	passing := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !meddle(w, r, body) {
+			passing.ServeHTTP(w, r)
+		}
+	}))
+	m.Cleanup(func() {
+		proxy.CloseClientConnections()
+		proxy.Close()
+	})
+	return proxy.URL
+}
+
+// readPayment reads what a facilitator is asked to verify or settle, or what a buyer sends; what is neither has no nonce.
+func readPayment(body []byte) (p payoffertest.Settlement) {
+	type payload struct {
+		Payload struct {
+			Signature     string
+			Authorization payoffertest.Settlement
+		}
+	}
+	var request struct {
+		PaymentPayload payload // of a facilitator
+		payload                // of a buyer
+	}
+	_ = json.Unmarshal(body, &request)
+	for _, found := range []payload{request.PaymentPayload, request.payload} {
+		if found.Payload.Authorization.Nonce != "" {
+			p = found.Payload.Authorization
+			p.Signature = found.Payload.Signature
+		}
+	}
+	return p
+}
+
+// settle makes a payment, as facilitators do, and returns the transaction's hash. It may run beside the test's goroutine.
+func (m *market) settle(p payoffertest.Settlement) (string, error) {
+	signature, err := hexutil.Decode(p.Signature)
+	a := chain.Authorization{From: common.HexToAddress(p.From), To: common.HexToAddress(p.To), Nonce: common.HexToHash(p.Nonce)}
+	for text, number := range map[string]*int64{p.Value: &a.Value, p.ValidAfter: &a.ValidAfter, p.ValidBefore: &a.ValidBefore} {
+		var wrong error
+		*number, wrong = strconv.ParseInt(text, 10, 64)
+		err = errors.Join(err, wrong)
+	}
+	if err != nil {
+		return "", err
+	}
+	hash, err := m.broadcast(a.Call(m, signature))
+	return hash.Hex(), err
 }

@@ -1,19 +1,26 @@
+// Package attack proves that nobody can shut the rail and that nobody pays twice: the built server before strangers who
+// forge and replay, before buyers who sign anew, and before facilitators that throw, hang and lie.
 package attack
 
 import (
 	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
+	"math/big"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -166,4 +173,132 @@ func (m *market) eventually(what string, done func() bool) {
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(100 * time.Millisecond) {
 		require.False(m, time.Now().After(deadline), "not in time: %s", what)
 	}
+}
+
+const (
+	// price is what the offers of this package cost, 0.42 USDC in atomic units, and dollars the same: little, so that the
+	// money of one chain is enough for many payments.
+	price   = 420_000
+	dollars = "0.42"
+	// purse is how many payments a buyer can make.
+	purse = 6
+)
+
+// patience is how long something may take that happens in the background.
+const patience = 30 * time.Second
+
+// ground is what all tests share: a chain, and the official facilitator on it. Each test has buyers and a payee of its own.
+type ground struct {
+	chain *chain.Chain
+	// sending keeps two transactions of one account from taking the same number.
+	sending  sync.Mutex
+	official lab.Shared[string]
+}
+
+var shared lab.Shared[*ground]
+
+// market is the ground of one test, with its buyers.
+type market struct {
+	*testing.T
+	*ground
+
+	mu     sync.Mutex
+	buyers []*ecdsa.PrivateKey
+}
+
+// openMarket returns a market with so many buyers who have money.
+func openMarket(t *testing.T, buyers int) *market {
+	t.Helper()
+	m := &market{T: t, ground: shared.Get(t, func(t testing.TB) *ground { return &ground{chain: chain.Start(t)} })}
+	for range buyers {
+		m.buyers = append(m.buyers, m.stranger())
+		m.fund(m.buyers[len(m.buyers)-1])
+	}
+	require.Eventually(t, func() bool { return m.funded(chain.Address(m.buyers[buyers-1])) }, patience, 50*time.Millisecond)
+	return m
+}
+
+// facilitator is the address of the official facilitator. The Payer pays for its transactions, and for no others.
+func (m *market) facilitator() string {
+	m.Helper()
+	lab.RequireNode(m)
+	return m.official.Get(m, func(t testing.TB) string { return node.StartFacilitator(t, m.chain.URL, m.chain.Payer) })
+}
+
+func (m *market) stranger() *ecdsa.PrivateKey {
+	m.Helper()
+	key, err := crypto.GenerateKey()
+	require.NoError(m, err)
+	return key
+}
+
+// fund asks for a full purse, which is there with the next block.
+func (m *market) fund(key *ecdsa.PrivateKey) {
+	m.Helper()
+	gift := chain.NewAuthorization(m, chain.Wallet, chain.Address(key), purse*price)
+	call := gift.Call(m, []byte("whatever the wallet takes"))
+	require.Eventually(m, func() bool {
+		_, err := m.chain.Send(m.chain.USDC, call)
+		return err == nil // while a block is made, the sender's next number is not sure
+	}, patience, time.Millisecond)
+}
+
+func (m *market) funded(account common.Address) bool {
+	return m.chain.BalanceOf(m, account).Cmp(big.NewInt(price)) >= 0
+}
+
+// buyer is the next who has bought nothing yet.
+func (m *market) buyer() *ecdsa.PrivateKey {
+	m.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.NotEmpty(m, m.buyers, "no buyer is left")
+	next := m.buyers[0]
+	m.buyers = m.buyers[1:]
+	return next
+}
+
+var errReverted = errors.New("the transaction was reverted")
+
+// broadcast does what facilitators do: it tries a call before it pays for it, and returns when it is in a block. It may run
+// beside the test's goroutine.
+func (m *market) broadcast(call []byte) (common.Hash, error) {
+	hash, err := m.send(call)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if m.chain.Succeeded(m, hash) {
+			return hash, nil
+		}
+	}
+	return common.Hash{}, errReverted
+}
+
+func (m *market) send(call []byte) (common.Hash, error) {
+	m.sending.Lock()
+	defer m.sending.Unlock()
+	if err := m.chain.Try(m.chain.USDC, call); err != nil {
+		return common.Hash{}, err
+	}
+	return m.chain.Send(m.chain.USDC, call)
+}
+
+// byStranger broadcasts a call as somebody who has nothing to do with the sale.
+func (m *market) byStranger(call []byte) common.Hash {
+	m.Helper()
+	hash, err := m.broadcast(call)
+	require.NoError(m, err)
+	return hash
+}
+
+// charges are the transactions in which a buyer has paid a payee, oldest first.
+func (m *market) charges(payee common.Address, by *ecdsa.PrivateKey) (transactions []common.Hash) {
+	m.Helper()
+	for _, transfer := range m.chain.TransfersTo(m, payee) {
+		if transfer.From == chain.Address(by) {
+			transactions = append(transactions, transfer.Tx)
+		}
+	}
+	return transactions
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
@@ -150,4 +152,86 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 			require.Equal(t, want, *b.row("p").USDCents, "a quote after %d minutes", minutes)
 		}
 	})
+}
+
+// A second host can contradict. It holds up no payment while it is dead.
+func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	dead := answer("", 503, "")
+	for name, test := range map[string]func(t *testing.T, b *bench, n network, o *Observer){
+		"the second is dead from the start": func(_ *testing.T, b *bench, n network, o *Observer) {
+			n[1].setFault(dead)
+			n.mine(1, pay("p", single, 1000))
+			b.partly(o, observe.ErrUnreachable)
+			b.requireState("p", ledger.StatusConfirmed)
+		},
+		"the second dies later": func(_ *testing.T, b *bench, n network, o *Observer) {
+			b.wholly(o)
+			n[1].setFault(dead)
+			b.partly(o, observe.ErrUnreachable)
+			n.mine(1, pay("p", single, 1000))
+			b.clock.advance(9 * time.Minute)
+			b.partly(o, observe.ErrUnreachable)
+			b.requireState("p", ledger.StatusSeen)
+			b.clock.advance(time.Minute)
+			b.partly(o, observe.ErrUnreachable)
+			b.requireState("p", ledger.StatusConfirmed)
+		},
+		"the second answers for blocks alone": func(_ *testing.T, b *bench, n network, o *Observer) {
+			b.wholly(o)
+			n[1].setFault(answer("/address/", 503, ""))
+			b.partly(o, observe.ErrUnreachable)
+			n.mine(1, pay("p", single, 1000))
+			b.clock.advance(maxPause)
+			b.partly(o, observe.ErrUnreachable)
+			b.requireState("p", ledger.StatusConfirmed)
+		},
+		"the second comes back and contradicts": func(t *testing.T, b *bench, n network, o *Observer) {
+			n[1].setFault(dead)
+			n.mine(1, pay("p", single, 1000))
+			b.partly(o, observe.ErrUnreachable)
+			b.requireState("p", ledger.StatusConfirmed)
+			hidden := pay("hidden", single, 2000)
+			n.mine(1, hidden)
+			n[1].setFault(nil)
+			n[1].inBlock(102)
+			b.clock.advance(maxPause)
+			b.partly(o, observe.ErrDisagree)
+			require.Equal(t, ledger.StatusSeen, b.rows("p", "hidden")["hidden"].Status)
+			n[1].inBlock(102, hidden)
+			b.wholly(o)
+			require.Equal(t, ledger.StatusConfirmed, b.rows("p", "hidden")["hidden"].Status)
+		},
+		"both are dead": func(t *testing.T, b *bench, n network, o *Observer) {
+			b.wholly(o)
+			n.mine(1, pay("p", single, 1000))
+			for _, s := range n {
+				s.setFault(dead)
+			}
+			for range 3 {
+				b.clock.advance(6 * time.Minute)
+				require.Error(t, o.Poll(t.Context()))
+				require.True(t, o.Health().Blind)
+			}
+			require.Empty(t, b.rows())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, n := newBench(t, single), newNetwork(t, 2, 100)
+			test(t, b, n, b.hosts(n...))
+		})
+	}
+}
+
+// A published amount must not be valid longer than its quote, also after a restart, when the ledger has a quote that was
+// stored up to renewEvery earlier.
+func TestNoAmountIsSaidToHoldLongerThanItIsHonoured(t *testing.T) {
+	rail, err := offer.NewBitcoin("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "Example", 4200)
+	require.NoError(t, err)
+	published := time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
+	until, err := time.Parse(time.RFC3339, rail.Methods(nil, offer.Live{Satoshis: 42_000, RateAt: published})[0].ValidUntil)
+	require.NoError(t, err)
+	stored := published.Add(-renewEvery - time.Minute)
+	require.True(t, until.Before(stored.Add(quoteWindow)), "until %v", until)
 }
