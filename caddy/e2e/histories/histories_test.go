@@ -2,8 +2,15 @@ package histories
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	random "math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -15,7 +22,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // seedVariable is the environment variable that names the one history to be played.
@@ -109,4 +122,108 @@ func (w *world) live() {
 	}
 	time.Sleep(time.Minute) // what was held up happens now
 	w.awaitDecided()
+}
+
+// gateStart is the address behind the gate.
+const gateStart = "https://pay.example/members/"
+
+// watched is a service whose outcomes the test sees.
+type watched struct{ *x402.Service }
+
+type outcomeKey struct{}
+
+// Pay is that of the service.
+func (s watched) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
+	o := s.Service.Pay(ctx, a)
+	*ctx.Value(outcomeKey{}).(*x402.Outcome) = o
+	return o
+}
+
+// openGate makes the gate of a configuration.
+func (w *world) openGate(o *offer.Offer, p *process) *web.Gate {
+	route := offer.Gate{Start: gateStart, Access: 30 * 24 * time.Hour}
+	o.Gates = []offer.Gate{route}
+	s, err := web.New(web.Config{
+		Offer: o, Payments: watched{p.service}, Receipts: p.book, Agent: http.NotFoundHandler(), Now: w.now,
+		Live: func() offer.Live { return offer.Live{} }, Health: func() []observe.Health { return nil },
+		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
+		QRKey: func() []byte { return []byte(strings.Repeat("k", 32)) }, ClientIP: func(r *http.Request) string { return r.RemoteAddr },
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	require.NoError(w.t, err)
+	return s.Gate(route)
+}
+
+// connection is that of a client, which may be cut before everything is written.
+type connection struct {
+	*httptest.ResponseRecorder
+	whole func() bool
+}
+
+var errGone = errors.New("the connection is cut")
+
+// FlushError implements the flusher of http.ResponseController.
+func (c connection) FlushError() error {
+	if c.whole() {
+		return nil
+	}
+	return errGone
+}
+
+// visit requests the gated address with a payment. The outcome is what the service said, and settled if it was not asked,
+// because the payment is a pass.
+func (w *world) visit(ctx context.Context, g *web.Gate, p *payment, payload []byte, who string, buyer bool, f fate) (o x402.Outcome, arrived bool) {
+	public := w.model.isPublic(p)
+	var by string
+	c := connection{httptest.NewRecorder(), func() bool { return ctx.Err() == nil && !f.loses }}
+	r := httptest.NewRequestWithContext(context.WithValue(ctx, outcomeKey{}, &o), http.MethodPost, gateStart, nil)
+	header := "Payment-Signature"
+	if strings.HasPrefix(string(payload), `{"network"`) { // version 1
+		header = "X-Payment"
+	}
+	r.Header.Set(header, base64.StdEncoding.EncodeToString(payload))
+	err := g.Serve(c, r, web.Visit{URI: "/members/", Next: func(rw http.ResponseWriter, _ *http.Request, granted *gate.Grant) error {
+		by = granted.Payment
+		_, err := io.WriteString(rw, "the content")
+		return err
+	}})
+	require.NoError(w.t, err)
+	arrived = c.whole()
+	if o.Status != "" {
+		w.model.answered(p, o, who, buyer, arrived)
+	}
+	switch {
+	case by != "":
+		w.model.delivered(p, by, who, buyer, public, arrived)
+	case buyer && o.Status == x402.Settled && c.Code == http.StatusPaymentRequired:
+		w.model.fault("the buyer of %s was charged, and is asked to pay again", p.name)
+	}
+	return o, arrived
+}
+
+// A payer loses the answer with the content. A stranger who sends the calldata gets an answer without it, which is not the
+// payer's: whenever the payer signs again, the first charge opens the gate.
+func TestAStrangerAcknowledgesNoChargeOfAGate(t *testing.T) {
+	g := openGround(t, sqlite)
+	synctest.Test(t, func(t *testing.T) {
+		yes := []payoffertest.FacilitatorReply{{}}
+		w := newWorld(t, g, 1, func(s *script) { *s = script{facilitators: 1, verify: yes, settle: yes, gated: true} })
+		defer w.close()
+		w.background.Go(w.mine)
+		p := &purchase{name: "A"}
+		w.model.begin(p)
+		lost := w.sign(p, w.payers[0])
+		w.post(lost, lost.payload(t, "", lost.token), "A", true, fate{loses: true})
+		time.Sleep(time.Minute) // it is charged
+		for _, payload := range [][]byte{lost.payloadV1(t), lost.payload(t, "", ""), lost.payload(t, "", rand.Text())} {
+			o, _ := w.post(lost, payload, "stranger", false, whole)
+			require.Equal(t, x402.Settled, o.Status)
+		}
+		time.Sleep(time.Hour)
+		require.False(t, w.model.over(p))
+		again := w.sign(p, w.payers[0])
+		w.post(again, again.payload(t, "", again.token), "A", true, whole)
+		w.model.judge()
+		require.Empty(t, w.model.faults, strings.Join(w.model.story, "\n"))
+	})
 }
