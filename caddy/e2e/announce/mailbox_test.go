@@ -18,6 +18,8 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 )
 
 const (
@@ -45,8 +47,7 @@ func openMailbox(t *testing.T) *mailbox {
 	m := &mailbox{TB: t, address: "127.0.0.1:0", authority: filepath.Join(t.TempDir(), "authority.pem")}
 	m.settings = &tls.Config{Certificates: certified.TLS.Certificates}
 	m.arrival = sync.NewCond(&m.mu)
-	vouched, err := x509.ParseCertificate(certified.Certificate().Raw)
-	require.NoError(t, err)
+	vouched := lab.Must(x509.ParseCertificate(certified.Certificate().Raw))(t)
 	require.NoError(t, os.WriteFile(m.authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vouched.Raw}), 0o600))
 	m.up()
 	t.Cleanup(m.down)
@@ -56,8 +57,7 @@ func openMailbox(t *testing.T) *mailbox {
 // up listens, at the address of before.
 func (m *mailbox) up() {
 	m.Helper()
-	listener, err := net.Listen("tcp4", m.address)
-	require.NoError(m, err)
+	listener := lab.Must(net.Listen("tcp4", m.address))(m)
 	m.address = listener.Addr().String()
 	m.server = smtp.NewServer(m)
 	m.server.Domain, m.server.TLSConfig = "mail.example", m.settings

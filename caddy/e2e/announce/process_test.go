@@ -20,6 +20,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -104,8 +105,7 @@ type watcher struct {
 func (s *shop) watch() *watcher {
 	s.Helper()
 	w := &watcher{Cmd: exec.Command(server.Released(s), "pay-offer", "watch", "--address", s.admin)}
-	out, err := w.StdoutPipe()
-	require.NoError(s, err)
+	out := lab.Must(w.StdoutPipe())(s)
 	require.NoError(s, w.Start())
 	s.Cleanup(func() { _ = w.Process.Kill() })
 	w.lines = bufio.NewScanner(out)
@@ -178,10 +178,8 @@ func (s *shop) requireWebhooks() {
 			break
 		}
 	}
-	encoded, err := standardwebhooks.NewWebhook(secret)
-	require.NoError(s, err)
-	raw, err := standardwebhooks.NewWebhookRaw([]byte(secretText))
-	require.NoError(s, err)
+	encoded := lab.Must(standardwebhooks.NewWebhook(secret))(s)
+	raw := lab.Must(standardwebhooks.NewWebhookRaw([]byte(secretText)))(s)
 	var got []string
 	for _, request := range s.hook.Requests() {
 		require.NoError(s, encoded.Verify(request.Body, request.Header))

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -100,8 +101,7 @@ func (p payment) nonce() string { return strings.ToLower(p.Nonce.Hex()) }
 
 func (m *market) encode(v any) []byte {
 	m.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(m, err)
+	data := lab.Must(json.Marshal(v))(m)
 	return data
 }
 
@@ -339,8 +339,7 @@ func (s *shop) requireProblemOverMCP(name string, a answer, problem string) {
 // expired is a challenge as the shop made it an hour ago. Its id needs the shop's key.
 func (s *shop) expired(c mpp.Challenge) mpp.Challenge {
 	s.Helper()
-	secret, err := os.ReadFile(s.path + "-storage/pay_offer/qr.key")
-	require.NoError(s, err)
+	secret := lab.Must(os.ReadFile(s.path + "-storage/pay_offer/qr.key"))(s)
 	mac := func(key []byte, text string) []byte {
 		h := hmac.New(sha256.New, key)
 		h.Write([]byte(text))

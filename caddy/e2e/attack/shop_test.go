@@ -227,8 +227,7 @@ func (m *market) facilitator() string {
 
 func (m *market) stranger() *ecdsa.PrivateKey {
 	m.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(m, err)
+	key := lab.Must(crypto.GenerateKey())(m)
 	return key
 }
 
@@ -287,8 +286,7 @@ func (m *market) send(call []byte) (common.Hash, error) {
 // byStranger broadcasts a call as somebody who has nothing to do with the sale.
 func (m *market) byStranger(call []byte) common.Hash {
 	m.Helper()
-	hash, err := m.broadcast(call)
-	require.NoError(m, err)
+	hash := lab.Must(m.broadcast(call))(m)
 	return hash
 }
 

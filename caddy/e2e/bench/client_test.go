@@ -52,8 +52,7 @@ type lane struct {
 // openLane connects to host:port until the end of the test.
 func openLane(t testing.TB, host string) *lane {
 	t.Helper()
-	l, err := dial(host)
-	require.NoError(t, err)
+	l := lab.Must(dial(host))(t)
 	t.Cleanup(func() { _ = l.conn.Close() })
 	return l
 }
@@ -231,8 +230,7 @@ func startBare(t testing.TB, answers map[string]answer, lanes int) *side {
 	binary, output, err := bareCaddy.Path(t)
 	require.NoError(t, err, "%s", output)
 	file := filepath.Join(t.TempDir(), "answers.json")
-	data, err := json.Marshal(answers)
-	require.NoError(t, err)
+	data := lab.Must(json.Marshal(answers))(t)
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 	return startCaddy(t, binary, "bare Caddy handler", "", "bare * "+file, lanes)
 }

@@ -115,8 +115,7 @@ func (m *many) live(b *testing.B, l *life) {
 	l.start = append(l.start, time.Since(s.began).Seconds())
 	for range 3 {
 		began := time.Now()
-		a, err := server.Load("127.0.0.1:"+m.admin, caddyfile)
-		require.NoError(b, err)
+		a := lab.Must(server.Load("127.0.0.1:"+m.admin, caddyfile))(b)
 		require.Equal(b, http.StatusOK, a.Status)
 		l.reload = append(l.reload, time.Since(began).Seconds())
 	}
@@ -161,8 +160,7 @@ func measureOffers(b *testing.B, t *table) {
 // counted is a way to a server that counts the requests.
 func counted(t testing.TB, target string) (address string, asked *atomic.Int64) {
 	t.Helper()
-	to, err := url.Parse(target)
-	require.NoError(t, err)
+	to := lab.Must(url.Parse(target))(t)
 	asked, proxy := new(atomic.Int64), httputil.NewSingleHostReverseProxy(to)
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) } // who asked has left
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
@@ -204,8 +205,7 @@ func TestAnExtendedKeyAdvancesAndIsRestored(t *testing.T) {
 	require.Equal(t, next, s.observer.Address())
 
 	// The oldest address is paid a second time, while nobody looks.
-	first, err := s.rail.Address(0)
-	require.NoError(t, err)
+	first := lab.Must(s.rail.Address(0))(t)
 	late := s.node.Payment(t, first, 7*price)
 	s.node.Mine(t, late)
 	s.node.MineEmpty(t, 1)
@@ -253,8 +253,7 @@ type shop struct {
 func openShop(t testing.TB, account string) *shop {
 	t.Helper()
 	s := &shop{TB: t, node: Start(t), now: time.Now()}
-	rail, err := offer.NewBitcoin(account, "Shop", 4200)
-	require.NoError(t, err)
+	rail := lab.Must(offer.NewBitcoin(account, "Shop", 4200))(t)
 	s.rail = rail
 	network := Params
 	if rail.Extended() {
@@ -285,8 +284,7 @@ func (s *shop) restart() {
 		Now:  func() time.Time { return s.now }, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(s, err)
-	cursors, err := s.book.Cursors(s.Context(), s.rail.Account())
-	require.NoError(s, err)
+	cursors := lab.Must(s.book.Cursors(s.Context(), s.rail.Account()))(s)
 	require.NoError(s, observer.Load(cursors))
 	s.observer = observer
 }
@@ -303,8 +301,7 @@ func (s *shop) round() {
 // receipts are all rows, by the id of their transaction.
 func (s *shop) receipts() map[string]ledger.Receipt {
 	s.Helper()
-	all, err := s.book.Receipts(s.Context(), "shop", 0, 1000)
-	require.NoError(s, err)
+	all := lab.Must(s.book.Receipts(s.Context(), "shop", 0, 1000))(s)
 	rows := make(map[string]ledger.Receipt)
 	for _, r := range all {
 		require.NotContains(s, rows, r.Transaction, "one row a payment")
@@ -327,8 +324,7 @@ func (s *shop) require(tx *wire.MsgTx, want ledger.Status) {
 // confirmed is the sum of what counts, in satoshis.
 func (s *shop) confirmed() (satoshis int64) {
 	s.Helper()
-	totals, err := s.book.Totals(s.Context(), "shop")
-	require.NoError(s, err)
+	totals := lab.Must(s.book.Totals(s.Context(), "shop"))(s)
 	for _, total := range totals {
 		if total.Status == ledger.StatusConfirmed {
 			satoshis += total.Amount

@@ -118,14 +118,11 @@ func (p *person) requireNoKey(text string) {
 // kept are the payments that were kept on disk, in their order.
 func (p *person) kept() (payments []payment) {
 	p.Helper()
-	files, err := filepath.Glob(filepath.Join(p.state, "*", "*"))
-	require.NoError(p, err)
+	files := lab.Must(filepath.Glob(filepath.Join(p.state, "*", "*")))(p)
 	for _, name := range files {
-		info, err := os.Stat(name)
-		require.NoError(p, err)
+		info := lab.Must(os.Stat(name))(p)
 		require.Equal(p, os.FileMode(0o600), info.Mode().Perm(), name)
-		text, err := os.ReadFile(name)
-		require.NoError(p, err)
+		text := lab.Must(os.ReadFile(name))(p)
 		p.requireNoKey(string(text))
 		if filepath.Ext(name) == ".json" {
 			var next payment

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -45,8 +46,7 @@ func (s *shop) audit(t *testing.T, l *ledger.Ledger) {
 func (s *shop) compareTransfers(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	var rows, transfers []string
-	receipts, err := l.Receipts(t.Context(), offerID, 0, everything)
-	require.NoError(t, err)
+	receipts := lab.Must(l.Receipts(t.Context(), offerID, 0, everything))(t)
 	for _, receipt := range receipts {
 		assert.Contains(t, []ledger.Status{ledger.StatusSeen, ledger.StatusConfirmed}, receipt.Status)
 		assert.EqualValues(t, price, receipt.Amount)
@@ -63,8 +63,7 @@ func (s *shop) compareTransfers(t *testing.T, l *ledger.Ledger) {
 // checkTransitions requires that the transitions of each row follow each other, and that none is announced twice.
 func checkTransitions(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
-	transitions, err := l.Transitions(t.Context(), offerID, 0, everything)
-	require.NoError(t, err)
+	transitions := lab.Must(l.Transitions(t.Context(), offerID, 0, everything))(t)
 	last, seen := map[string]ledger.Transition{}, map[string]bool{}
 	for _, transition := range transitions {
 		before := last[transition.ExternalID]
@@ -81,8 +80,7 @@ func checkTransitions(t *testing.T, l *ledger.Ledger) {
 func checkTotals(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	assert.NoError(t, l.Check(t.Context()))
-	totals, err := l.Totals(t.Context(), offerID)
-	require.NoError(t, err)
+	totals := lab.Must(l.Totals(t.Context(), offerID))(t)
 	for _, total := range totals {
 		assert.NotContains(t, []ledger.Status{ledger.StatusSettling, ledger.StatusClaimed}, total.Status, "nothing is open and nothing only claimed")
 	}
@@ -187,7 +185,6 @@ func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
 	}
 	require.Len(t, m.facilitator.Calls(payoffertest.CallSettle), 1)
 
-	book, err := ledger.NewPostgres(dsn, time.Now)
-	require.NoError(t, err)
+	book := lab.Must(ledger.NewPostgres(dsn, time.Now))(t)
 	s.audit(t, book)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
@@ -111,8 +112,7 @@ func (s *shop) resend(t *testing.T) {
 	t.Helper()
 	var made []*payment
 	for _, p := range s.payments {
-		got, err := p.ask(s.client, s.url)
-		require.NoError(t, err)
+		got := lab.Must(p.ask(s.client, s.url))(t)
 		if p.untaken(got) && s.market.facilitator.Settled(p.Nonce.Hex()) == 0 {
 			require.Less(t, p.ValidBefore, time.Now().Add(time.Minute).Unix(), got.body)
 			continue
@@ -260,8 +260,7 @@ func (s *shop) survives(t *testing.T, p *payment) bool {
 }
 
 func TestTheReleasedCommandHasNoFailpoints(t *testing.T) {
-	code, err := os.ReadFile(server.Released(t))
-	require.NoError(t, err)
+	code := lab.Must(os.ReadFile(server.Released(t)))(t)
 	require.Contains(t, string(code), "/v1/sponsor")
 	require.False(t, strings.Contains(string(code), failpoint.Variable), "the command can be told to die")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -181,12 +182,10 @@ func (s *shop) requireBought(t *testing.T, p *purchase) *payment {
 	assert.Len(t, charged, 1, "a purchase is charged once")
 	var named *payment
 	for _, one := range charged {
-		got, err := one.ask(s.client, s.url)
-		require.NoError(t, err)
+		got := lab.Must(one.ask(s.client, s.url))(t)
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.True(t, one.keep(t, got))
-		transaction, err := got.transaction()
-		require.NoError(t, err)
+		transaction := lab.Must(got.transaction())(t)
 		if transaction == p.named {
 			named = one
 		} else {

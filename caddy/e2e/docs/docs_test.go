@@ -56,8 +56,7 @@ func exemption(command string) string {
 
 func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
 	root := lab.Path(t, "")
-	pages, err := handbook.Read(root)
-	require.NoError(t, err)
+	pages := lab.Must(handbook.Read(root))(t)
 	// Nothing leaves this machine, so that all others are out of reach everywhere.
 	offline := []string{"HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1"}
 	shipped := newSandbox(t, root, offline)
@@ -125,8 +124,7 @@ func commandsOf(t *testing.T, page handbook.Page) (commands []handbook.Command) 
 // TestTheProxyOfTheDocumentationIsOne has nginx read every configuration of its own.
 func TestTheProxyOfTheDocumentationIsOne(t *testing.T) {
 	nginx := lab.RequireNginx(t)
-	pages, err := handbook.Read(lab.Path(t, ""))
-	require.NoError(t, err)
+	pages := lab.Must(handbook.Read(lab.Path(t, "")))(t)
 	found := 0
 	for _, page := range pages {
 		for _, block := range page.Blocks {

@@ -71,8 +71,7 @@ func (d *sandbox) install(t *testing.T) *sandbox {
 	write("Caddyfile", fmt.Sprintf(operators, port, payoffertest.EVMAddress))
 	write("environment", "CADDY_ADMIN="+admin+"\nHTTP_PROXY=http://127.0.0.1:1\nHTTPS_PROXY=http://127.0.0.1:1\n")
 
-	script, err := os.ReadFile(lab.Path(t, "caddy/package/as-pay-offer"))
-	require.NoError(t, err)
+	script := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/as-pay-offer")))(t)
 	o.write(t, "as-pay-offer", here.Replace(string(script)))
 	// Nothing of this machine is touched, whatever a page says.
 	o.write(t, "sudo", `[ "$1" = useradd ] && exit; for word; do case $word in /dev/*|`+root+`/*) ;; /*) echo "the test does not know $word" >&2; exit 1 ;; esac; done; exec "$@"`)
@@ -128,8 +127,7 @@ var installing = regexp.MustCompile(` (/etc|/usr)/`)
 // requireInstalled looks for the files that the unit names among those that the page installs.
 func (d *sandbox) requireInstalled(t *testing.T) {
 	t.Helper()
-	unit, err := os.ReadFile(d.root + "/installed/etc/systemd/system/pay-offer.service")
-	require.NoError(t, err)
+	unit := lab.Must(os.ReadFile(d.root + "/installed/etc/systemd/system/pay-offer.service"))(t)
 	files := regexp.MustCompile(`(?:ExecStart=|EnvironmentFile=| --config )(/\S+)`).FindAllStringSubmatch(string(unit), -1)
 	require.Greater(t, len(files), 3)
 	for _, file := range files {
@@ -173,8 +171,7 @@ func TestTheBooksOfTheDocumentationBalance(t *testing.T) {
 // pageOf are the blocks of a guide, by their language.
 func pageOf(t *testing.T, guide string) map[string][]string {
 	t.Helper()
-	pages, err := handbook.Read(lab.Path(t, ""))
-	require.NoError(t, err)
+	pages := lab.Must(handbook.Read(lab.Path(t, "")))(t)
 	blocks := map[string][]string{}
 	for _, page := range pages {
 		if page.Name == "payoffer/docs/guides/"+guide+".md" {
@@ -209,8 +206,7 @@ func TestReceiversOfTheDocumentationDeliverForAPayment(t *testing.T) {
 		command := exec.Command(run[0], append(run[1:], file)...)
 		command.Env = append(os.Environ(), "ANNOUNCE_SECRET="+secret, "PORT="+port)
 		command.Stderr = os.Stderr
-		out, err := command.StdoutPipe()
-		require.NoError(t, err)
+		out := lab.Must(command.StdoutPipe())(t)
 		require.NoError(t, command.Start())
 		t.Cleanup(func() {
 			_ = command.Process.Kill()

@@ -35,8 +35,7 @@ type sandbox struct {
 // newSandbox starts the server of the shipped Caddyfile.
 func newSandbox(t *testing.T, root string, env []string) *sandbox {
 	t.Helper()
-	text, err := os.ReadFile(lab.Path(t, "Caddyfile"))
-	require.NoError(t, err)
+	text := lab.Must(os.ReadFile(lab.Path(t, "Caddyfile")))(t)
 	caddyfile := string(text)
 	there, back := slices.Clone(payoffertest.Placeholders), []string{}
 	for i := 0; i < len(there); i += 2 {
@@ -57,10 +56,8 @@ func newSandbox(t *testing.T, root string, env []string) *sandbox {
 	d.tools = filepath.Join(d.folder, "tools")
 	require.NoError(t, os.Mkdir(d.tools, 0o700))
 	require.NoError(t, os.Symlink(server.Released(t), filepath.Join(d.tools, "caddy")))
-	git, err := exec.LookPath("git")
-	require.NoError(t, err)
-	maker, err := exec.LookPath("make")
-	require.NoError(t, err)
+	git := lab.Must(exec.LookPath("git"))(t)
+	maker := lab.Must(exec.LookPath("make"))(t)
 	for name, script := range map[string]string{
 		// What is built is what is tested.
 		"go":     `shift 2 && exec caddy "$@"`,
@@ -122,8 +119,7 @@ func (d *sandbox) run(t *testing.T, page string, commands []handbook.Command) (a
 		text, after, found := strings.Cut(rest, "\n"+mark)
 		require.True(t, found, "%s%s", c.Text, rest)
 		status, next, _ := strings.Cut(after, "\n")
-		code, err := strconv.Atoi(status)
-		require.NoError(t, err)
+		code := lab.Must(strconv.Atoi(status))(t)
 		all, rest = append(all, printed{d.withoutLog(text), code}), next
 	}
 	return all

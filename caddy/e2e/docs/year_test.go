@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
@@ -223,10 +224,8 @@ func (s *served) export(file string, arguments ...string) {
 // counted are the lines of an export that count, by their name, and their sum in US cents.
 func counted(t *testing.T, file string) (lines map[string][]string, cents int64) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
-	require.NoError(t, err)
+	text := lab.Must(os.ReadFile(file))(t)
+	rows := lab.Must(csv.NewReader(strings.NewReader(string(text))).ReadAll())(t)
 	lines = map[string][]string{}
 	column := map[string]int{}
 	for i, name := range rows[0] {
@@ -254,8 +253,7 @@ func centsOf(t *testing.T, dollars string) int64 {
 		return 0
 	}
 	require.Regexp(t, `^-?\d+\.\d\d$`, dollars)
-	cents, err := strconv.ParseInt(strings.Replace(dollars, ".", "", 1), 10, 64)
-	require.NoError(t, err)
+	cents := lab.Must(strconv.ParseInt(strings.Replace(dollars, ".", "", 1), 10, 64))(t)
 	return cents
 }
 

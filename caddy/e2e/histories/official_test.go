@@ -12,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
@@ -132,8 +131,7 @@ var sending sync.Mutex
 // openStall prepares an offer whose facilitator fails at a call, and a buyer, whose money comes with the next block.
 func openStall(t *testing.T, c *chain.Chain, call string, fault payoffertest.FacilitatorReply) *stall {
 	t.Helper()
-	buyer, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	buyer := lab.Must(crypto.GenerateKey())(t)
 	s := &stall{fault: fmt.Sprintf("%s %+v", call, fault), payee: newAddress(t), facilitator: payoffertest.NewFacilitator(t), buyer: buyer}
 	replies := make([]payoffertest.FacilitatorReply, repeated, repeated+1)
 	for i := range replies {
@@ -156,7 +154,6 @@ func openStall(t *testing.T, c *chain.Chain, call string, fault payoffertest.Fac
 	})
 	gift := chain.NewAuthorization(t, chain.Wallet, chain.Address(buyer), 10*price)
 	c.Pending(t) // counts what was sent before
-	_, err = c.Send(c.USDC, gift.Call(t, []byte("whatever the wallet takes")))
-	require.NoError(t, err)
+	lab.Must(c.Send(c.USDC, gift.Call(t, []byte("whatever the wallet takes"))))(t)
 	return s
 }

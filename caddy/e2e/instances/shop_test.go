@@ -161,17 +161,14 @@ func (r request) String() string {
 // do sends a request to an instance or to nginx, as if it came to the offer's own address.
 func (s *shop) do(origin string, r request) server.Answer {
 	s.Helper()
-	asked, err := http.NewRequestWithContext(s.Context(), r.method, origin+r.path, strings.NewReader(r.body))
-	require.NoError(s, err)
+	asked := lab.Must(http.NewRequestWithContext(s.Context(), r.method, origin+r.path, strings.NewReader(r.body)))(s)
 	asked.Host = strings.TrimPrefix(s.base, "http://")
 	for name, values := range r.header {
 		asked.Header[name] = values
 	}
-	got, err := server.Client.Do(asked)
-	require.NoError(s, err)
+	got := lab.Must(server.Client.Do(asked))(s)
 	defer got.Body.Close()
-	body, err := io.ReadAll(got.Body)
-	require.NoError(s, err)
+	body := lab.Must(io.ReadAll(got.Body))(s)
 	return server.Answer{Status: got.StatusCode, Header: got.Header, Body: string(body)}
 }
 

@@ -226,8 +226,7 @@ func (h *house) front(port string, change func(*http.Response) error) http.Handl
 // toOrigin passes requests on.
 func toOrigin(t *testing.T, origin string) http.Handler {
 	t.Helper()
-	u, err := url.Parse(origin)
-	require.NoError(t, err)
+	u := lab.Must(url.Parse(origin))(t)
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(u)
 		if strings.HasPrefix(r.In.URL.Path, "/"+secrets["RPC_KEY"]) {
@@ -245,13 +244,11 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := lab.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	a := &authority{key: key, file: filepath.Join(t.TempDir(), "authority.pem"), template: &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}}
-	der, err := x509.CreateCertificate(rand.Reader, a.template, a.template, &key.PublicKey, key)
-	require.NoError(t, err)
+	der := lab.Must(x509.CreateCertificate(rand.Reader, a.template, a.template, &key.PublicKey, key))(t)
 	require.NoError(t, os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	return a
 }
@@ -259,8 +256,7 @@ func newAuthority(t *testing.T) *authority {
 // certify makes a certificate for every host of a world.
 func (a *authority) certify(t *testing.T, from, until time.Time) *tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := lab.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
 		DNSNames: append([]string{payHost, siteHost, hookedHost, offHost, facilitatorHost, rpcHost, checkoutHost}, priceHosts...),
@@ -272,10 +268,8 @@ func (a *authority) certify(t *testing.T, from, until time.Time) *tls.Certificat
 // newKey is one that signs for the facilitator.
 func newKey(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	der, err := x509.MarshalECPrivateKey(key)
-	require.NoError(t, err)
+	key := lab.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := lab.Must(x509.MarshalECPrivateKey(key))(t)
 	return strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
 }
 

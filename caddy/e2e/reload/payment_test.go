@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -110,15 +111,13 @@ func TestAReloadThatFailsLeavesTheOldConfigurationWhole(t *testing.T) {
 	s.awaitHealth()
 	before := s.state(limited)
 
-	taken, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	taken := lab.Must(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	port := taken.Addr().String()[len("127.0.0.1:"):]
 	for n := range 16 {
 		failing := s.config(descriptions[n%2], logTo("failed.log")) +
 			"http://localhost:" + port + " {\n\trespond 404\n}\n"
-		a, err := server.Load(s.admin, failing)
-		require.NoError(t, err)
+		a := lab.Must(server.Load(s.admin, failing))(t)
 		require.NotEqual(t, http.StatusOK, a.Status)
 		require.Contains(t, a.Body, "address already in use")
 		require.Equal(t, before, s.state(limited), "reload %d", n+1)
@@ -143,8 +142,7 @@ func TestAReloadThatFailsLeavesTheOldConfigurationWhole(t *testing.T) {
 	s.broken.Release() // it works from now on
 	for _, line := range []string{logNoAnswer, logNotAnnounced, logAskedAgain} {
 		server.Eventually(t, "the log says: "+line, func() bool {
-			log, err := os.ReadFile(s.path("old.log"))
-			require.NoError(t, err)
+			log := lab.Must(os.ReadFile(s.path("old.log")))(t)
 			return strings.Contains(string(log), line)
 		})
 		log, _ := os.ReadFile(s.path("failed.log")) // which there may be none of

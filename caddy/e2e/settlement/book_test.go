@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -115,8 +116,7 @@ func (b *book) requireIntent(t *testing.T, p payment, state ledger.IntentState) 
 // requireReceipts requires that the receipts on a chain are its transfers, and that the sums are theirs.
 func (b *book) requireReceipts(t *testing.T, c *chain.Chain, transfers []chain.Transfer) {
 	t.Helper()
-	rows, err := b.Receipts(t.Context(), offerID, 0, 100)
-	require.NoError(t, err)
+	rows := lab.Must(b.Receipts(t.Context(), offerID, 0, 100))(t)
 	var want, got []string
 	for _, transfer := range transfers {
 		want = append(want, fmt.Sprintf("eip155:%d:%s:%d", c.ID, transfer.Tx.Hex(), transfer.Ordinal))
@@ -134,8 +134,7 @@ func (b *book) requireReceipts(t *testing.T, c *chain.Chain, transfers []chain.T
 	}
 	require.ElementsMatch(t, want, got, "the receipts are the transfers on the chain")
 
-	totals, err := b.Totals(t.Context(), offerID)
-	require.NoError(t, err)
+	totals := lab.Must(b.Totals(t.Context(), offerID))(t)
 	var count, amount int64
 	for _, total := range totals {
 		if accounts[total.Account] && total.Status == ledger.StatusConfirmed {
@@ -149,11 +148,9 @@ func (b *book) requireReceipts(t *testing.T, c *chain.Chain, transfers []chain.T
 // requireOpenIntents requires that so many payments are open, and that the sums say the same.
 func (b *book) requireOpenIntents(t *testing.T, count int) {
 	t.Helper()
-	open, err := b.OpenIntents(t.Context(), offerID, 0, 100)
-	require.NoError(t, err)
+	open := lab.Must(b.OpenIntents(t.Context(), offerID, 0, 100))(t)
 	require.Len(t, open, count)
-	totals, err := b.Totals(t.Context(), offerID)
-	require.NoError(t, err)
+	totals := lab.Must(b.Totals(t.Context(), offerID))(t)
 	var settling int64
 	for _, total := range totals {
 		if total.Status == ledger.StatusSettling {

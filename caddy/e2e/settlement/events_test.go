@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -16,8 +17,7 @@ func TestATransactionThatWaitsForItsBlockIsNoLessPaid(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, longTimeout)
 	p := s.payment(s.chain.Buyers[0])
-	pending, err := s.chain.Send(s.chain.USDC, p.call(t))
-	require.NoError(t, err)
+	pending := lab.Must(s.chain.Send(s.chain.USDC, p.call(t)))(t)
 	s.facilitator.Script(payoffertest.CallSettle, reply{Reason: "settlement_pending", Transaction: pending.Hex()})
 
 	s.requireOpen(p)
@@ -44,8 +44,7 @@ func TestATransactionWithARaisedFeeIsFoundUnderItsOtherHash(t *testing.T) {
 			t.Parallel()
 			s := openShop(t, longTimeout)
 			p := s.payment(s.chain.Buyers[0])
-			first, err := s.chain.Send(s.chain.USDC, p.call(t))
-			require.NoError(t, err)
+			first := lab.Must(s.chain.Send(s.chain.USDC, p.call(t)))(t)
 			script.Transaction = first.Hex()
 			s.facilitator.Script(payoffertest.CallSettle, script)
 			s.requireOpen(p)
@@ -64,8 +63,7 @@ func TestTwoSettlementsInOneTransactionAreTwoReceipts(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, longTimeout)
 	payments := []payment{s.payment(s.chain.Buyers[0]), s.payment(s.chain.Buyers[1])}
-	batch, err := s.chain.Send(chain.Multicall3, s.chain.Batch(t, payments[0].call(t), payments[1].call(t)))
-	require.NoError(t, err)
+	batch := lab.Must(s.chain.Send(chain.Multicall3, s.chain.Batch(t, payments[0].call(t), payments[1].call(t))))(t)
 	s.facilitator.Script(payoffertest.CallSettle, reply{Idle: true, Transaction: batch.Hex()})
 	outcomes := make(chan x402.Outcome, len(payments))
 	for _, p := range payments {
@@ -82,8 +80,7 @@ func TestTwoSettlementsInOneTransactionAreTwoReceipts(t *testing.T) {
 	}
 	require.NoError(t, s.evm.Poll(t.Context())) // the block may have come while it was looked for
 	s.requireAgreement(2, 0)
-	rows, err := s.book.Receipts(t.Context(), offerID, 0, 10)
-	require.NoError(t, err)
+	rows := lab.Must(s.book.Receipts(t.Context(), offerID, 0, 10))(t)
 	require.NotEqual(t, rows[0].Payer, rows[1].Payer)
 }
 
@@ -136,8 +133,7 @@ func TestASettlementThatLeftTheChainForGoodIsANoAfterItsFinalizedExpiry(t *testi
 func TestASettlementThatMovedToAnotherTransactionKeepsItsAnswer(t *testing.T) {
 	t.Parallel()
 	s, p := reorganized(t)
-	again, err := s.chain.Send(s.chain.USDC, p.call(t))
-	require.NoError(t, err)
+	again := lab.Must(s.chain.Send(s.chain.USDC, p.call(t)))(t)
 	s.chain.Mine(t, 1)
 	s.resolve(soon)
 	s.requirePaid(p, again)
@@ -174,8 +170,7 @@ func (s *shop) reorganize(p payment) {
 
 func (s *shop) receipts() []ledger.Receipt {
 	s.Helper()
-	rows, err := s.book.Receipts(s.Context(), offerID, 0, 100)
-	require.NoError(s, err)
+	rows := lab.Must(s.book.Receipts(s.Context(), offerID, 0, 100))(s)
 	return rows
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -153,8 +154,7 @@ func (p payment) call(t *testing.T) []byte { return p.Call(t, p.signature) }
 // front makes the payment on the chain, as anybody can who has seen it.
 func (s *shop) front(p payment) common.Hash {
 	s.Helper()
-	transaction, err := s.chain.Send(s.chain.USDC, p.Call(s, s.chain.Deploy(s, p.signature)))
-	require.NoError(s, err)
+	transaction := lab.Must(s.chain.Send(s.chain.USDC, p.Call(s, s.chain.Deploy(s, p.signature))))(s)
 	s.chain.Mine(s, 1)
 	require.True(s, s.chain.Succeeded(s, transaction))
 	return transaction
@@ -208,8 +208,7 @@ func caip2(n chain.Network) string { return "eip155:" + strconv.FormatInt(n.ID, 
 // newAddress returns an account that nobody has used.
 func newAddress(t *testing.T) common.Address {
 	t.Helper()
-	key, err := crypto.GenerateKey()
-	require.NoError(t, err)
+	key := lab.Must(crypto.GenerateKey())(t)
 	return chain.Address(key)
 }
 
@@ -291,8 +290,7 @@ func TestAClaimIsProvenOrTakenBackByTheChain(t *testing.T) {
 		require.Equal(t, "claimed", outcome.Evidence)
 		require.Equal(t, ledger.EvidenceFacilitator, s.book.requireIntent(t, p, ledger.IntentSettled).Evidence)
 	}
-	rows, err := s.book.Receipts(t.Context(), offerID, 0, 100)
-	require.NoError(t, err)
+	rows := lab.Must(s.book.Receipts(t.Context(), offerID, 0, 100))(t)
 	require.Empty(t, rows, "a claim is no receipt")
 
 	s.service = readable

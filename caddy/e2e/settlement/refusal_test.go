@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -63,8 +64,7 @@ func twin(p payment) []byte {
 // intents counts the rows of payments in a ledger's file.
 func intents(t *testing.T, path string) (count int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	require.NoError(t, err)
+	db := lab.Must(sql.Open("sqlite", "file:"+path+"?mode=ro"))(t)
 	defer db.Close()
 	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM intents").Scan(&count))
 	return count
@@ -126,8 +126,7 @@ func TestWhatCannotBeAPaymentCostsNothing(t *testing.T) {
 	again := s.post(t.Context(), name, value)
 	require.Equal(t, http.StatusOK, again.status, again.body)
 	require.Empty(t, again.header.Get("PAYMENT-RESPONSE"))
-	response, err := base64.StdEncoding.DecodeString(again.header.Get("X-PAYMENT-RESPONSE"))
-	require.NoError(t, err)
+	response := lab.Must(base64.StdEncoding.DecodeString(again.header.Get("X-PAYMENT-RESPONSE")))(t)
 	require.Contains(t, string(response), `"base-sepolia"`)
 	require.Contains(t, string(response), transaction.Hex())
 	s.requirePaid(s.pay(t.Context(), good), transaction)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -105,10 +106,8 @@ func (s *shop) former(account string) (x402.Rail, bool) {
 // rail makes a USDC rail on the shop's chain, which is read through rpc.
 func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc string) (x402.Rail, *evm.Observer) {
 	s.Helper()
-	network, err := offer.LookupNetwork(caip2(s.chain.Network))
-	require.NoError(s, err)
-	usdc, err := offer.NewUSDC(name, network, payee.Hex(), price)
-	require.NoError(s, err)
+	network := lab.Must(offer.LookupNetwork(caip2(s.chain.Network)))(s)
+	usdc := lab.Must(offer.NewUSDC(name, network, payee.Hex(), price))(s)
 	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout, Now: s.clock.Now})
 	require.NoError(s, err)
 	evm, err := evm.New(evm.Config{

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -123,8 +124,7 @@ func do(request *http.Request) answer {
 // get asks for a page of the process.
 func (s *site) get(path string) answer {
 	s.Helper()
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url(path), nil)
-	require.NoError(s, err)
+	request := lab.Must(http.NewRequestWithContext(s.Context(), http.MethodGet, s.url(path), nil))(s)
 	return do(request)
 }
 
@@ -144,8 +144,7 @@ func (s *site) requirePaid(a answer, transaction common.Hash) {
 	s.Helper()
 	require.NoError(s, a.err)
 	require.Equal(s, http.StatusOK, a.status, a.body)
-	data, err := base64.StdEncoding.DecodeString(a.header.Get("PAYMENT-RESPONSE"))
-	require.NoError(s, err)
+	data := lab.Must(base64.StdEncoding.DecodeString(a.header.Get("PAYMENT-RESPONSE")))(s)
 	var response struct {
 		Success     bool
 		Transaction string

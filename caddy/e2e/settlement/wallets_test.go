@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -188,8 +189,7 @@ func TestNothingWasChargedIsNotSaidWhileTheTransferIsPending(t *testing.T) {
 			}
 		}))
 		require.NoError(s, s.evm.Poll(s.Context()))
-		transaction, err := s.chain.Send(s.chain.USDC, p.Call(s, signature))
-		require.NoError(s, err)
+		transaction := lab.Must(s.chain.Send(s.chain.USDC, p.Call(s, signature)))(s)
 		outcome := s.pay(p)
 		require.NotContains(s, outcome.Detail, "Nothing was charged")
 		require.Equal(s, x402.Open, outcome.Status, "%+v", outcome)
@@ -204,8 +204,7 @@ func TestNothingWasChargedIsNotSaidWhileTheTransferIsPending(t *testing.T) {
 // watched is the chain's endpoint, with something done after each call of a function of the token.
 func (s *shop) watched(function string, after func()) string {
 	s.Helper()
-	to, err := url.Parse(s.chain.URL)
-	require.NoError(s, err)
+	to := lab.Must(url.Parse(s.chain.URL))(s)
 	selector := hexutil.Encode(crypto.Keccak256([]byte(function))[:4])
 	passing := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -33,8 +34,7 @@ func (s *shop) resources() (r resources) {
 	s.Helper()
 	server.Eventually(s, "the server has come to rest", func() bool {
 		before := r
-		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.Pid()))
-		require.NoError(s, err)
+		files := lab.Must(os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.Pid())))(s)
 		r = resources{goroutines: s.profile("goroutine?debug=1", goroutines), files: len(files)}
 		return r == before
 	})
@@ -48,8 +48,7 @@ func (s *shop) profile(name string, number *regexp.Regexp) int {
 	body := server.Get(s, "http://"+s.admin+"/debug/pprof/"+name, "")
 	found := number.FindStringSubmatch(body)
 	require.NotNil(s, found, "%.200s", body)
-	count, err := strconv.Atoi(found[1])
-	require.NoError(s, err)
+	count := lab.Must(strconv.Atoi(found[1]))(s)
 	return count
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -145,16 +146,13 @@ func (s *shop) requireAccounted() {
 	s.process.Await(s)
 	book := ledger.NewSQLite(s.ledger, time.Now)
 	if s.database != nil {
-		var err error
-		book, err = ledger.NewPostgres(s.ledger, time.Now)
-		require.NoError(s, err)
+		book = lab.Must(ledger.NewPostgres(s.ledger, time.Now))(s)
 	}
 	require.NoError(s, book.Open(s.Context()))
 	defer func() { require.NoError(s, book.Close()) }()
 	require.NoError(s, book.Check(s.Context()))
 
-	receipts, err := book.Receipts(s.Context(), "shop", 0, everything)
-	require.NoError(s, err)
+	receipts := lab.Must(book.Receipts(s.Context(), "shop", 0, everything))(s)
 	rows := map[string]int{}
 	for _, r := range receipts {
 		rows[r.Rail]++

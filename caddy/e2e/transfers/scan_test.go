@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 )
@@ -114,8 +115,7 @@ func TestEachTransferOfABatchIsAReceipt(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, 2)
 	require.NoError(t, s.round())
-	hash, err := s.chain.Send(chain.Multicall3, s.chain.Batch(t, s.authorized(price), s.authorized(price)))
-	require.NoError(t, err)
+	hash := lab.Must(s.chain.Send(chain.Multicall3, s.chain.Batch(t, s.authorized(price), s.authorized(price))))(t)
 	s.chain.Mine(t, 1)
 	require.True(t, s.chain.Succeeded(t, hash))
 	require.NoError(t, s.round())
@@ -135,8 +135,7 @@ func TestAPaymentByProgramAndOneByWalletAreOneReceiptEach(t *testing.T) {
 			s.restart()
 			require.NoError(t, s.round())
 			a := chain.NewAuthorization(t, payer, s.payee, price)
-			program, err := s.chain.Send(s.chain.USDC, a.Call(t, a.Sign(t, s.chain.Payer)))
-			require.NoError(t, err)
+			program := lab.Must(s.chain.Send(s.chain.USDC, a.Call(t, a.Sign(t, s.chain.Payer))))(t)
 			wallet := s.chain.Pay(t, s.payee, price)
 			s.chain.Mine(t, 1)
 			if scanFirst {
@@ -207,8 +206,7 @@ func TestAPaymentThatOneEndpointHidesIsSeenUntilBothShowIt(t *testing.T) {
 // broadcast has a third party send the call of an authorization.
 func (s *till) broadcast(data []byte) common.Hash {
 	s.Helper()
-	hash, err := s.chain.Send(s.chain.USDC, data)
-	require.NoError(s, err)
+	hash := lab.Must(s.chain.Send(s.chain.USDC, data))(s)
 	s.chain.Mine(s, 1)
 	require.True(s, s.chain.Succeeded(s, hash))
 	return hash
@@ -217,8 +215,7 @@ func (s *till) broadcast(data []byte) common.Hash {
 // requireUsed requires what the chain says of an authorization now, and whether the rows answer for it.
 func (s *till) requireUsed(a chain.Authorization, used, covered bool) ledger.Reading {
 	s.Helper()
-	r, err := s.observer.Read(s.Context(), s.key(a))
-	require.NoError(s, err)
+	r := lab.Must(s.observer.Read(s.Context(), s.key(a)))(s)
 	require.Equal(s, used, r.Used)
 	_, through := s.observer.Covered()
 	require.Equal(s, covered, through >= r.Block)
@@ -288,8 +285,7 @@ func TestAnAuthorizationThatLeavesTheChainIsUnusedAgain(t *testing.T) {
 	s.requireUsed(a, true, true)
 
 	s.chain.Reorganize(t, 1)
-	r, err := s.observer.Read(t.Context(), s.key(a))
-	require.NoError(t, err)
+	r := lab.Must(s.observer.Read(t.Context(), s.key(a)))(t)
 	require.False(t, r.Used)
 	require.EqualValues(t, chain.Funds, r.Funds)
 	s.settle()

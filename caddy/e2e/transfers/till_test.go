@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -77,8 +78,7 @@ func openTill(t *testing.T, endpoints int) *till {
 // restart makes a new observer, which knows what the ledger knows.
 func (s *till) restart() {
 	s.Helper()
-	observer, err := evm.New(s.config)
-	require.NoError(s, err)
+	observer := lab.Must(evm.New(s.config))(s)
 	s.observer = observer
 }
 
@@ -115,8 +115,7 @@ func (s *till) pay() common.Hash {
 // send broadcasts a transaction of the facilitator that moves the price to the payee.
 func (s *till) send() common.Hash {
 	s.Helper()
-	hash, err := s.chain.Send(s.chain.USDC, s.authorized(price))
-	require.NoError(s, err)
+	hash := lab.Must(s.chain.Send(s.chain.USDC, s.authorized(price)))(s)
 	return hash
 }
 
@@ -130,8 +129,7 @@ func (s *till) authorized(value int64) []byte {
 
 func (s *till) receipts() []ledger.Receipt {
 	s.Helper()
-	rows, err := s.ledger.Receipts(s.Context(), offerID, 0, 10_000)
-	require.NoError(s, err)
+	rows := lab.Must(s.ledger.Receipts(s.Context(), offerID, 0, 10_000))(s)
 	return rows
 }
 
@@ -188,8 +186,7 @@ func (s *till) requireRight() {
 	for _, value := range transfers {
 		count, amount = count+1, amount+value
 	}
-	totals, err := s.ledger.Totals(s.Context(), offerID)
-	require.NoError(s, err)
+	totals := lab.Must(s.ledger.Totals(s.Context(), offerID))(s)
 	for _, total := range totals {
 		if total.Status == ledger.StatusConfirmed {
 			count, amount = count-total.Count, amount-total.Amount

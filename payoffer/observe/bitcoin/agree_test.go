@@ -51,7 +51,7 @@ func (s *fakeIndex) inBlock(height int, txs ...fakeTx) {
 // partly is a round half a minute later after which the rail is partial, for a reason.
 func (b *bench) partly(o *Observer, code string) {
 	b.Helper()
-	b.clock.advance(pollEvery)
+	b.clock.Pass(pollEvery)
 	require.ErrorContains(b, o.Poll(b.Context()), code+" (")
 	require.False(b, o.Health().Blind)
 	require.True(b, o.Health().Partial)
@@ -93,7 +93,7 @@ func TestAnInventedPaymentIsSeenAndNeverCounts(t *testing.T) {
 	n[0].inBlock(100)
 	b.wholly(o)
 	require.EqualValues(t, 114, b.position().Height)
-	b.clock.advance(evictedAfter)
+	b.clock.Pass(evictedAfter)
 	b.wholly(o)
 	b.requireState("invented", ledger.StatusDropped)
 }
@@ -161,13 +161,13 @@ func TestAShortListIsABadAnswer(t *testing.T) {
 						return short
 					})
 					if lasting {
-						b.clock.advance(pollEvery)
+						b.clock.Pass(pollEvery)
 						require.ErrorContains(t, o.Poll(t.Context()), observe.ErrBadAnswer)
 						require.True(t, o.Health().Partial)
 						require.Equal(t, height, b.position().Height, "the cursor stays")
 						require.Zero(t, b.sum(ledger.StatusConfirmed))
 						n[0].setFault(nil)
-						b.clock.advance(maxPause)
+						b.clock.Pass(maxPause)
 					}
 					b.round(o)
 					require.Len(t, b.rows(names...), 30)
@@ -199,9 +199,9 @@ func TestAListWithAGapIsABadAnswer(t *testing.T) {
 	require.Less(t, b.position().Height, int64(120))
 	chain.setFault(nil)
 	chain.inBlock(120, tx)
-	b.clock.advance(maxPause)
+	b.clock.Pass(maxPause)
 	require.EqualError(t, o.Poll(t.Context()), "bad_answer (127.0.0.1)", "of two that differ either may be the lie")
-	b.clock.advance(maxPause)
+	b.clock.Pass(maxPause)
 	b.becomes(o, "p", ledger.StatusConfirmed)
 }
 
@@ -224,7 +224,7 @@ func TestALaggingHostHoldsWhatItDoesNotShow(t *testing.T) {
 
 	// One stands still, and nobody pays.
 	n[0].mineEmpty(30)
-	b.clock.advance(9 * time.Hour)
+	b.clock.Pass(9 * time.Hour)
 	b.round(o)
 	require.True(t, o.Health().Partial)
 	require.Equal(t, observe.ErrLagging, o.Health().LastError)
@@ -297,7 +297,7 @@ func TestASlowHostHoldsUpNoCycle(t *testing.T) {
 				b.requireState("p", ledger.StatusConfirmed)
 				require.Equal(t, observe.ErrUnreachable, o.Health().LastError)
 				began = time.Now()
-				b.clock.advance(time.Second - pollEvery)
+				b.clock.Pass(time.Second - pollEvery)
 				b.round(o)
 				require.Zero(t, time.Since(began), "it is left alone for a while")
 			})
@@ -326,9 +326,9 @@ func TestAnEndlessListIsABadAnswerSoon(t *testing.T) {
 func TestACycleThatDoesNotEndIsReported(t *testing.T) {
 	t.Parallel()
 	b, _, o := hosted(t, single, 2)
-	b.clock.advance(lateAfter)
+	b.clock.Pass(lateAfter)
 	require.False(t, o.Health().Partial)
-	b.clock.advance(time.Second)
+	b.clock.Pass(time.Second)
 	require.True(t, o.Health().Partial)
 	require.Equal(t, observe.ErrLagging, o.Health().LastError)
 	b.wholly(o)

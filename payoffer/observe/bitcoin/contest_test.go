@@ -78,7 +78,7 @@ func TestACountedPaymentIsTakenBackByTwo(t *testing.T) {
 			require.Equal(t, ledger.StatusConfirmed, before.Status)
 			c.changes(n[0])
 			b.partly(o, observe.ErrDisagree)
-			b.clock.advance(2 * evictedAfter)
+			b.clock.Pass(2 * evictedAfter)
 			b.partly(o, observe.ErrDisagree)
 			require.Equal(t, before, b.row("p"))
 			c.changes(n[1])
@@ -122,12 +122,12 @@ func TestAWaitingPaymentIsGivenUpByTwo(t *testing.T) {
 			b.wholly(o)
 			n[0].setPool(c.instead...)
 			b.wholly(o)
-			b.clock.advance(c.waits)
+			b.clock.Pass(c.waits)
 			b.wholly(o)
 			b.requireState("p", ledger.StatusSeen)
 			n[1].setPool(c.instead...)
 			b.wholly(o)
-			b.clock.advance(c.waits)
+			b.clock.Pass(c.waits)
 			b.wholly(o)
 			b.requireState("p", ledger.StatusDropped)
 		})
@@ -147,7 +147,7 @@ func TestTheOriginIsSetByTwo(t *testing.T) {
 	require.EqualError(t, b.hosts(n[0], n[1]).Poll(t.Context()), "unreachable (b.example)")
 	require.Empty(t, b.account().Origin, "one answers")
 	n[1].setFault(nil)
-	b.clock.advance(maxPause)
+	b.clock.Pass(maxPause)
 	b.round(b.hosts(n...))
 	require.Equal(t, "100", b.account().Origin)
 	b.rows()
@@ -194,14 +194,14 @@ func TestTheAddressAdvancesOnWhatTwoHostsList(t *testing.T) {
 				b.wholly(o)
 			}
 			n[0].setFault(falseCounts(lists))
-			b.clock.advance(pollEvery)
+			b.clock.Pass(pollEvery)
 			_ = o.Poll(t.Context())
 			require.Contains(t, []string{"", b.at(0)}, o.Address())
 			n[0].setFault(nil)
-			b.clock.advance(maxPause)
+			b.clock.Pass(maxPause)
 			for range 3 { // it contradicts itself now
 				_ = o.Poll(t.Context())
-				b.clock.advance(maxPause)
+				b.clock.Pass(maxPause)
 			}
 			b.wholly(o)
 			require.Equal(t, b.at(0), o.Address())
@@ -224,7 +224,7 @@ func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 			s.rewind(20)
 			s.mine(pay("other history", single, 1000))
 			s.mineEmpty(30)
-			if b.clock.advance(maxPause); i < hosts-1 {
+			if b.clock.Pass(maxPause); i < hosts-1 {
 				b.partly(o, observe.ErrDisagree)
 			} else {
 				require.ErrorContains(t, o.Poll(t.Context()), "final_history_changed (a.example")
@@ -235,7 +235,7 @@ func TestAFinalBlockThatChangesStopsTheRail(t *testing.T) {
 		for _, s := range n {
 			s.blocks = honest
 		}
-		b.clock.advance(maxPause)
+		b.clock.Pass(maxPause)
 		b.round(o)
 	}
 }
@@ -250,7 +250,7 @@ func TestACycleDoesNotUndoALoweredOrigin(t *testing.T) {
 				t.Parallel()
 				b, chain := newBench(t, account), newFakeIndex(t, 100)
 				chain.bury(30, pay("old", b.at(0), 1000))
-				b.clock.advance(5 * time.Hour)
+				b.clock.Pass(5 * time.Hour)
 				b.newLedger(start.Add(20 * 10 * time.Minute).Unix())
 				o := b.observer(chain)
 				if c.before {

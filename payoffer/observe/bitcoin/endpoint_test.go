@@ -92,7 +92,7 @@ func TestAnEndpointThatFailsIsReplacedByAnother(t *testing.T) {
 			require.Equal(t, ledger.StatusConfirmed, b.row("real").Status)
 
 			sick.setFault(nil)
-			b.clock.advance(maxPause)
+			b.clock.Pass(maxPause)
 			b.round(alone)
 			require.Empty(t, alone.Health().LastError)
 		})
@@ -115,7 +115,7 @@ func TestAnEndpointThatFailsIsLeftAlone(t *testing.T) {
 	require.Less(t, asked, 10, "longer pauses each time")
 
 	sick.setFault(nil)
-	b.clock.advance(maxPause)
+	b.clock.Pass(maxPause)
 	b.round(o)
 	sick.called()
 	b.round(o)

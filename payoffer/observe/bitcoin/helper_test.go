@@ -46,27 +46,10 @@ func scriptOf(s string) string {
 	return "0014" + hex.EncodeToString(a.ScriptAddress())
 }
 
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // bench is a ledger, a clock and observers of one rail.
 type bench struct {
 	testing.TB
-	clock *clock
+	clock *payoffertest.Clock
 	db    *ledger.Ledger
 	rail  *offer.Bitcoin
 	rate  rate.Rate
@@ -80,7 +63,7 @@ type bench struct {
 // newBench has an account that is watched from start on.
 func newBench(t testing.TB, account string) *bench {
 	t.Helper()
-	b := &bench{TB: t, clock: &clock{now: start}, rate: rate.Rate{MicroUSD: 90_000_000_000, At: start}}
+	b := &bench{TB: t, clock: payoffertest.NewClock(start), rate: rate.Rate{MicroUSD: 90_000_000_000, At: start}}
 	rail, err := offer.NewBitcoin(account, "Shop", 4200)
 	require.NoError(t, err)
 	b.rail = rail
@@ -165,7 +148,7 @@ func derivedWallet(t testing.TB, rail *offer.Bitcoin) *wallet {
 // round is one that must go well, half a minute after the last.
 func (b *bench) round(o *Observer) {
 	b.Helper()
-	b.clock.advance(pollEvery)
+	b.clock.Pass(pollEvery)
 	require.NoError(b, o.Poll(b.Context()))
 	require.False(b, o.Health().Blind)
 }

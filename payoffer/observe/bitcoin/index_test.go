@@ -60,7 +60,7 @@ func TestARestoredAccountUsesNoAddressTwice(t *testing.T) {
 	require.Error(t, o.Poll(t.Context()))
 	require.Empty(t, o.Address(), "a search that failed proves nothing")
 	chain.setFault(nil)
-	b.clock.advance(maxPause)
+	b.clock.Pass(maxPause)
 	b.round(o)
 	require.Equal(t, b.at(42), o.Address())
 	b.rows() // all of it is older than the first start
@@ -142,7 +142,7 @@ func TestOldAddressesAreReadHourlyForGood(t *testing.T) {
 
 	// So long ago that every position of the observer has passed it.
 	chain.bury(50, pay("late", b.at(2), 7000))
-	b.clock.advance(slowEvery)
+	b.clock.Pass(slowEvery)
 	b.round(o)
 	late := b.rows(append(names, "late")...)["late"]
 	require.Equal(t, ledger.StatusConfirmed, late.Status)
@@ -170,7 +170,7 @@ func TestInstancesDoNotMoveEachOtherBack(t *testing.T) {
 		recorded = true
 		b.round(one)
 	})}
-	b.clock.advance(time.Minute)
+	b.clock.Pass(time.Minute)
 	require.NoError(t, two.Poll(t.Context()))
 	require.True(t, recorded)
 	require.Equal(t, b.at(2), one.Address())

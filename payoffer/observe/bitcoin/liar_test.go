@@ -60,19 +60,19 @@ func lie(t *testing.T, account string, seed uint64) {
 		}
 		l.deceive()
 		l.look(o)
-		l.clock.advance(time.Duration(l.IntN(3)) * 7 * time.Minute)
+		l.clock.Pass(time.Duration(l.IntN(3)) * 7 * time.Minute)
 		if l.IntN(12) == 0 {
 			o = l.hosts(n...)
 		}
 	}
 	for range 4 { // and for a while everything stays as it is
-		l.clock.advance(maxPause)
+		l.clock.Pass(maxPause)
 		l.look(o)
 	}
 	l.truth(o)
 	l.liar.as(l.honest)
 	for range 10 { // either of two different responses of one host can be the false one
-		l.clock.advance(maxPause)
+		l.clock.Pass(maxPause)
 		l.look(o)
 	}
 	require.False(l, o.Health().Partial, "seed %d: %s", seed, o.Health().LastError)
@@ -89,7 +89,7 @@ func (s *fakeIndex) as(other *fakeIndex) {
 // look makes a round. Nothing counts that was never true.
 func (l *lies) look(o *Observer) {
 	l.Helper()
-	l.clock.advance(pollEvery)
+	l.clock.Pass(pollEvery)
 	_ = o.Poll(l.Context())
 	for _, r := range l.receipts() {
 		if at, counted := l.counted[r.ExternalID]; counted && at.Block < int64(len(l.honest.blocks)) && l.honest.blocks[at.Block].hash == at.BlockHash {

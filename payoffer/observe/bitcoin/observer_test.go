@@ -69,7 +69,7 @@ func TestADowntimeIsCaughtUp(t *testing.T) {
 		chain.mine(pay(names[i], single, int64(1000+i)))
 	}
 	chain.mine()
-	b.clock.advance(10 * time.Hour)
+	b.clock.Pass(10 * time.Hour)
 	o := b.observer(chain)
 	b.round(o)
 	rows := b.rows(names...)
@@ -181,7 +181,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 				o.Quoted(50_000, 4200)
 				b.rate = rate.Rate{} // the quote is not published any more
 				b.round(o)
-				b.clock.advance(c.after - pollEvery - pollEvery)
+				b.clock.Pass(c.after - pollEvery - pollEvery)
 				chain.mineEmpty(int(c.after / (10 * time.Minute)))
 				b.rate = rate.Rate{MicroUSD: 70_000_000_000}
 				if c.restart {
@@ -211,7 +211,7 @@ func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 	b.round(o)
 	chain.mine(pay("p", single, 50_000)) // ten minutes later
 	chain.mineEmpty(100)
-	b.clock.advance(17 * time.Hour)
+	b.clock.Pass(17 * time.Hour)
 	b.round(b.observer(chain))
 	require.Equal(t, int64(4200), *b.row("p").USDCents)
 }
@@ -224,7 +224,7 @@ func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 	chain.setPool(tx)
 	b.round(o)
 	require.Nil(t, b.row("p").USDCents, "the payer can still withdraw it")
-	b.clock.advance(3 * time.Hour)
+	b.clock.Pass(3 * time.Hour)
 	chain.mineEmpty(18)
 	b.rate.MicroUSD = 80_000_000_000
 	chain.mine(tx)
@@ -255,7 +255,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 			require.True(t, b.row("p").Final)
 			b.newLedger(start.Unix())
 			b.rate = rate.Rate{MicroUSD: 90_000_000_000}
-			b.clock.advance(start.Add(10*time.Minute + late - pollEvery).Sub(b.clock.Now()))
+			b.clock.Pass(start.Add(10*time.Minute + late - pollEvery).Sub(b.clock.Now()))
 			b.round(b.observer(chain))
 			if late <= time.Hour {
 				require.Equal(t, int64(9_000), *b.row("p").USDCents)

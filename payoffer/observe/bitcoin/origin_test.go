@@ -32,7 +32,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 				names := []string{"first", "last"}
 				chain.bury(blocks-1, pay("first", b.at(0), 1000))
 				chain.bury(1, pay("last", b.at(0), 1000))
-				b.clock.advance(time.Duration(blocks+2) * 10 * time.Minute)
+				b.clock.Pass(time.Duration(blocks+2) * 10 * time.Minute)
 				chain.setFault(nil)
 				b.round(b.observer(chain)) // it may be another process, too
 				rows := b.rows(names...)
@@ -52,7 +52,7 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 		b, chain := newBench(t, single), newFakeIndex(t, 200)
 		chain.start = start.Unix() - 99*600
 		b.newLedger(start.Add(2*time.Hour + time.Minute).Unix()) // by this machine
-		b.clock.advance(20 * time.Hour)
+		b.clock.Pass(20 * time.Hour)
 		b.ahead = ahead
 		b.round(b.observer(chain))
 		require.Equal(t, want, b.account().Origin)
@@ -173,7 +173,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 			}
 			chain.mineEmpty(15)
 			tip := start.Add(70 * 10 * time.Minute)
-			b.clock.advance(70 * 10 * time.Minute)
+			b.clock.Pass(70 * 10 * time.Minute)
 			b.newLedger(tip.Unix())
 			o := b.hosts(chain, chain)
 			for range 3 {
@@ -199,11 +199,11 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 				failed = !failed && strings.Contains(r.URL.Path, "/txs/chain")
 				return failed && answer("/txs/chain", 503, "")(w, r)
 			})
-			b.clock.advance(pollEvery)
+			b.clock.Pass(pollEvery)
 			require.Error(t, o.Poll(t.Context()))
 			require.Equal(t, "104", b.account().Origin)
 			chain.setFault(nil)
-			b.clock.advance(maxPause)
+			b.clock.Pass(maxPause)
 			names := []string{"old", "new", "lost"}
 			for i := range 40 {
 				names = append(names, fmt.Sprint("old", i))
@@ -255,7 +255,7 @@ func TestALoweredOriginKeepsTheAddress(t *testing.T) {
 	b.since = start.Add(-time.Hour).Unix()
 	o = b.observer(chain)
 	chain.setFault(answer("/address/", 503, "")) // the origin is lowered, and nothing else is read
-	b.clock.advance(pollEvery)
+	b.clock.Pass(pollEvery)
 	require.Error(t, o.Poll(t.Context()))
 	_, found, err := o.position(t.Context())
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestALoweredOriginKeepsTheAddress(t *testing.T) {
 	o = b.observer(chain) // the process is restarted
 	require.Equal(t, b.at(1), o.Address(), "before the search ends")
 	chain.setFault(nil)
-	b.clock.advance(maxPause)
+	b.clock.Pass(maxPause)
 	for range 3 {
 		b.round(o)
 		require.Equal(t, b.at(1), o.Address())

@@ -252,7 +252,7 @@ func TestAQuoteIsNotAnOption(t *testing.T) {
 				if c.goes {
 					n.setPool()
 				}
-				b.clock.advance(min(left, 2*time.Hour) - pollEvery)
+				b.clock.Pass(min(left, 2*time.Hour) - pollEvery)
 				n.mine(int(min(left, 2*time.Hour)/(10*time.Minute)) - 1)
 				if c.another > 0 && left <= 2*time.Hour {
 					require.NoError(t, b.db.StoreQuote(t.Context(), testOffer, quoted, 4200, b.clock.Now().Unix()))
@@ -265,7 +265,7 @@ func TestAQuoteIsNotAnOption(t *testing.T) {
 			n.mine(0, real)
 			b.round(o)
 			n.mine(20)
-			b.clock.advance(200 * time.Minute)
+			b.clock.Pass(200 * time.Minute)
 			b.round(o)
 			row := b.receipt("real")
 			require.Equal(t, ledger.StatusConfirmed, row.Status)

@@ -82,9 +82,9 @@ func TestAnEvictedPaymentIsDroppedAfterAnHourAndReturns(t *testing.T) {
 	b.round(o)
 	chain.setPool()
 	b.round(o)
-	b.clock.advance(evictedAfter - pollEvery)
+	b.clock.Pass(evictedAfter - pollEvery)
 	b.becomes(o, "p", ledger.StatusSeen)
-	b.clock.advance(pollEvery)
+	b.clock.Pass(pollEvery)
 	b.becomes(o, "p", ledger.StatusSeen) // the other endpoint still has it
 	other.setFault(answer("/tx/", 503, ""))
 	b.becomes(o, "p", ledger.StatusSeen) // and now does not tell
@@ -174,7 +174,7 @@ func TestACycleReadsOneHistory(t *testing.T) {
 					}
 					return false
 				})
-				b.clock.advance(pollEvery)
+				b.clock.Pass(pollEvery)
 				require.NoError(t, o.Poll(t.Context()))
 				require.True(t, changed)
 				want := ledger.StatusConfirmed
@@ -199,7 +199,7 @@ func TestAFloodOfUnconfirmedPaymentsCrowdsNothingOut(t *testing.T) {
 		chain.setPool(flood...)
 		b.round(o)
 		if i%3 == 0 {
-			b.clock.advance(2 * time.Hour)
+			b.clock.Pass(2 * time.Hour)
 			b.round(o)
 		}
 	}

@@ -78,7 +78,7 @@ func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
 			chain.mine(tx)
 			b.round(o)
 			chain.mineEmpty(20)
-			b.clock.advance(200 * time.Minute)
+			b.clock.Pass(200 * time.Minute)
 			b.round(o)
 			cents, basis := b.values("p")
 			require.Equal(t, c.basis, basis)
@@ -125,14 +125,14 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 		tx := pay("p", single, 50_000)
 		chain.setPool(tx)
 		b.round(o)
-		b.clock.advance(time.Second)
+		b.clock.Pass(time.Second)
 		o.Quoted(50_000, 4200)
 		b.round(o)
 		require.Nil(t, b.row("p").USDCents)
 		chain.mineEmpty(3)
 		chain.mine(tx) // when the quote is in force
 		chain.mine()
-		b.clock.advance(time.Hour)
+		b.clock.Pass(time.Hour)
 		b.rate = rate.Rate{MicroUSD: 60_000_000_000}
 		b.round(o)
 		b.requireWorth(3000, ledger.BasisRate)
@@ -146,7 +146,7 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 			b.round(o)
 			chain.mine(pay("p", single, 50_000)) // ten minutes after the start
 			chain.mineEmpty(2)
-			b.clock.advance(time.Duration(minutes)*time.Minute - pollEvery)
+			b.clock.Pass(time.Duration(minutes)*time.Minute - pollEvery)
 			o.Quoted(50_000, 4200)
 			b.round(o)
 			require.Equal(t, want, *b.row("p").USDCents, "a quote after %d minutes", minutes)
@@ -170,10 +170,10 @@ func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
 			n[1].setFault(dead)
 			b.partly(o, observe.ErrUnreachable)
 			n.mine(1, pay("p", single, 1000))
-			b.clock.advance(9 * time.Minute)
+			b.clock.Pass(9 * time.Minute)
 			b.partly(o, observe.ErrUnreachable)
 			b.requireState("p", ledger.StatusSeen)
-			b.clock.advance(time.Minute)
+			b.clock.Pass(time.Minute)
 			b.partly(o, observe.ErrUnreachable)
 			b.requireState("p", ledger.StatusConfirmed)
 		},
@@ -182,7 +182,7 @@ func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
 			n[1].setFault(answer("/address/", 503, ""))
 			b.partly(o, observe.ErrUnreachable)
 			n.mine(1, pay("p", single, 1000))
-			b.clock.advance(maxPause)
+			b.clock.Pass(maxPause)
 			b.partly(o, observe.ErrUnreachable)
 			b.requireState("p", ledger.StatusConfirmed)
 		},
@@ -195,7 +195,7 @@ func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
 			n.mine(1, hidden)
 			n[1].setFault(nil)
 			n[1].inBlock(102)
-			b.clock.advance(maxPause)
+			b.clock.Pass(maxPause)
 			b.partly(o, observe.ErrDisagree)
 			require.Equal(t, ledger.StatusSeen, b.rows("p", "hidden")["hidden"].Status)
 			n[1].inBlock(102, hidden)
@@ -209,7 +209,7 @@ func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
 				s.setFault(dead)
 			}
 			for range 3 {
-				b.clock.advance(6 * time.Minute)
+				b.clock.Pass(6 * time.Minute)
 				require.Error(t, o.Poll(t.Context()))
 				require.True(t, o.Health().Blind)
 			}

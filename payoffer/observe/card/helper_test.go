@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,25 +23,7 @@ const (
 	day         = 24 * time.Hour
 )
 
-// clock is a time that a test sets.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Unix(testStart, 0)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func newClock() *payoffertest.Clock { return payoffertest.NewClock(time.Unix(testStart, 0)) }
 
 // openLedger opens a ledger in a file that knows the account.
 func openLedger(t testing.TB, path string, now func() time.Time) *ledger.Ledger {
@@ -62,7 +43,7 @@ func tempLedger(t testing.TB) *ledger.Ledger {
 // rig is an observer between a processor and a ledger, on one clock.
 type rig struct {
 	*Observer
-	clock     *clock
+	clock     *payoffertest.Clock
 	processor *payoffertest.Processor
 	db        *ledger.Ledger
 	path      string

@@ -160,7 +160,7 @@ func randomHistory(rng *rand.Rand) (events [][]byte, end outcome) {
 		intent = processor.Pay(testLink, m.amount, false)
 	}
 	for range rng.IntN(9) {
-		clock.pass(time.Duration(rng.IntN(3)) * time.Second)
+		clock.Pass(time.Duration(rng.IntN(3)) * time.Second)
 		m.step(rng, processor, intent)
 	}
 	return processor.Events(), m.end()

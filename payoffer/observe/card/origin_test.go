@@ -40,13 +40,13 @@ func TestMoneyOfAnOutageAtTheFirstStartCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	early := r.processor.Pay(testLink, 4200, false)
-	r.clock.pass(time.Minute)
+	r.clock.Pass(time.Minute)
 	r.started(t)
 	require.NoError(t, r.db.Close()) // and nothing can be read or stored
 	require.Error(t, r.try(t))
 	require.True(t, r.Health().Blind, "0 would be a lie")
 	intent := r.processor.Pay(testLink, 4200, false)
-	r.clock.pass(day)
+	r.clock.Pass(day)
 	require.NoError(t, r.db.Open(t.Context()))
 	r.Observer = r.observer(t, nil) // a restart is no first start
 	require.NoError(t, r.try(t))
@@ -75,9 +75,9 @@ func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
 				}
 				require.NoError(t, r.try(t))
 				offset = ahead
-				r.clock.pass(time.Minute)
+				r.clock.Pass(time.Minute)
 				intent := r.processor.Pay(testLink, 4200, false)
-				r.clock.pass(time.Minute)
+				r.clock.Pass(time.Minute)
 				require.NoError(t, r.try(t))
 				require.Contains(t, outcomes(t, r.db), intent)
 				if known || ahead > 0 {
@@ -95,23 +95,23 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
 			r := newRig(t, nil)
 			tooEarly := r.processor.Pay(testLink, 4200, false)
-			r.clock.pass(day)
+			r.clock.Pass(day)
 			from := r.clock.Now().Unix()
 			early := r.processor.Pay(testLink, 4200, true)
 			r.processor.Refund(r.processor.Pay(testLink, 4200, false), 4200, "succeeded")
-			r.clock.pass(days * day)
+			r.clock.Pass(days * day)
 			r.processor.Settle(early)
 			r.processor.Refund(early, 1000, "succeeded")
-			r.clock.pass(time.Minute)
+			r.clock.Pass(time.Minute)
 			r.started(t)
 			r.Observer = r.observer(t, nil)
 			require.NoError(t, r.try(t))
 			intent := r.processor.Pay(testLink, 4200, false)
-			r.clock.pass(time.Minute)
+			r.clock.Pass(time.Minute)
 			require.NoError(t, r.try(t))
 			require.Equal(t, map[string]outcome{intent: {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.db))
 			unseen := r.processor.Pay(testLink, 4200, false)
-			r.clock.pass(2 * time.Hour)
+			r.clock.Pass(2 * time.Hour)
 			_, err := r.db.Record(t.Context(), &ledger.Cursor{ // what was never read
 				Offer: "shop", Account: testAccount, Position: strconv.FormatInt(r.clock.Now().Unix(), 10)})
 			require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestALoweredOriginWithoutAKeyLetsLateWebhooksIn(t *testing.T) {
 	r := newRig(t, withoutKey)
 	from := r.clock.Now().Unix()
 	intent := r.processor.Pay(testLink, 4200, false)
-	r.clock.pass(time.Hour * 2)
+	r.clock.Pass(time.Hour * 2)
 	r.started(t)
 	r.Observer = r.observer(t, withoutKey)
 	require.NoError(t, r.try(t))
@@ -176,7 +176,7 @@ func TestDeliveriesWithAnotherSecretAreReported(t *testing.T) {
 			r.processor.Pay(testLink, 4200, false)
 			body := r.processor.Events()[0]
 			for range 9 {
-				r.clock.pass(time.Second)
+				r.clock.Pass(time.Second)
 				verdict, _ := r.Receive(t.Context(), delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), "whsec_of_another_endpoint")))
 				require.Equal(t, observe.Unverified, verdict)
 			}
@@ -222,7 +222,7 @@ func TestAMalformedEventIsReported(t *testing.T) {
 	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
 	well := r.Health()
 	require.EqualValues(t, testStart, well.At)
-	r.clock.pass(time.Hour)
+	r.clock.Pass(time.Hour)
 	for range 3 {
 		require.Equal(t, observe.Malformed, r.deliver(t, []byte(strings.Replace(paidEvent, "4200", "-1", 1))))
 	}

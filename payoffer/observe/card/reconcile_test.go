@@ -76,9 +76,9 @@ func newMarket(p *payoffertest.Processor) *market {
 }
 
 // trade makes n payments, and moves as many of all that there are on.
-func (m *market) trade(clock *clock, n int, pause time.Duration) {
+func (m *market) trade(clock *payoffertest.Clock, n int, pause time.Duration) {
 	for range n {
-		clock.pass(pause)
+		clock.Pass(pause)
 		delayed := m.rng.IntN(2) == 0
 		intent := m.processor.Pay(testLink, 4200, delayed)
 		m.payments = append(m.payments, intent)
@@ -89,7 +89,7 @@ func (m *market) trade(clock *clock, n int, pause time.Duration) {
 		old := m.payments[m.rng.IntN(len(m.payments))]
 		m.models[old].step(m.rng, m.processor, old)
 	}
-	clock.pass(pause)
+	clock.Pass(pause)
 }
 
 func (m *market) outcomes() map[string]outcome {
@@ -153,11 +153,11 @@ func TestEventsThatAreListedLateAreFound(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	intent := r.processor.Pay(testLink, 4200, false)
-	r.clock.pass(time.Minute)
+	r.clock.Pass(time.Minute)
 	r.processor.SetReply(payoffertest.ProcessorReply{Body: `{"object":"list","data":[],"has_more":false}`})
 	require.NoError(t, r.try(t))
 	require.Empty(t, outcomes(t, r.db))
-	r.clock.pass(interval)
+	r.clock.Pass(interval)
 	r.processor.SetReply(payoffertest.ProcessorReply{})
 	require.NoError(t, r.try(t))
 	require.Contains(t, outcomes(t, r.db), intent)
@@ -195,7 +195,7 @@ func TestAWrongClockMissesNothingOfTheAPI(t *testing.T) {
 		ours := r.observer(t, func(c *Config) { c.Now = func() time.Time { return r.clock.Now().Add(off) } })
 		require.NoError(t, ours.try(t))
 		for range 3 {
-			r.clock.pass(time.Hour)
+			r.clock.Pass(time.Hour)
 			intent := r.processor.Pay(testLink, 4200, false)
 			require.NoError(t, ours.try(t))
 			require.Contains(t, outcomes(t, r.db), intent)
@@ -236,7 +236,7 @@ func TestHealthReportsWhatIsNotObserved(t *testing.T) {
 		require.NoError(t, r.try(t))
 		require.False(t, r.Health().Blind)
 		r.processor.SetReply(payoffertest.ProcessorReply{Unreachable: true})
-		r.clock.pass(3 * day)
+		r.clock.Pass(3 * day)
 		require.Error(t, r.try(t))
 		require.Equal(t, observe.Health{
 			Rail: "card", Source: "provider", Blind: true, Partial: true, ObservedThrough: "2026-11-21T08:33:20Z",

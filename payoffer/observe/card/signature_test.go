@@ -240,11 +240,11 @@ func TestALifeEndsTheSameHoweverItIsRead(t *testing.T) {
 				}
 			},
 			"events":   func(t *testing.T, r *rig) { require.NoError(t, r.try(t)) },
-			"payments": func(t *testing.T, r *rig) { r.clock.pass(40 * day); require.NoError(t, r.observer(t, nil).try(t)) },
+			"payments": func(t *testing.T, r *rig) { r.clock.Pass(40 * day); require.NoError(t, r.observer(t, nil).try(t)) },
 			"all": func(t *testing.T, r *rig) {
 				r.deliverAll(t, 0)
 				require.NoError(t, r.try(t))
-				r.clock.pass(40 * day)
+				r.clock.Pass(40 * day)
 				require.NoError(t, r.observer(t, nil).try(t))
 				r.deliverAll(t, 0)
 			},
@@ -254,12 +254,12 @@ func TestALifeEndsTheSameHoweverItIsRead(t *testing.T) {
 				var intent string
 				if test.authorised {
 					intent = r.processor.Authorise(testLink, 4200)
-					r.clock.pass(2 * day)
+					r.clock.Pass(2 * day)
 				} else {
 					intent = r.processor.Pay(testLink, 4200, false)
 				}
-				test.live(r.processor, intent, func() { r.clock.pass(time.Hour) })
-				r.clock.pass(time.Minute)
+				test.live(r.processor, intent, func() { r.clock.Pass(time.Hour) })
+				r.clock.Pass(time.Minute)
 				read(t, r)
 				require.Equal(t, test.want, r.outcome(t, intent))
 			})
@@ -302,15 +302,15 @@ func TestADelayedPaymentIsOfTheDayOnWhichItWasPaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
 			before := r.processor.Pay(testLink, 4200, true) // a day before the first start
-			r.clock.pass(day)
+			r.clock.Pass(day)
 			r.Observer = r.observer(t, nil)
 			require.NoError(t, r.try(t))
 			intent := r.processor.Pay(testLink, 4200, true)
-			r.clock.pass(4 * day)
+			r.clock.Pass(4 * day)
 			r.processor.Settle(before)
 			r.processor.Settle(intent)
 			paid := r.clock.Now().Unix()
-			r.clock.pass(time.Minute)
+			r.clock.Pass(time.Minute)
 			read(r)
 			if name != "the last webhook alone" {
 				require.Equal(t, paid, r.row(t, before).OccurredAt)

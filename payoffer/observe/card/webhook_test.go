@@ -49,7 +49,7 @@ func TestDeliveriesAreRecordedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	intent := r.processor.Pay(testLink, 4200, true)
-	r.clock.pass(2 * day)
+	r.clock.Pass(2 * day)
 	r.processor.Settle(intent)
 	r.processor.Refund(intent, 1000, "succeeded")
 	for range 3 {
@@ -120,7 +120,7 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 	body := r.processor.Events()[0]
 	signed := delivery(body, payoffertest.SignDelivery(body, r.clock.Now(), testSecret))
 	for _, off := range []time.Duration{day, -2 * day} {
-		r.clock.pass(off)
+		r.clock.Pass(off)
 		verdict, detail := r.Receive(t.Context(), signed)
 		require.Equal(t, observe.Unverified, verdict)
 		require.Contains(t, detail, "clock")
@@ -128,7 +128,7 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 		require.Contains(t, r.log.String(), "clock")
 		require.Empty(t, outcomes(t, r.db))
 	}
-	r.clock.pass(day)
+	r.clock.Pass(day)
 	verdict, _ := r.Receive(t.Context(), signed)
 	require.Equal(t, observe.Recorded, verdict)
 	require.Empty(t, r.Health().LastError)
