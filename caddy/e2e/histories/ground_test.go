@@ -3,7 +3,6 @@ package histories
 import (
 	"crypto/ecdsa"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ type books func(now func() time.Time) (*ledger.Ledger, error)
 type database func(t *testing.T) books
 
 func sqlite(t *testing.T) books {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := payoffertest.LedgerFile(t)
 	return func(now func() time.Time) (*ledger.Ledger, error) { return ledger.NewSQLite(path, now), nil }
 }
 

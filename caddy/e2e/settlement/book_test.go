@@ -12,6 +12,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -29,7 +30,7 @@ type book struct {
 func openBook(t *testing.T, now func() time.Time) *book {
 	t.Helper()
 	b := &book{
-		Ledger: ledger.NewSQLite(ledgerPath(t), now),
+		Ledger: ledger.NewSQLite(payoffertest.LedgerFile(t), now),
 		before: map[string]func() error{}, after: map[string]func() error{},
 	}
 	require.NoError(t, b.Open(t.Context()))
