@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +25,7 @@ type books func(now func() time.Time) (*ledger.Ledger, error)
 type database func(t *testing.T) books
 
 func sqlite(t *testing.T) books {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := payoffertest.LedgerFile(t)
 	return func(now func() time.Time) (*ledger.Ledger, error) { return ledger.NewSQLite(path, now), nil }
 }
 

@@ -32,7 +32,7 @@ type book struct {
 func openBook(t *testing.T, now func() time.Time) *book {
 	t.Helper()
 	b := &book{
-		Ledger: ledger.NewSQLite(ledgerPath(t), now),
+		Ledger: ledger.NewSQLite(payoffertest.LedgerFile(t), now),
 		before: map[string]func() error{}, after: map[string]func() error{},
 	}
 	require.NoError(t, b.Open(t.Context()))

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/big"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -285,6 +284,3 @@ func transferCall(t *testing.T, c *chain.Chain, settlement payoffertest.Settleme
 		common.HexToAddress(settlement.From), common.HexToAddress(settlement.To), numbers[0], numbers[1], numbers[2],
 		common.HexToHash(settlement.Nonce), signature), nil
 }
-
-// ledgerPath is a database file of the test.
-func ledgerPath(t *testing.T) string { return filepath.Join(t.TempDir(), "ledger.db") }

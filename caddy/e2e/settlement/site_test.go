@@ -33,7 +33,7 @@ func openSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{
 		shop: &shop{T: t, payee: newAddress(t), clock: new(clock)},
-		path: ledgerPath(t), port: payoffertest.FreePort(t),
+		path: payoffertest.LedgerFile(t), port: payoffertest.FreePort(t),
 	}
 	s.start(chain.BaseSepolia)
 	s.run("42", s.payee)

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 const (
@@ -66,7 +66,7 @@ func openTill(t *testing.T, endpoints int) *till {
 	require.NoError(t, err)
 	s.config.USDC, err = offer.NewUSDC("usdc", network, s.payee.Hex(), 4200)
 	require.NoError(t, err)
-	s.ledger = ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), s.clock.Now)
+	s.ledger = ledger.NewSQLite(payoffertest.LedgerFile(t), s.clock.Now)
 	require.NoError(t, s.ledger.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, s.ledger.Close()) })
 	s.config.Ledger = s.ledger
