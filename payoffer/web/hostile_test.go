@@ -164,17 +164,19 @@ var unfilled = regexp.MustCompile(`<nil>|%!|ZgotmplZ|\{\w*\}`)
 // with a harmless one: the two differ in texts and in the values of attributes that
 // mean nothing, and in nothing else.
 func TestNoTextChangesAPage(t *testing.T) {
-	want := looks(t, harmless)
+	want := looks(t, harmless, spoken())
 	require.GreaterOrEqual(t, len(want), len(pageTargets)*len(spoken()))
 	require.Contains(t, want["GET a receipt 0 in en"].texts, text.Languages[0].Text("receipt.keep"))
 	for at, page := range want {
 		require.NotRegexp(t, unfilled, strings.ReplaceAll(page.texts, sessionTemplate, ""), at)
 	}
-	for name, evil := range hostile {
+	for n, name := range slices.Sorted(maps.Keys(hostile)) {
 		t.Run(name, func(t *testing.T) {
-			got, shown := looks(t, evil), 0
-			require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+			languages := spokenOf(n)
+			got, shown := looks(t, hostile[name], languages), 0
+			require.Len(t, got, len(want)/len(spoken())*len(languages))
 			for at, page := range got {
+				require.Contains(t, want, at)
 				require.Equal(t, want[at].elements, page.elements, at)
 				require.Equal(t, strings.Contains(want[at].texts, mark), strings.Contains(page.texts, mark), at)
 				require.False(t, strings.ContainsAny(page.texts, "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"), at)
@@ -191,14 +193,25 @@ func spoken() []*text.Language {
 	return text.Languages[:cases.Of(all, all, all)]
 }
 
-// looks are the shapes of all pages in those languages where everybody writes a text.
-func looks(t *testing.T, said string) map[string]shape {
+// spokenOf are the languages of one of the hostile texts: every other one, by turns, so that each language has half of the
+// texts; all with PAY_OFFER_CASES=more.
+func spokenOf(n int) (some []*text.Language) {
+	for i, l := range spoken() {
+		if len(spoken()) == 1 || i%2 == n%2 || cases.Of(0, 1, 1) == 1 {
+			some = append(some, l)
+		}
+	}
+	return some
+}
+
+// looks are the shapes of all pages in languages where everybody writes a text.
+func looks(t *testing.T, said string, languages []*text.Language) map[string]shape {
 	t.Helper()
 	all := make(map[string]shape)
 	synctest.Test(t, func(t *testing.T) { // so that a slow machine reads the ledger in time
 		s := says(t, said).server(t)
 		for _, v := range visits(s, said) {
-			for _, l := range spoken() {
+			for _, l := range languages {
 				if w := look(t, s, v, l, inMail(said)); w != nil {
 					all[fmt.Sprint(v.method, " ", v.name, " in ", l.Tag)] = shapeOf(t, w)
 				}
