@@ -167,6 +167,8 @@ func (c *Chain) close(t testing.TB) {
 func (c *Chain) genesis() *core.Genesis {
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = big.NewInt(c.ID)
+	// With these forks, the node migrates its empty store of blobs at each start.
+	config.OsakaTime, config.BogotaTime = nil, nil
 
 	balances := map[common.Hash]common.Hash{balanceSlot(Wallet): common.BigToHash(big.NewInt(Funds))}
 	for _, key := range append(c.Buyers[:], c.Payer) {

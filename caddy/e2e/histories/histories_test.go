@@ -66,7 +66,7 @@ func seeds(t *testing.T) (seeds []uint64) {
 		require.NoError(t, err)
 		return []uint64{seed}
 	}
-	count := cases.EndToEnd(8, 25, 500)
+	count := cases.EndToEnd(5, 25, 500)
 	t.Logf("%d random histories", count)
 	seeds = slices.Clone(fixed)
 	for range count {
