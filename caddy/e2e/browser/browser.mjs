@@ -71,15 +71,15 @@ async function wait({ url, does, reducedMotion }) {
   const { context, page, seen } = used;
   await stopClock(used);
   await page.goto(url);
-  const before = await page.locator("body").innerText();
+  const text = () => page.evaluate(() => document.body.innerText);
+  const before = await text();
   await page.clock.runFor(3_000);
-  const after = await page.locator("body").innerText();
+  const after = await text();
   await deeds[does](page);
   await page.clock.runFor(60_000);
   if (does === "nothing" && !reducedMotion) await leaves(page);
-  const text = await page.locator("body").innerText();
-  const height = await page.locator("html").evaluate((html) => html.scrollHeight);
-  const end = { before, after, url: page.url(), text, height, messages: seen.messages };
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  const end = { before, after, url: page.url(), text: await text(), height, messages: seen.messages };
   await context.close();
   return end;
 }

@@ -27,20 +27,31 @@ export function describe() {
     const mix = (channel) => top[channel] * top.a + under[channel] * (1 - top.a);
     return { r: mix("r"), g: mix("g"), b: mix("b"), a: 1 };
   };
-  const ground = (element) => {
+  // What is found of an element is kept: many texts have the same around them.
+  const once = (find, found = new Map()) => (element) => {
+    if (!found.has(element)) found.set(element, find(element));
+    return found.get(element);
+  };
+  const ground = once((element) => {
     if (!element) return { r: 255, g: 255, b: 255, a: 1 };
     const own = rgba(getComputedStyle(element).backgroundColor);
     return own.a === 1 ? own : over(own, ground(element.parentElement));
-  };
+  });
   const luminance = ({ r, g, b }) => {
     const [x, y, z] = [r, g, b].map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;
   };
-  const contrast = (element) => {
+  const contrast = once((element) => {
     const under = ground(element);
     const [dark, light] = [luminance(over(rgba(getComputedStyle(element).color), under)), luminance(under)].sort((a, b) => a - b);
     return (light + 0.05) / (dark + 0.05);
-  };
+  });
+  // clips are the boxes of what cuts an element.
+  const clips = once((element) => {
+    if (!element || element === document.body) return [];
+    const around = clips(element.parentElement);
+    return getComputedStyle(element).overflow === "visible" ? around : [element.getBoundingClientRect(), ...around];
+  });
 
   const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
   const faint = [], cut = [], lines = [];
@@ -55,23 +66,19 @@ export function describe() {
     if (ratio < 4.5) faint.push(`${ratio.toFixed(2)}: ${text.slice(0, 60)}`);
     const range = document.createRange();
     range.selectNodeContents(walker.currentNode);
-    for (const box of range.getClientRects()) {
-      if (element.dataset.tail) continue; // cut in the middle; its end is beside it
-      lines.push({ element, box, text });
-      for (let around = element; around && around !== document.body; around = around.parentElement) {
-        if (getComputedStyle(around).overflow === "visible") continue;
-        const { left, right, top, bottom } = around.getBoundingClientRect();
-        if (box.left < left - 1 || box.right > right + 1 || box.top < top - 1 || box.bottom > bottom + 1) cut.push(text.slice(0, 60));
-      }
-      if (box.left < -1 || box.right > innerWidth + 1) cut.push(text.slice(0, 60));
+    if (element.dataset.tail) continue; // cut in the middle; its end is beside it
+    for (const { left, right, top, bottom } of range.getClientRects()) {
+      lines.push({ element, left, right, top, bottom, text });
+      const cuts = (box) => left < box.left - 1 || right > box.right + 1 || top < box.top - 1 || bottom > box.bottom + 1;
+      if (left < -1 || right > innerWidth + 1 || clips(element).some(cuts)) cut.push(text.slice(0, 60));
     }
   }
   // Lines of text that stand on others. A line is higher than its letters.
+  lines.sort((one, other) => one.top - other.top);
   for (const [i, one] of lines.entries()) {
-    for (const other of lines.slice(i + 1)) {
-      const wide = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
-      const high = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
-      if (one.element !== other.element && wide > 2 && high > 6) cut.push(`${one.text.slice(0, 30)} | ${other.text.slice(0, 30)}`);
+    for (let j = i + 1; j < lines.length && one.bottom - lines[j].top > 6; j++) {
+      const other = lines[j], wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      if (one.element !== other.element && wide > 2 && other.bottom - other.top > 6) cut.push(`${one.text.slice(0, 30)} | ${other.text.slice(0, 30)}`);
     }
   }
   // A click reaches a link when nothing covers it.
@@ -142,8 +149,26 @@ export function hiddenInForcedColors() {
     .map((element) => element.outerHTML.slice(0, 80));
 }
 
+// focusSummary has the focus the summary of a row of the chooser, or of the question for its code, which is closed. It returns
+// whether there is one.
+export function focusSummary([i, code]) {
+  const row = document.querySelectorAll(".way")[i];
+  const closed = (code ? row.querySelectorAll("details.qr") : [row]);
+  for (const details of closed) if (!details.open) details.querySelector("summary").focus();
+  return [...closed].some((details) => !details.open);
+}
+
+// showCode has the code of a row loaded, if it has one.
+export async function showCode(i) {
+  for (const image of document.querySelectorAll(".way")[i].querySelectorAll(".qr img")) {
+    image.scrollIntoView();
+    await image.decode();
+  }
+}
+
 // describeRow tells what a row of the chooser shows, and the page around it.
-export function describeRow(row) {
+export function describeRow(i) {
+  const row = document.querySelectorAll(".way")[i];
   const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
   const targets = [...document.querySelectorAll("summary, button, .button, nav a")].filter(visible);
   return {

@@ -23,8 +23,14 @@ export async function make(browser, { noScript = false }) {
     if (["warning", "error"].includes(message.type())) seen.messages.push(message.text());
   });
   page.on("pageerror", (error) => seen.messages.push(String(error)));
-  page.on("request", (request) => seen.asked.push(request.url()));
   const used = { context, page, seen, view: { url: "about:blank" } };
+  page.on("request", (request) => {
+    if (used.opens && request.isNavigationRequest()) {
+      used.opens = false; // what was before is not of this page
+      Object.assign(seen, { messages: [], foreign: [], asked: [] });
+    }
+    seen.asked.push(request.url());
+  });
   await context.route(
     (target) => target.protocol.startsWith("http") && target.origin !== new URL(used.view.url).origin,
     (route) => {
@@ -41,12 +47,16 @@ export async function make(browser, { noScript = false }) {
 }
 
 // dress has a page look as a person wants it.
-export async function dress({ page }, { width = 1280, dark = false, forced = false, print = false, reducedMotion = false }) {
-  await page.setViewportSize({ width, height: 800 });
-  await page.emulateMedia({
+export async function dress(used, { width = 1280, dark = false, forced = false, print = false, reducedMotion = false }) {
+  const { page } = used, before = page.viewportSize();
+  if (before.width !== width || before.height !== 800) await page.setViewportSize({ width, height: 800 });
+  const media = {
     colorScheme: dark ? "dark" : "light", forcedColors: forced ? "active" : "none", media: print ? "print" : "screen",
     reducedMotion: reducedMotion ? "reduce" : "no-preference",
-  });
+  };
+  if (JSON.stringify(media) === used.media) return;
+  used.media = JSON.stringify(media);
+  await page.emulateMedia(media);
 }
 
 // stopClock lets nothing on the page happen by time alone, but keeps the real timer aside. An installed clock goes on until it
@@ -70,12 +80,11 @@ async function open(browser, pages, view) {
     pages.set(kind, made);
   }
   const used = pages.get(kind);
-  // What the page before asks for as its window changes is not this one's; and another place of the page that is shown would not
-  // load it.
-  await used.page.goto("about:blank");
-  Object.assign(used.seen, { messages: [], foreign: [], asked: [] });
-  used.view = view;
+  // Another place of the page that is shown would not load it. Else an empty page between two takes as long as one of them.
+  const [before, now] = [used.page.url(), view.url].map((url) => url.split("#")[0]);
+  if (before === now) await used.page.goto("about:blank");
   await dress(used, view);
+  Object.assign(used, { view, opens: true });
   await used.page.goto(view.url);
   return used;
 }

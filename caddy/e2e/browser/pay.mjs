@@ -1,5 +1,5 @@
 // What people do on the page that takes a payment.
-import { describeRow } from "./in_page.mjs";
+import * as inPage from "./in_page.mjs";
 
 export function payCommands(lane, many, open, stopClock) {
   // rows opens each row by the keyboard, one after the other, and its code where that is asked for.
@@ -7,16 +7,13 @@ export function payCommands(lane, many, open, stopClock) {
     const { page, seen } = await lane.open(view);
     const codes = () => seen.asked.flatMap((url) => /\/v1\/qr\/([^/]*)\//.exec(url)?.[1] ?? []);
     const found = [];
-    for (const row of await page.locator(".way").all()) {
-      if (!(await row.evaluate((way) => way.open))) await row.locator("> summary").press("Enter");
-      const described = { ...(await row.evaluate(describeRow)), before: codes() };
-      const ask = row.locator("details.qr > summary");
-      if (await ask.count()) {
-        if (!(await ask.evaluate((summary) => summary.parentElement.open))) await ask.press("Enter");
-        const code = row.locator(".qr img:visible");
-        await code.scrollIntoViewIfNeeded();
-        await code.evaluate((image) => image.decode());
-      }
+    const count = await page.evaluate(() => document.querySelectorAll(".way").length);
+    const unfold = async (i, code) => (await page.evaluate(inPage.focusSummary, [i, code])) && (await page.keyboard.press("Enter"));
+    for (let i = 0; i < count; i++) {
+      await unfold(i, false);
+      const described = { ...(await page.evaluate(inPage.describeRow, i)), before: codes() };
+      await unfold(i, true);
+      await page.evaluate(inPage.showCode, i);
       found.push({ ...described, after: codes() });
     }
     return found;
@@ -58,7 +55,8 @@ export function payCommands(lane, many, open, stopClock) {
     await row.getByText("45 min").waitFor();
     const before = await describe();
     await fetch(change, { method: "POST" });
-    await page.clock.runFor(minutes * 60_000);
+    await page.clock.fastForward((minutes - 1) * 60_000); // what the page does again and again it does once
+    await page.clock.runFor(60_000);
     await row.getByText(shows).waitFor();
     const after = await describe();
     await context.close();

@@ -22,7 +22,13 @@ type Shown struct {
 	Asked, Answers []int
 }
 
-// Open opens a page that stays open as long as the browser. For a scripted one time goes by in Pass alone.
+// CloseAll closes all that were opened.
+func (b *Browser) CloseAll(t testing.TB) {
+	t.Helper()
+	b.Do(t, "end", nil, new(any))
+}
+
+// Open opens a page that stays open until all are closed. For a scripted one time goes by in Pass alone.
 func (b *Browser) Open(t testing.TB, url string, scripted bool) *Tab {
 	t.Helper()
 	b.tabs++

@@ -38,7 +38,7 @@ export const commands = {
   // read returns what the page shows in an element, and how often it was loaded.
   async read({ id, selector }) {
     const { page, loads, seen, asked, answers } = tabs.get(id);
-    return { text: (await page.locator(selector).innerText()).trim(), loads, messages: seen.messages, asked, answers };
+    return { text: (await page.evaluate((selector) => document.querySelector(selector).innerText, selector)).trim(), loads, messages: seen.messages, asked, answers };
   },
   // awaits waits until the page says something.
   async awaits({ id, selector, text }) {
@@ -75,6 +75,11 @@ export const commands = {
   // act does something in the page: a click, or the focus on an element.
   async act({ id, selector, does }) {
     await tabs.get(id).page.locator(selector).first()[does]();
+  },
+  // end closes all tabs.
+  async end() {
+    for (const { context } of tabs.values()) await context.close();
+    tabs.clear();
   },
   async picture({ id, path }) {
     await tabs.get(id).page.screenshot({ path, fullPage: true });

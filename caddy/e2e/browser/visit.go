@@ -14,6 +14,8 @@ type Visit struct {
 	Body    string            `json:"body,omitempty"`
 	// Widths are those of the windows that it is looked at in: 390 and 1280 pixels, or one of them.
 	Widths []int `json:"widths"`
+	// NoScript looks at it without JavaScript, too.
+	NoScript bool `json:"noScript"`
 	// Audit lets axe-core look for violations, which takes longer than all else.
 	Audit bool `json:"audit"`
 }
@@ -21,7 +23,7 @@ type Visit struct {
 // Visited is what a page is like.
 type Visited struct {
 	// Looks are those in the widths, in light and dark colors, Zoomed those at 200 and 400 % of 1280 pixels, and Plain those
-	// without JavaScript.
+	// without JavaScript, dark in the wide one.
 	Looks, Zoomed, Plain []Look
 	// Keyboard is what the key Tab leads to, at 1280 pixels.
 	Keyboard struct {

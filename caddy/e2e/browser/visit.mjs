@@ -12,19 +12,24 @@ const pictured = /^(offer|demo|showcase-(pay-(card|usdc|transfer)|received|thank
 export async function visit(lane, given) {
   const found = { looks: [], zoomed: [], plain: [], messages: [], foreign: [], loads: 0 };
   const load = async (view) => {
-    const used = await lane.open({ ...given, ...view });
+    const used = await lane.open({ ...given, noScript: false, ...view });
     found.loads++;
+    used.loaded = 0; // the width in which its images were loaded
     return used;
   };
-  const look = async (used, view) => {
+  const show = async (used, view) => {
     await dress(used, view);
-    await used.page.evaluate(inPage.loadImages);
     const { width, dark = false, forced = false, noScript } = view;
+    if (used.loaded !== width) await used.page.evaluate(inPage.loadImages);
+    used.loaded = width;
     if (given.pictures && !noScript && (width === wide ? pictured.test(given.name) : width === narrow && !dark)) {
       const colors = forced ? "forced" : dark ? "dark" : "light";
       await used.page.screenshot({ path: `${given.pictures}/${given.name}-${width}-${colors}.png`, fullPage: true });
     }
-    return { width, dark, violations: [], ...(await used.page.evaluate(inPage.describe)) };
+  };
+  const look = async (used, view) => {
+    await show(used, view);
+    return { width: view.width, dark: Boolean(view.dark), violations: [], ...(await used.page.evaluate(inPage.describe)) };
   };
   const leave = ({ seen }) => {
     found.messages.push(...seen.messages);
@@ -45,14 +50,16 @@ export async function visit(lane, given) {
       for (const zoomed of [wide / 2, wide / 4]) found.zoomed.push(await look(used, { width: zoomed }));
       await dress(used, { width, reducedMotion: true });
       found.moving = await used.page.evaluate(inPage.moving);
-      await look(used, { width, forced: true });
+      await show(used, { width, forced: true });
       found.hidden = await used.page.evaluate(inPage.hiddenInForcedColors);
     }
     leave(used);
   }
-  const plain = await load({ noScript: true });
-  for (const width of given.widths) for (const dark of schemes) found.plain.push(await look(plain, { width, dark, noScript: true }));
-  leave(plain);
+  if (given.noScript) {
+    const plain = await load({ noScript: true });
+    for (const width of given.widths) found.plain.push(await look(plain, { width, dark: width === wide, noScript: true }));
+    leave(plain);
+  }
   return found;
 }
 
