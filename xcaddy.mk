@@ -30,9 +30,9 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 	go run ./caddy run
 
 # The tests wait for disks, PostgreSQL, other processes, polls and the browser much of the time, so more packages run at once
-# than there are processors, those of the plugin beside those of the built binary. The slowest packages start first. Results
-# of the second run are never taken from the test cache, which cannot see the binary that it builds. Memory is collected less
-# often than by default, which saves a quarter of their time.
+# than there are processors, those of the plugin beside those of the built binary. The slowest packages start first; those
+# with a browser wait for one another. Results of the built binary are never taken from the test cache, which cannot see it.
+# Memory is collected less often than by default, which saves a quarter of the time.
 test: export GOGC ?= 400
 test: export PAY_OFFER_RUN := $(shell date +%s)
 test: ## Run the tests of the plugin and those of the built binary.
@@ -46,7 +46,8 @@ test-plugin:
 	go test -p 3 $(TESTFLAGS) ./payoffer/ledger ./payoffer ./payoffer/observe/bitcoin ./payoffer/service ./payoffer/x402 ./...
 
 test-binary:
-	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 5 -parallel 4 ./browser ./wallet ./demo ./arrive ./histories ./gate/pay ./attack ./buyer ./crash \
+	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 8 -parallel 4 ./browser ./wallet ./arrive ./docs ./gate/pay ./demo ./histories ./attack \
+		./settlement ./gate/site ./instances ./buyer ./crash ./soak ./standards \
 		$$(go list ./... | grep -v /bench)
 
 bench: ## Compare the built binary with other servers, and print the ratios.

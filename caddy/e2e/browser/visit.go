@@ -23,7 +23,7 @@ type Visit struct {
 // Visited is what a page is like.
 type Visited struct {
 	// Looks are those in the widths, in light and dark colors, Zoomed those at 200 and 400 % of 1280 pixels, and Plain those
-	// without JavaScript, dark in the wide one.
+	// without JavaScript: dark in the wide one, or both where all widths are looked at.
 	Looks, Zoomed, Plain []Look
 	// Keyboard is what the key Tab leads to, at 1280 pixels.
 	Keyboard struct {

@@ -57,7 +57,8 @@ export async function visit(lane, given) {
   }
   if (given.noScript) {
     const plain = await load({ noScript: true });
-    for (const width of given.widths) found.plain.push(await look(plain, { width, dark: width === wide, noScript: true }));
+    const colors = (width) => (given.widths.length > 1 ? schemes : [width === wide]);
+    for (const width of given.widths) for (const dark of colors(width)) found.plain.push(await look(plain, { width, dark, noScript: true }));
     leave(plain);
   }
   return found;
