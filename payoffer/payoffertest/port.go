@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,8 +14,14 @@ import (
 // listens on port 0: 32768 and above on Linux, 49152 elsewhere (RFC 6335).
 const firstPort, ports = 20_000, 12_000
 
+// claims holds the numbers of the ports that were given, in UDP.
+var claims struct {
+	sync.Mutex
+	held []net.PacketConn
+}
+
 // FreePort returns a TCP port of 127.0.0.1 that nobody listens on, and that nobody
-// else is given before the test ends: whoever is given one holds its number in UDP.
+// else is given before this process ends: what an offer was paid stays with its port.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for {
@@ -29,7 +36,9 @@ func FreePort(t testing.TB) string {
 			continue
 		}
 		require.NoError(t, listener.Close())
-		t.Cleanup(func() { require.NoError(t, claim.Close()) })
+		claims.Lock()
+		defer claims.Unlock()
+		claims.held = append(claims.held, claim)
 		return port
 	}
 }
