@@ -94,6 +94,7 @@ func TestTheOfficialFacilitatorRefusesAProbeForWantOfMoney(t *testing.T) {
 	official := lab.Must(url.Parse(node.StartFacilitator(t, c.URL, c.Facilitator)))(t)
 	verdicts := make(chan string, 10)
 	proxy := httputil.NewSingleHostReverseProxy(official)
+	proxy.Transport = lab.WholeBodies
 	proxy.ModifyResponse = func(r *http.Response) error {
 		body, err := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -161,6 +162,7 @@ func standBetween(t *testing.T, target *url.URL) *between {
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host})
 	}}
+	proxy.Transport = lab.WholeBodies
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if r.Request.Header.Get("PAYMENT-SIGNATURE") != "" {
 			b.answered()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -207,6 +208,7 @@ func scripted(t *testing.T, call string, reply payoffertest.FacilitatorReply) ht
 func (h *house) adminThatSays(t *testing.T, was, is string) (address string) {
 	to := &url.URL{Scheme: "http", Host: "localhost:" + h.admin}
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: lab.WholeBodies,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.Out.Header.Set("Origin", to.String())

@@ -220,6 +220,7 @@ func (h *house) front(port string, change func(*http.Response) error) http.Handl
 			r.Out.Header.Set("X-Forwarded-For", "203.0.113.9")
 		},
 		ModifyResponse: change,
+		Transport:      lab.WholeBodies,
 	}
 }
 
@@ -227,7 +228,7 @@ func (h *house) front(port string, change func(*http.Response) error) http.Handl
 func toOrigin(t *testing.T, origin string) http.Handler {
 	t.Helper()
 	u := lab.Must(url.Parse(origin))(t)
-	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	return &httputil.ReverseProxy{Transport: lab.WholeBodies, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(u)
 		if strings.HasPrefix(r.In.URL.Path, "/"+secrets["RPC_KEY"]) {
 			r.Out.URL.Path = "/"

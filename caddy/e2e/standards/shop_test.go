@@ -117,7 +117,7 @@ func openShop(t *testing.T, rails string, starts ...string) *shop {
 	t.Cleanup(s.client.CloseIdleConnections)
 	require.NoError(t, os.WriteFile(s.authority, authority, 0o600))
 
-	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{Transport: lab.WholeBodies, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: "localhost:" + service})
 		r.Out.Host = r.In.Host
 	}})

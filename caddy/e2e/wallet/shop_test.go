@@ -16,6 +16,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/browser"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/prices"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
@@ -52,6 +53,7 @@ func openMarket(t *testing.T) *market {
 	official, err := url.Parse(node.StartFacilitator(t, m.chain.URL, m.chain.Facilitator))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(official)
+	proxy.Transport = lab.WholeBodies
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.line.Load() == isDown:
