@@ -166,6 +166,9 @@ export async function showCode(i) {
   }
 }
 
+// loadedCodes are the rails whose codes this page has loaded.
+export const loadedCodes = () => performance.getEntriesByType("resource").flatMap(({ name }) => /\/v1\/qr\/([^/]*)\//.exec(name)?.[1] ?? []);
+
 // describeRow tells what a row of the chooser shows, and the page around it.
 export function describeRow(i) {
   const row = document.querySelectorAll(".way")[i];

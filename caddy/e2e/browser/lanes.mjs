@@ -18,7 +18,7 @@ export async function make(browser, { noScript = false }) {
   // Nothing here is late because it is slow: the tests have a limit of their own.
   context.setDefaultTimeout(300_000);
   const page = await context.newPage();
-  const seen = { messages: [], foreign: [], asked: [] };
+  const seen = { messages: [], foreign: [] };
   page.on("console", (message) => {
     if (["warning", "error"].includes(message.type())) seen.messages.push(message.text());
   });
@@ -27,9 +27,8 @@ export async function make(browser, { noScript = false }) {
   page.on("request", (request) => {
     if (used.opens && request.isNavigationRequest()) {
       used.opens = false; // what was before is not of this page
-      Object.assign(seen, { messages: [], foreign: [], asked: [] });
+      Object.assign(seen, { messages: [], foreign: [] });
     }
-    seen.asked.push(request.url());
   });
   await context.route(
     (target) => target.protocol.startsWith("http") && target.origin !== new URL(used.view.url).origin,

@@ -4,17 +4,17 @@ import * as inPage from "./in_page.mjs";
 export function payCommands(lane, many, open, stopClock) {
   // rows opens each row by the keyboard, one after the other, and its code where that is asked for.
   async function rows(lane, view) {
-    const { page, seen } = await lane.open(view);
-    const codes = () => seen.asked.flatMap((url) => /\/v1\/qr\/([^/]*)\//.exec(url)?.[1] ?? []);
+    const { page } = await lane.open(view);
+    const codes = () => page.evaluate(inPage.loadedCodes);
     const found = [];
     const count = await page.evaluate(() => document.querySelectorAll(".way").length);
     const unfold = async (i, code) => (await page.evaluate(inPage.focusSummary, [i, code])) && (await page.keyboard.press("Enter"));
     for (let i = 0; i < count; i++) {
       await unfold(i, false);
-      const described = { ...(await page.evaluate(inPage.describeRow, i)), before: codes() };
+      const described = { ...(await page.evaluate(inPage.describeRow, i)), before: await codes() };
       await unfold(i, true);
       await page.evaluate(inPage.showCode, i);
-      found.push({ ...described, after: codes() });
+      found.push({ ...described, after: await codes() });
     }
     return found;
   }
