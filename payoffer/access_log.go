@@ -20,10 +20,12 @@ import (
 )
 
 var (
-	// secretHeaders contain a signed payment, or the response to it. Authorization may contain one.
+	// secretHeaders contain a signed payment, the response to it, or a quote, whose ID shows who the payer is.
 	secretHeaders = []string{
 		"Payment-Signature", "X-Payment", "Payment-Response", "X-Payment-Response", "Payment-Authorization", "Payment-Receipt",
+		"Payment-Required", "Www-Authenticate",
 	}
+	// paymentScheme finds a payment in Authorization, and a quote in WWW-Authenticate.
 	paymentScheme = regexp.MustCompile(`(?i)(^|[\s,])payment\s`)
 
 	// secretPrefix is what a secret follows in an address: offer.PathHook, offer.PathReceipt, a checkout session or
@@ -99,44 +101,69 @@ func (b *countingBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// serveSecret serves a request with a secret. Caddy's access log leaves it out, and logger logs it redacted, with the fields
-// of Caddy's line, if the site has an access log. Caddy would log the address and headers of a request whose handler returns
-// an error, so serveSecret responds to it instead: 'handle_errors' does not apply to these requests. Handlers that are ordered
-// before pay_offer, and lines of other modules about a request that they handle, are not covered.
-func serveSecret(logger *zap.Logger, w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter) error) error {
+// requestLog writes the lines of requests that Caddy would log with a secret.
+type requestLog struct{ access, failures *zap.Logger }
+
+// accessLog stands for Caddy's access logs: the lines of its logger go where theirs go.
+type accessLog struct{}
+
+func (accessLog) CaddyModule() caddy.ModuleInfo { return caddy.ModuleInfo{ID: "http.log.access"} }
+
+func newRequestLog(ctx caddy.Context) requestLog {
+	return requestLog{ctx.Logger(accessLog{}), ctx.Logger()}
+}
+
+// serve serves a request. If the request has a secret or the response is a quote, it writes the line of the access log in
+// Caddy's place, redacted and without the fields of log_append. Caddy would log the address and headers of a request whose
+// handler returns an error, so serve responds to it instead if it has a secret: 'handle_errors' does not apply to these
+// requests. Handlers that are ordered before pay_offer, and lines of other modules about a request that they handle, are not
+// covered.
+func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, serve func(http.ResponseWriter) error) error {
+	loggers := l.loggers(r)
+	if !secret && loggers == nil {
+		return serve(w)
+	}
 	start, recorder, body := time.Now(), caddyhttp.NewResponseRecorder(w, nil, nil), &countingBody{ReadCloser: r.Body}
 	if r.Body != nil {
 		r.Body = body
 	}
 	logged := r.WithContext(r.Context()) // a copy, because handlers may rewrite r
 	logged.Method, logged.RequestURI = original(r)
-	logged.RequestURI, logged.Header = redactAddress(logged.RequestURI), redactHeader(r.Header).Header
-	skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool)
-	wanted := !skipped && logsAccess(r)
-	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	if secret {
+		logged.RequestURI, logged.Header = redactAddress(logged.RequestURI), redactHeader(r.Header).Header
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
 
 	var err error
 	defer func() { // also if a handler panics
-		level := zapcore.InfoLevel
+		header, level := recorder.Header(), zapcore.InfoLevel
+		if !secret && header["Payment-Required"] == nil && !slices.ContainsFunc(header["Www-Authenticate"], paymentScheme.MatchString) {
+			return
+		}
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 		if recorder.Status() >= http.StatusInternalServerError {
 			level = zapcore.ErrorLevel
 		}
-		line := logger.Check(level, "handled request")
-		if line == nil || !wanted && (err == nil || level == zapcore.InfoLevel) {
-			return
+		if err != nil && level == zapcore.ErrorLevel && loggers == nil {
+			loggers = []*zap.Logger{l.failures} // Caddy logs them, too
 		}
 		userID, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 		fields := []zap.Field{
 			zap.Object("request", caddyhttp.LoggableHTTPRequest{Request: logged}), zap.Int("bytes_read", body.read), zap.String("user_id", userID),
 			zap.Duration("duration", time.Since(start)), zap.Int("size", recorder.Size()), zap.Int("status", recorder.Status()),
-			zap.Object("resp_headers", redactHeader(recorder.Header())),
+			zap.Object("resp_headers", redactHeader(header)),
 		}
 		if err != nil {
 			fields = append(fields, zap.String("error", redactAddress(err.Error())))
 		}
-		line.Write(fields...)
+		for _, logger := range loggers {
+			logger.Log(level, "handled request", fields...)
+		}
 	}()
-	if err = serve(recorder); err != nil && recorder.Status() < http.StatusOK {
+	if err = serve(recorder); !secret {
+		return err
+	}
+	if err != nil && recorder.Status() < http.StatusOK {
 		status := http.StatusInternalServerError
 		if failure, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
 			status = cmp.Or(failure.StatusCode, status)
@@ -146,21 +173,37 @@ func serveSecret(logger *zap.Logger, w http.ResponseWriter, r *http.Request, ser
 	return nil
 }
 
-// logsAccess reports whether Caddy logs requests of this host, as Server.shouldLogRequest does.
-func logsAccess(r *http.Request) bool {
+// loggers are those of the access logs for a request, as Caddy's server chooses them; nil if it does not log the request.
+func (l requestLog) loggers(r *http.Request) (loggers []*zap.Logger) {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || server.Logs == nil {
-		return false
+	if skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool); !ok || server.Logs == nil || skipped {
+		return nil
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
 	}
 	matches := func(pattern string) bool { return certmagic.MatchWildcard(host, pattern) }
-	for pattern := range server.Logs.LoggerNames {
-		if matches(pattern) {
-			return true
+	names, mapped := server.Logs.LoggerNames[strings.ToLower(host)]
+	for pattern, of := range server.Logs.LoggerNames {
+		if !mapped && matches(pattern) {
+			names, mapped = of, true
 		}
 	}
-	return !server.Logs.SkipUnmappedHosts && !slices.ContainsFunc(server.Logs.SkipHosts, matches)
+	if !mapped {
+		if server.Logs.SkipUnmappedHosts || slices.ContainsFunc(server.Logs.SkipHosts, matches) {
+			return nil
+		}
+		names = []string{server.Logs.DefaultLoggerName}
+	}
+	if chosen, ok := caddyhttp.GetVar(r.Context(), caddyhttp.AccessLoggerNameVarKey).([]any); ok { // by log_name
+		names = nil
+		for _, name := range chosen {
+			names = append(names, name.(string))
+		}
+	}
+	for _, name := range names {
+		loggers = append(loggers, l.access.Named(name))
+	}
+	return loggers
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 // payersSecret is what no line of a log may contain.
@@ -138,7 +139,7 @@ func TestNoLogContainsASecret(t *testing.T) {
 			lines := handled(t, log)
 			require.Equal(t, sent, len(lines), "one line for each request")
 			for _, line := range lines {
-				require.Equal(t, "http.handlers.pay_offer", line.Logger)
+				require.True(t, strings.HasPrefix(line.Logger, "http.log.access"), line.Logger)
 				require.Equal(t, map[bool]string{true: "error", false: "info"}[line.Status >= 500], line.Level)
 			}
 		})
@@ -181,7 +182,7 @@ func TestARedactedLineHasTheFieldsOfCaddysLine(t *testing.T) {
 	require.Equal(t, "error", failed.Level)
 }
 
-// A request with a secret is logged if Caddy logs others of the site. A failure is always logged, as Caddy does.
+// What is redacted stands in the log that has the other requests of the site. A failure is always logged, as Caddy does.
 func TestARedactedLineIsWrittenIfTheSiteHasALog(t *testing.T) {
 	const fails = "\terror /fails {uri} 500\n"
 	without := strings.ReplaceAll(loggingSite(fails), "\tlog\n", "")
@@ -198,21 +199,24 @@ func TestARedactedLineIsWrittenIfTheSiteHasALog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			i := newInstance(t)
 			require.NoError(t, i.load(strings.ReplaceAll(c.sites, "PORT", i.service[strings.LastIndex(i.service, ":")+1:])))
-			require.Equal(t, 402, i.get(i.service+"/v1/offer").status)
+			require.Equal(t, 200, i.get(i.service+"/v1/pay").status)
+			quote := i.get(i.service + "/v1/offer")
+			require.Equal(t, 402, quote.status)
 			require.Equal(t, 404, i.get(i.service+"/v1/receipt/"+payersSecret).status)
 			require.Equal(t, 500, i.get(i.service+"/fails?session_id="+payersSecret).status)
 			require.NoError(t, caddy.Stop())
-			byCaddy, redacted := 0, 0
-			for _, line := range handled(t, i.log()) {
-				if line.Logger == "http.handlers.pay_offer" {
-					redacted++
-				} else {
-					byCaddy++
-				}
+			lines := handled(t, i.log())
+			require.True(t, len(lines) == 4 == c.logged || c.name == "another site has a log", "Caddy decides by the host, and by the order of the sites")
+			if len(lines) != 4 {
+				require.Equal(t, 1, len(lines))
+				require.Equal(t, [2]any{"http.handlers.pay_offer", 500}, [2]any{lines[0].Logger, lines[0].Status})
 			}
-			require.Equal(t, map[bool][2]int{true: {1, 2}, false: {0, 1}}[byCaddy > 0], [2]int{byCaddy, redacted})
-			require.True(t, byCaddy > 0 == c.logged || c.name == "another site has a log", "Caddy decides by the host, and by the order of the sites")
+			for _, line := range lines {
+				require.Equal(t, lines[0].Logger, line.Logger, "Caddy's own is the first of four")
+			}
 			require.NotContains(t, i.log(), payersSecret)
+			require.NotEmpty(t, quote.header.Get("PAYMENT-REQUIRED"))
+			require.NotContains(t, i.log(), quote.header.Get("PAYMENT-REQUIRED"), "its token shows who the payer is")
 		})
 	}
 }
@@ -243,10 +247,32 @@ func requestContext(r *http.Request) context.Context {
 	return context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, http.Request{Method: r.Method, RequestURI: r.RequestURI})
 }
 
+func TestCaddysServerChoosesTheAccessLogs(t *testing.T) {
+	names := map[string]caddyhttp.StringArray{"*.example": {"wild"}, "shop.example": {"own", "second"}}
+	for name, c := range map[string]struct {
+		logs caddyhttp.ServerLogConfig
+		want []string
+	}{
+		"default":          {caddyhttp.ServerLogConfig{DefaultLoggerName: "default"}, []string{"default"}},
+		"host before wild": {caddyhttp.ServerLogConfig{LoggerNames: names}, []string{"own", "second"}},
+		"wild":             {caddyhttp.ServerLogConfig{LoggerNames: map[string]caddyhttp.StringArray{"*.example": {"wild"}}, SkipUnmappedHosts: true}, []string{"wild"}},
+		"unmapped":         {caddyhttp.ServerLogConfig{LoggerNames: map[string]caddyhttp.StringArray{"other.example": {"other"}}, SkipUnmappedHosts: true}, nil},
+		"skipped":          {caddyhttp.ServerLogConfig{SkipHosts: []string{"*.example"}}, nil},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://Shop.Example:8402/", nil)
+		r = r.WithContext(context.WithValue(requestContext(r), caddyhttp.ServerCtxKey, &caddyhttp.Server{Logs: &c.logs}))
+		var got []string
+		for _, logger := range (requestLog{zap.NewNop(), zap.NewNop()}).loggers(r) {
+			got = append(got, logger.Name())
+		}
+		require.Equal(t, c.want, got, name)
+	}
+}
+
 func TestAPanicIsLoggedWithoutTheSecret(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(loggingSite("\treverse_proxy 127.0.0.1:1\n")))
-	h := &Handler{offer: activeApp().offers[0], logger: activeApp().logger}
+	h := &Handler{offer: activeApp().offers[0], log: requestLog{activeApp().logger, activeApp().logger}}
 	r := httptest.NewRequest(http.MethodGet, "/app?session_id="+payersSecret, nil)
 	r = r.WithContext(requestContext(r))
 	require.Panics(t, func() {

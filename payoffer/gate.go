@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
@@ -40,12 +39,12 @@ type Gate struct {
 	// How long one payment opens the gate, at least 1m. Default: 30d.
 	Access caddy.Duration `json:"access,omitempty"`
 
-	logger *zap.Logger
-	app    *App
-	id     string        // of the offer, or empty
-	route  offer.Gate    // its start is a path before acquire, unless Start is a URL
-	offer  *registration // nil before acquire, and if the start fails
-	gate   *web.Gate     // the same
+	log   requestLog
+	app   *App
+	id    string        // of the offer, or empty
+	route offer.Gate    // its start is a path before acquire, unless Start is a URL
+	offer *registration // nil before acquire, and if the start fails
+	gate  *web.Gate     // the same
 }
 
 // CaddyModule returns the Caddy module information.
@@ -100,7 +99,7 @@ func (g *Gate) Provision(ctx caddy.Context) error {
 		return err
 	}
 	r := newResolver()
-	g.logger, g.app, g.id = ctx.Logger(), value.(*App), r.text("offer", g.Offer, 100)
+	g.log, g.app, g.id = newRequestLog(ctx), value.(*App), r.text("offer", g.Offer, 100)
 	g.route.Start = cmp.Or(resolve(r, "start", g.Start, parseStart), "/")
 	if g.Start != "" && r.replace(g.Start) == "" {
 		r.fail("start", fmt.Errorf("%s is empty; set it to the page at which payers arrive, such as /course/", g.Start))
@@ -175,10 +174,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	}
 	serve := func(w http.ResponseWriter) error { return g.serve(w, r, next) }
 	// An error route might answer OPTIONS, which needs no payment, by the file itself.
-	if hasSecret(r) || r.Method == http.MethodOptions {
-		return serveSecret(g.logger, w, r, serve)
-	}
-	return serve(w)
+	return g.log.serve(w, r, hasSecret(r) || r.Method == http.MethodOptions, serve)
 }
 
 // Interface guards

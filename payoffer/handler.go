@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -135,9 +134,9 @@ type Handler struct {
 	// Default: only Caddy's log and events.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
-	offer  *registration
-	logger *zap.Logger
-	demo   *Sandbox // nil unless the offer is a demo
+	offer *registration
+	log   requestLog
+	demo  *Sandbox // nil unless the offer is a demo
 }
 
 // CaddyModule returns the Caddy module information.
@@ -291,7 +290,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	h.logger = ctx.Logger()
+	h.log = newRequestLog(ctx)
 	app, r := value.(*App), newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
@@ -311,10 +310,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		}
 		return next.ServeHTTP(w, r)
 	}
-	if hasSecret(r) {
-		return serveSecret(h.logger, w, r, serve)
-	}
-	return serve(w)
+	return h.log.serve(w, r, hasSecret(r), serve)
 }
 
 // Interface guards

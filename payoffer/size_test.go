@@ -17,12 +17,12 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3787,
+	".":                         3824,
 	"agent":                     962,
 	"announce":                  1093,
 	"buyer":                     837,
 	"clock":                     108,
-	"command":                   2711,
+	"command":                   2715,
 	"diagnose":                  583,
 	"document":                  1417,
 	"failpoint":                 119,
