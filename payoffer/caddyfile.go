@@ -196,9 +196,11 @@ func (o options) unrecognized(name, block string) error {
 		similar.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
 	}
 	if blocks := blocksWith(name, "pay_offer", new(Handler).options()); len(blocks) > 0 {
-		return fmt.Errorf("'%s' belongs inside the %s block", name, strings.Join(blocks, " or "))
+		return fmt.Errorf("'%s' belongs inside the %s block; if it stands there, a '}' above is missing", name, strings.Join(blocks, " or "))
 	} else if name == "ledger" {
 		return errors.New("'ledger' belongs inside the 'pay_offer { }' block of the global options, at the top of the file")
+	} else if strings.HasPrefix(name, "pay_offer") {
+		return fmt.Errorf("'%s' is a directive of its own; a '}' above it is missing", redact(errors.New(name)))
 	} else if nearest := similar.SuggestionsFor(name); len(nearest) > 0 && len(name) > 2 {
 		return redact(fmt.Errorf("unrecognized option %q of %s (did you mean '%s'?)", name, block, nearest[0]))
 	}

@@ -150,7 +150,7 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 	}
 	if s.Offer.Card.Test() {
 		warn("the card checkout is in test mode", "its payments are worth nothing, and the pages say so; before you sell, give card the address of a live "+
-			"checkout and remove test_mode", zap.String("host", offer.Host(s.Offer.Card.URL)))
+			"checkout, without test_mode", zap.String("host", offer.Host(s.Offer.Card.URL)))
 	}
 	for _, a := range s.Announce {
 		if hook, is := a.(announce.Webhook); is && strings.Join(hook.Secrets, "") == "" {

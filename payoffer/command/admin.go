@@ -108,7 +108,7 @@ func send(ctx context.Context, address, method, uri string, body any) (*http.Res
 	}}
 	response, err := client.Do(request)
 	if refused := (*net.OpError)(nil); errors.As(err, &refused) && refused.Op == "dial" {
-		return nil, fmt.Errorf("no server answers at the admin API %s (%v); start the server, or name its address, such as --address localhost:2019", printable(dial), refused.Err)
+		return nil, fmt.Errorf("no server answers at the admin API %s (%v); start the server, or name its address with --address", printable(dial), refused.Err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the admin API did not answer to the end (%v); read the server's log, and try again", err)

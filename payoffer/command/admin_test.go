@@ -36,7 +36,7 @@ func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
 
 func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	_, err := execute(t, receivedCommand(), "--address", "127.0.0.1:9")
-	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9 (connect: connection refused); start the server, or name its address, such as --address localhost:2019")
+	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9 (connect: connection refused); start the server, or name its address with --address")
 	require.ErrorContains(t, err, "refused)")
 	_, err = execute(t, receivedCommand(), "--address", "127.0.0.1:9-10")
 	require.ErrorContains(t, err, `the admin address "127.0.0.1:9-10" is not valid`)

@@ -243,7 +243,7 @@ func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	case p.fl.Bool("demo"):
 		return fmt.Errorf("not paid: the demo refused the payment of test money: %v", err)
 	case errors.Is(err, buyer.ErrOpen):
-		return fmt.Errorf("%w. You may have been charged. Run the same command again, without --new: it sends the same payment and signs no other", err)
+		return fmt.Errorf("%w. The signed payment may still be charged. Run the same command again, without --new: it sends the same payment and signs no other", err)
 	default:
 		return p.notPaid(err)
 	}

@@ -12,13 +12,13 @@ var (
 	SettingsDiffer = Code{"settings-differ", "The running server does not have this offer, or publishes it with other settings than this configuration gives in this environment.",
 		"Load the configuration with 'caddy reload'. If a variable has changed, restart the server, because a reload does not read the environment again. Run this command with the environment of the server."}
 	Unreachable = Code{"unreachable", "The server does not answer at the public address, or a proxy there does not reach it.",
-		"Check the DNS record, the firewall, the address that the server listens at (bind), and the upstream of the proxy in front. Some routers do not let a machine reach its own public address: check again from another network."}
+		"Compare base_url with the address of the site block. Check the DNS record, the firewall, the address that the server listens at (bind), and the upstream of the proxy in front. Some routers do not let a machine reach its own public address: check again from another network."}
 	CertificateInvalid = Code{"certificate-invalid", "Clients do not trust the certificate of the host, or it has expired.",
 		"Let Caddy get a certificate (ports 80 and 443 must reach it; its log says 'obtain' and 'renew'), or install one for this name with its whole chain at the proxy in front."}
 	OtherServer = Code{"other-server", "A server answers at the public address, and it is not this one or does not serve this offer.",
 		"Check the DNS record and the upstream of the proxy in front. Write the host of base_url as the address of the site block, and move the directive out of handle_path."}
 	OtherHandler = Code{OtherServer.Name, OtherServer.Means,
-		"If this Caddy answers there, another handler of it does: move pay_offer out of 'handle /path/*', 'handle_path' and matchers that leave out paths of the offer, and let basic_auth leave them out. If another Caddy answers, check the DNS record and the upstream of the proxy in front."}
+		"Compare base_url with the address of the site block. If this Caddy answers there, another handler of it does: move pay_offer out of 'handle /path/*', 'handle_path' and matchers that leave out paths of the offer, and let basic_auth leave them out. If another Caddy answers, check the DNS record and the upstream of the proxy in front."}
 	SharedPort = Code{OtherServer.Name, OtherServer.Means,
 		"Two servers share the public address, and each has a ledger of its own. Stop one ('ss -ltnp' lists processes that listen at one port), or give both the same ledger and storage (docs/guides/high-availability)."}
 	HeadersCut = Code{"headers-cut", "A proxy in front refuses POST, or drops headers of the HTTP 402 quote: software cannot pay.",
@@ -28,7 +28,7 @@ var (
 	ChainID = Code{"chain-id", "The RPC endpoint answers for another chain, or its token is not the one that payers sign for.",
 		"Name an endpoint of the rail's network in rpc. If it is one, turn the rail off until this plugin knows the new token."}
 	RPCFailing = Code{"rpc-failing", "The RPC endpoint gives no usable answer, so payments are seen late or never.",
-		"Check the key and the quota at its provider, or name another endpoint in rpc; two hosts are best."}
+		"Check its address, the firewall, and the key and the quota at its provider, or name another endpoint in rpc; two hosts are best."}
 	FacilitatorNetwork = Code{"facilitator-network", "The facilitator does not settle on the rail's network.",
 		"Name a facilitator that does, or choose another network."}
 	FacilitatorCareless = Code{"facilitator-careless", "The facilitator accepts a payer without money: it checks balances only when it settles, if at all. It is used.",

@@ -156,8 +156,8 @@ func TestASellerThatNeverSaysYesGetsOneAuthorization(t *testing.T) {
 		"503 for ever": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999")
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, 75, "You may have been charged. Run the same command again"},
-		"silence": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 75, "You may have been charged"},
+		}, 75, "The signed payment may still be charged. Run the same command again"},
+		"silence": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 75, "The signed payment may still be charged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openLiar(t, asks(t, quoted(nil)), c.paid)
