@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,9 +66,7 @@ func TestAPlainLogContainsNoSecret(t *testing.T) {
 		require.Equal(t, want, answer.Status, "%s %s: %s", method, path, answer.Body)
 		requests++
 		// Who has the ID of a challenge, or the token of a quote, gets the receipt of the payment that was made with it.
-		for _, quote := range append(answer.Header.Values("WWW-Authenticate"), answer.Header.Values("PAYMENT-REQUIRED")...) {
-			secrets = append(secrets, quote)
-		}
+		secrets = slices.Concat(secrets, answer.Header.Values("WWW-Authenticate"), answer.Header.Values("PAYMENT-REQUIRED"))
 		return answer
 	}
 	// pay sends a new payment and records its secrets.
