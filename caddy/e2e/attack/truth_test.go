@@ -203,8 +203,8 @@ func TestAShopThatHasJustStartedDeniesNoCharge(t *testing.T) {
 	here := rail{"base-sepolia", m.chain.URL, []string{facilitator}}
 	first := openShop(m, m.payee(), unlimited, here)
 	p := first.sign(first.buyer())
-	a := first.pay(p)
-	require.Equal(t, http.StatusOK, a.status, a.text)
+	paid := first.follow(p, decided)
+	require.Equal(t, http.StatusOK, paid[len(paid)-1].status, paid[len(paid)-1].text)
 
 	second := openShop(m, first.payee, unlimited, here)
 	m.byStranger(chain.NewAuthorization(t, chain.Wallet, m.payee(), 1).Call(t, []byte("whatever the wallet takes"))) // and the chain goes on
