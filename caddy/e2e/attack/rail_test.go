@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -152,16 +151,12 @@ func TestContractWalletsPayThroughTheOfficialFacilitator(t *testing.T) {
 	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator}})
 	for _, kind := range chain.WalletKinds {
 		account := m.chain.OpenWallet(t, kind)
-		for _, way := range []string{"x402", "MPP"} {
+		for _, way := range []string{"HTTP version 2", "MPP"} {
 			p := s.sign(m.chain.Owner, func(a *chain.Authorization) { a.From = account.Address })
 			p.signature = account.Sign(t, p.Authorization)
 			before := len(s.chargesOf(account.Address))
-			var a answer
-			if way == "x402" {
-				a = s.pay(p)
-			} else {
-				a = s.authorized(t.Context(), mpp.Authorization(s, p.credential()))
-			}
+			answers := s.followBy(transports[way], p, decided)
+			a := answers[len(answers)-1]
 			require.NoError(t, a.err)
 			require.Equal(t, http.StatusOK, a.status, "%s by %s: %s", kind, way, a.text)
 			require.Len(t, s.chargesOf(account.Address), before+1, "%s by %s", kind, way)
