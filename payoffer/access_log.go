@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	// secretHeaders contain a signed payment, the response to it, or a quote, whose ID shows who the payer is.
+	// secretHeaders contain a signed payment, the response to it, or a quote, whose ID or token proves who the payer is.
 	secretHeaders = []string{
 		"Payment-Signature", "X-Payment", "Payment-Response", "X-Payment-Response", "Payment-Authorization", "Payment-Receipt",
 		"Payment-Required", "Www-Authenticate",
@@ -109,10 +109,6 @@ type accessLog struct{}
 
 func (accessLog) CaddyModule() caddy.ModuleInfo { return caddy.ModuleInfo{ID: "http.log.access"} }
 
-func newRequestLog(ctx caddy.Context) requestLog {
-	return requestLog{ctx.Logger(accessLog{}), ctx.Logger()}
-}
-
 // serve serves a request. If the request has a secret or the response is a quote, it writes the line of the access log in
 // Caddy's place, redacted and without the fields of log_append. Caddy would log the address and headers of a request whose
 // handler returns an error, so serve responds to it instead if it has a secret: 'handle_errors' does not apply to these
@@ -137,8 +133,9 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 	var err error
 	defer func() { // also if a handler panics
 		header, level := recorder.Header(), zapcore.InfoLevel
-		if !secret && header["Payment-Required"] == nil && !slices.ContainsFunc(header["Www-Authenticate"], paymentScheme.MatchString) {
-			return
+		quote := header["Payment-Required"] != nil || slices.ContainsFunc(header["Www-Authenticate"], paymentScheme.MatchString)
+		if skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool); !secret && (!quote || skipped) {
+			return // a gate behind this handler has written the line of a quote
 		}
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 		if recorder.Status() >= http.StatusInternalServerError {

@@ -216,9 +216,20 @@ func TestARedactedLineIsWrittenIfTheSiteHasALog(t *testing.T) {
 			}
 			require.NotContains(t, i.log(), payersSecret)
 			require.NotEmpty(t, quote.header.Get("PAYMENT-REQUIRED"))
-			require.NotContains(t, i.log(), quote.header.Get("PAYMENT-REQUIRED"), "its token shows who the payer is")
+			require.NotContains(t, i.log(), quote.header.Get("PAYMENT-REQUIRED"), "its token proves who the payer is")
 		})
 	}
+}
+
+// A gate stands behind the offer of its site: both see the same quote.
+func TestAQuoteOfAGateIsLoggedOnce(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(loggingSite("\tpay_offer_gate /gated/* {\n\t\tstart /gated/\n\t}\n\trespond \"paid\"\n")))
+	require.Equal(t, 402, i.get(i.service+"/gated/").status)
+	require.NoError(t, caddy.Stop())
+	lines := handled(t, i.log())
+	require.Equal(t, 1, len(lines))
+	require.Equal(t, []string{"REDACTED"}, lines[0].RespHeaders["Payment-Required"])
 }
 
 // What has no secret is logged by Caddy, and its errors are those of the site.

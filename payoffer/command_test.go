@@ -141,7 +141,7 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 	out = must(o.payOffer("received", "--receipts", "--before", "2"))(t)
 	require.Contains(t, out, "INV-7")
 	require.NotContains(t, out, "INV-8")
-	require.Equal(t, "No receipts. Payments that nothing proves yet: caddy pay-offer intents --claims\n", must(o.payOffer("received", "--receipts", "--before", "1"))(t))
+	require.Equal(t, "No receipts in this list. Payments that nothing proves yet: caddy pay-offer intents --claims\n", must(o.payOffer("received", "--receipts", "--before", "1"))(t))
 	raw := must(o.payOffer("received", "--receipts", "--json", "--offer", offer.Host(o.service)))(t)
 	require.True(t, json.Valid([]byte(raw)))
 	require.ErrorContains(t, errorOf(o.payOffer("received", "--receipts", "--offer", "x")), "no offer has the id")

@@ -99,7 +99,7 @@ func (g *Gate) Provision(ctx caddy.Context) error {
 		return err
 	}
 	r := newResolver()
-	g.log, g.app, g.id = newRequestLog(ctx), value.(*App), r.text("offer", g.Offer, 100)
+	g.log, g.app, g.id = requestLog{ctx.Logger(accessLog{}), ctx.Logger()}, value.(*App), r.text("offer", g.Offer, 100)
 	g.route.Start = cmp.Or(resolve(r, "start", g.Start, parseStart), "/")
 	if g.Start != "" && r.replace(g.Start) == "" {
 		r.fail("start", fmt.Errorf("%s is empty; set it to the page at which payers arrive, such as /course/", g.Start))

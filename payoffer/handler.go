@@ -290,7 +290,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	h.log = newRequestLog(ctx)
+	h.log = requestLog{ctx.Logger(accessLog{}), ctx.Logger()}
 	app, r := value.(*App), newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {

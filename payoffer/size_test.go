@@ -17,7 +17,7 @@ import (
 // a package smaller lowers its number. An issue that adds a feature raises it once, in
 // a commit that names the issue.
 var sizes = map[string]int{
-	".":                         3824,
+	".":                         3821,
 	"agent":                     962,
 	"announce":                  1093,
 	"buyer":                     837,

@@ -65,7 +65,7 @@ func TestAPlainLogContainsNoSecret(t *testing.T) {
 		answer := server.Ask(server.Client, method, base+path, body, header)
 		require.Equal(t, want, answer.Status, "%s %s: %s", method, path, answer.Body)
 		requests++
-		// Who has the ID of a challenge, or the token of a quote, gets the receipt of the payment that was made with it.
+		// Whoever has the ID of a challenge, or the token of a quote, gets the receipt of the payment that was made with it.
 		secrets = slices.Concat(secrets, answer.Header.Values("WWW-Authenticate"), answer.Header.Values("PAYMENT-REQUIRED"))
 		return answer
 	}

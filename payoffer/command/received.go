@@ -229,7 +229,7 @@ func printRails(out io.Writer, rails []report.Rail) error {
 // printReceipts prints a page of receipts for people.
 func printReceipts(out io.Writer, page operator.Receipts) error {
 	if len(page.Receipts) == 0 {
-		fmt.Fprintln(out, "No receipts. Payments that nothing proves yet: caddy pay-offer intents --claims")
+		fmt.Fprintln(out, "No receipts in this list. Payments that nothing proves yet: caddy pay-offer intents --claims")
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

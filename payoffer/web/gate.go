@@ -196,7 +196,7 @@ func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, till till
 func (g *Gate) admit(ctx context.Context, w http.ResponseWriter, till till, o x402.Outcome) (gate.Grant, *response) {
 	if !o.ByPayer {
 		return gate.Grant{}, till.failed(problemUsed, o, "It opened this address when it was charged. "+
-			"Anyone can read a charged payment on the chain, so without the token or ID of its quote (x402 version 1 has none) it opens nothing again: use the cookie of that response.")
+			"Anyone can read a charged payment on the chain. It opens nothing again without the token or ID of its quote, which x402 version 1 does not have: use the cookie of that response.")
 	}
 	holder := gate.Holder{Account: o.Account, Name: ledger.AuthorizationName(o.Payer, o.Intent)}
 	granted, err := g.server.Keeper.Charged(ctx, holder, g.Access)

@@ -153,7 +153,8 @@ func TestOneSignatureByEveryTransportIsOneCharge(t *testing.T) {
 		requireTruth(t, name, answers, charges[0])
 		for _, a := range answers {
 			require.True(t, a.again || a.status == http.StatusOK, "%s: %d %s", name, a.status, a.text)
-			require.True(t, a.names(p) || strings.Contains(a.text, "facilitator_unavailable"), "%s: %s", name, a.text) // which says that nothing was sent
+			unsent := strings.Contains(a.text, "did not send it") // because the facilitator was too slow: no payment to name
+			require.True(t, a.names(p) || a.again && unsent, "%s: %s", name, a.text)
 		}
 	}
 
