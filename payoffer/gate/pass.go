@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,6 +39,12 @@ func (h Holder) key() string { return strings.TrimSpace(h.Account + " " + h.Name
 // Code is the code of an entry link of a payment: valid for a minute, and once.
 func (k *Keeper) Code(h Holder) string {
 	return k.seal(useCode, h.Account, h.Name, strconv.FormatInt(k.Now().Unix(), 10), rand.Text())
+}
+
+// IsCode reports whether a text is a code of this offer, valid or not, as far as can be said now.
+func (k *Keeper) IsCode(code string) bool {
+	_, err := k.open(useCode, code, 4)
+	return !errors.Is(err, ErrClosed)
 }
 
 // PassCode is the code of an operator's pass. It is valid as long as the pass.

@@ -13,13 +13,16 @@ var (
 	cdn    = []string{"Cdn-Cache-Control", "Surrogate-Control", "Cloudflare-Cdn-Cache-Control"}
 )
 
+// Vary are the request headers on which the response of a gate depends.
+const Vary = "Cookie, Authorization, Payment-Signature"
+
 // Private keeps paid content out of shared caches: it edits the headers of a response.
 func Private(h http.Header) {
 	h["Cache-Control"] = []string{Merge("private", h["Cache-Control"], func(directive string) bool {
 		name, _, _ := strings.Cut(directive, "=")
 		return !slices.Contains(shared, strings.ToLower(strings.TrimSpace(name)))
 	})}
-	h["Vary"] = []string{Merge("Cookie, Authorization, Payment-Signature", h["Vary"], nil)}
+	h["Vary"] = []string{Merge(Vary, h["Vary"], nil)}
 	for _, name := range cdn {
 		delete(h, name)
 	}

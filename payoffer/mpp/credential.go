@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -66,18 +67,60 @@ func (i *Issuer) FromHeader(h http.Header) (*Credential, error) {
 // Answered reports whether a request has a credential, valid or not.
 func (i *Issuer) Answered(h http.Header) bool { return len(i.tokens(h)) > 0 }
 
+// Take removes the credentials from the request field and returns them. Credentials of other schemes stay, also in the
+// same line.
+func (i *Issuer) Take(h http.Header) (credentials []string) {
+	if i == nil {
+		return nil
+	}
+	var others []string
+	for _, line := range h[i.field] {
+		for token, rest, found := cutCredential(line); found; token, rest, found = cutCredential(line) {
+			credentials, line = append(credentials, Scheme+" "+token), rest
+		}
+		if line != "" {
+			others = append(others, line)
+		}
+	}
+	if len(credentials) > 0 {
+		delete(h, i.field)
+		if len(others) > 0 {
+			h[i.field] = others
+		}
+	}
+	return credentials
+}
+
 // tokens returns the credentials of a request without the scheme.
 func (i *Issuer) tokens(h http.Header) (tokens []string) {
 	if i == nil {
 		return nil
 	}
 	for _, line := range h[i.field] {
-		scheme, token, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.EqualFold(scheme, Scheme) {
-			tokens = append(tokens, strings.TrimSpace(token))
+		for token, rest, found := cutCredential(line); found; token, rest, found = cutCredential(rest) {
+			tokens = append(tokens, token)
 		}
 	}
 	return tokens
+}
+
+// inLine is a credential in a line: any text if it is the first one, else a token68 (RFC 9110 section 11.2), because
+// a parameter of another scheme can have the same words.
+var inLine = regexp.MustCompile(`(?i)^\s*payment(?:\s+([^,]*))?(?:,|$)|,\s*payment\s+([a-z0-9._~+/=-]+)\s*(?:,|$)`)
+
+// cutCredential cuts the first credential out of a line.
+func cutCredential(line string) (token, rest string, found bool) {
+	at := inLine.FindStringSubmatchIndex(line)
+	if at == nil {
+		return "", line, false
+	}
+	match := inLine.FindStringSubmatch(line)
+	token = strings.TrimSpace(match[1] + match[2])
+	before, after := strings.TrimSpace(line[:at[0]]), strings.TrimSpace(line[at[1]:])
+	if before != "" && after != "" {
+		before += ", "
+	}
+	return token, before + after, true
 }
 
 func (i *Issuer) fromToken(token string) (*Credential, error) {

@@ -361,3 +361,31 @@ func FuzzFromHeader(f *testing.F) {
 		}
 	})
 }
+
+func TestTakeLeavesOtherCredentials(t *testing.T) {
+	i := newIssuer(t, newOffer(t, fieldAuthorization, "base"), "a secret")
+	for name, c := range map[string]struct{ lines, taken, left []string }{
+		"none":                  {[]string{"Bearer abc"}, nil, []string{"Bearer abc"}},
+		"one":                   {[]string{"Payment abc"}, []string{"Payment abc"}, nil},
+		"two lines":             {[]string{"Bearer abc", "Payment def"}, []string{"Payment def"}, []string{"Bearer abc"}},
+		"after another":         {[]string{"Basic abc=, Payment def"}, []string{"Payment def"}, []string{"Basic abc="}},
+		"before another":        {[]string{"payment def=,Basic abc="}, []string{"Payment def="}, []string{"Basic abc="}},
+		"between others":        {[]string{"Basic abc=, PAYMENT\tdef , Bearer ghi"}, []string{"Payment def"}, []string{"Basic abc=, Bearer ghi"}},
+		"two":                   {[]string{"Payment abc, Payment def"}, []string{"Payment abc", "Payment def"}, nil},
+		"malformed":             {[]string{"Payment {a b}"}, []string{"Payment {a b}"}, nil},
+		"empty":                 {[]string{"Payment"}, []string{"Payment "}, nil},
+		"another scheme's word": {[]string{`Digest realm="a, payment b c"`, "Payments abc"}, nil, []string{`Digest realm="a, payment b c"`, "Payments abc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := http.Header{}
+			for _, line := range c.lines {
+				h.Add(fieldAuthorization, line)
+			}
+			require.Equal(t, len(c.taken) > 0, i.Answered(h))
+			require.Equal(t, c.taken, i.Take(h))
+			require.Equal(t, c.left, h[fieldAuthorization])
+			require.False(t, i.Answered(h))
+		})
+	}
+	require.Nil(t, (*Issuer)(nil).Take(http.Header{fieldAuthorization: {"Payment abc"}}), "the offer does not speak it")
+}

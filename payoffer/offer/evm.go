@@ -78,12 +78,12 @@ func (u *USDC) AmountAtomic() string { return strconv.FormatInt(u.Atomic(), 10) 
 func (u *USDC) Atomic() int64 { return int64(u.amount) * atomicPerCent }
 
 // Account is "eip155:<chain>/erc20:<token>/<payTo>" in lower case (CAIP-19 and the address).
-func (u *USDC) Account() string { return usdcAccount(u.Network, u.PayTo) }
+func (u *USDC) Account() string { return USDCAccount(u.Network, u.PayTo) }
 
 // ParseUSDCAccount returns the network and the receiving address, in EIP-55 form, of an account.
 func ParseUSDCAccount(account string) (Network, string, error) {
 	for _, network := range networks {
-		if address, found := strings.CutPrefix(account, usdcAccount(network, "")); found {
+		if address, found := strings.CutPrefix(account, USDCAccount(network, "")); found {
 			payTo, err := ParseEVMAddress(address)
 			return network, payTo, err
 		}
@@ -91,7 +91,8 @@ func ParseUSDCAccount(account string) (Network, string, error) {
 	return Network{}, "", fmt.Errorf("the ledger contains %q, which is not the account of a USDC rail; restore a backup", account)
 }
 
-func usdcAccount(network Network, payTo string) string {
+// USDCAccount is the account of an address of USDC on a network: "eip155:<chain>/erc20:<token>/<payTo>" in lower case.
+func USDCAccount(network Network, payTo string) string {
 	return strings.ToLower(network.CAIP2() + "/erc20:" + network.USDC + "/" + payTo)
 }
 

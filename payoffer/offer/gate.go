@@ -12,6 +12,8 @@ type Gate struct {
 	Start string
 	// Access is how long one payment opens the gate.
 	Access time.Duration
+	// ChargeFirst: a payment is charged before the application runs, and otherwise after its status.
+	ChargeFirst bool
 }
 
 // Origin is the scheme, host and port of the gated site.

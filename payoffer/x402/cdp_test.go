@@ -147,7 +147,7 @@ func TestAnAuthorizationIsThatOfItsNetwork(t *testing.T) {
 		rail := must(offer.NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 4200))(t)
 		authorized := Authorize(key, network, rail.PayTo, rail.Atomic(), until)
 		payload, err := json.Marshal(map[string]any{
-			"x402Version": 2, "accepted": requirements(rail), "payload": authorized,
+			"x402Version": 2, "accepted": requirements(rail, flowUpfront), "payload": authorized,
 		})
 		require.NoError(t, err)
 		p := must(decodePayment(payload))(t)

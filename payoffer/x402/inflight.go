@@ -31,20 +31,55 @@ func (f *inFlight) wait(ctx context.Context) error {
 }
 
 // keyLocks serializes requests with the same authorization, so that parallel copies cost one
-// attempt and one facilitator call. It maps a key to a channel that is closed on unlock.
+// attempt and one facilitator call, and the deferred ones of one payer. It maps a key to a channel
+// that is closed on unlock.
 type keyLocks struct{ held sync.Map }
 
-// lock waits for the key. unlock may be called more than once.
-func (l *keyLocks) lock(ctx context.Context, key ledger.IntentKey) (unlock func(), err error) {
-	for mine := make(chan struct{}); ; {
+// lock waits for the key and reports whether it had to. unlock may be called more than once.
+func (l *keyLocks) lock(ctx context.Context, key any) (unlock func(), waited bool, err error) {
+	for mine := make(chan struct{}); ; waited = true {
 		other, busy := l.held.LoadOrStore(key, mine)
 		if !busy {
-			return sync.OnceFunc(func() { l.held.Delete(key); close(mine) }), nil
+			return sync.OnceFunc(func() { l.held.Delete(key); close(mine) }), waited, nil
 		}
 		select {
 		case <-other.(chan struct{}):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, waited, ctx.Err()
 		}
 	}
+}
+
+// maxRuns is how many deferred payments of one offer may run the application at a time.
+const maxRuns = 256
+
+// beginRun waits until no other deferred payment of the same proven payer runs the application. It returns the
+// conflicting payment, which the other one may have become, or the answer.
+func (s *Service) beginRun(ctx context.Context, p *payment, conflicting *ledger.Intent) (end func(), other *ledger.Intent, answer *Outcome) {
+	unlock := func() {}
+	if p.proven { // otherwise a stranger could make the payer wait
+		free, waited, err := s.locks.lock(ctx, p.key().From)
+		if err != nil {
+			return nil, nil, new(p.unavailable("request_canceled", retryOpen))
+		}
+		unlock = free
+		if waited {
+			lookup, err := s.lookUp(ctx, p)
+			switch {
+			case err != nil:
+				unlock()
+				return nil, nil, new(p.ledgerUnavailable())
+			case lookup.Known != nil: // another instance has taken it
+				unlock()
+				return nil, nil, new(s.replay(ctx, p, *lookup.Known))
+			}
+			conflicting = lookup.Conflicting
+		}
+	}
+	if s.runs.count.Add(1) > maxRuns {
+		s.runs.end()
+		unlock()
+		return nil, nil, new(p.unavailable("too_many_payments", retrySoon))
+	}
+	return func() { s.runs.end(); unlock() }, conflicting, nil
 }

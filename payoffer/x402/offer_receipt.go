@@ -82,7 +82,9 @@ type extension struct {
 // Refresh renews the cached quote. Call it when the signer has a new key and when a day (UTC) begins.
 func (s *Service) Refresh() {
 	s.extensions.renew(s.newExtensions)
-	s.quote.renew(func() *Quote { return s.newQuote(s.Offer.Resource(), unpaid, extensionPaymentID, extensionBazaar) })
+	s.quote.renew(func() *Quote {
+		return s.newQuote(s.Offer.Resource(), false, unpaid, extensionPaymentID, extensionBazaar)
+	})
 }
 
 func (s *Service) newExtensions() *map[string]json.RawMessage {

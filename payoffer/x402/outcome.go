@@ -36,6 +36,8 @@ type Attempt struct {
 	Secret string
 	// Client is the address that the rate limit counts by; empty for none.
 	Client string
+	// Deferred: the payment is charged after the application's answer, for which its quote did not name a flow.
+	Deferred bool
 	// Refuse returns why the transport refuses a new, valid payment (a code and a sentence), or "". It may be nil.
 	Refuse func() (reason, detail string)
 }

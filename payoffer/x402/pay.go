@@ -3,6 +3,9 @@ package x402
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -21,61 +24,107 @@ const (
 	withdrawTimeout = 5 * time.Second
 )
 
+// Verified is a payment that can be charged: it was checked and verified, and the ledger does not have it yet.
+type Verified struct {
+	Rail  string // the rail's name
+	Payer string // the address of the wallet, in lower case
+	// Charge commits the intent, has the payment settled, and releases it. It must be called at most once.
+	Charge func(ctx context.Context) Outcome
+	// Release lets other requests use the authorization and, of a deferred payment, its payer. It may be called again.
+	Release func()
+}
+
 // Pay takes one payment. The order ensures that it is never charged twice: read the ledger, check
 // the payment here, ask a facilitator to verify it, commit an intent, ask the facilitator to
 // settle it. A payload that the ledger has gets its stored answer.
 func (s *Service) Pay(ctx context.Context, a Attempt) Outcome {
+	verified, answer := s.Verify(ctx, a)
+	if verified == nil {
+		return answer
+	}
+	return verified.Charge(ctx)
+}
+
+// Verify does what comes before the intent. It returns the payment, which the caller charges or releases, or its answer.
+// It commits nothing: until Charge or Release, locks of this process keep the payment from other requests.
+func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Outcome) {
 	p, err := a.decode()
 	if err != nil {
-		return Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload cannot be used: " + err.Error() + "."}
+		return nil, Outcome{Status: Malformed, Reason: "invalid_payload", Detail: "The payment payload cannot be used: " + err.Error() + "."}
 	}
 	failpoint.Hit(failpoint.PayDecoded)
 	end, held := s.begin()
 	if !held {
-		return p.ledgerUnavailable()
+		return nil, p.ledgerUnavailable()
 	}
-	defer end()
-	unlock, err := s.locks.lock(ctx, p.key())
+	releases := []func(){end}
+	release := sync.OnceFunc(func() {
+		for _, each := range slices.Backward(releases) {
+			each()
+		}
+	})
+	defer func() {
+		if v == nil {
+			release()
+		}
+	}()
+	unlock, _, err := s.locks.lock(ctx, p.key())
 	if err != nil {
-		return p.unavailable("request_canceled", retryOpen)
+		return nil, p.unavailable("request_canceled", retryOpen)
 	}
-	defer unlock()
+	releases = append(releases, unlock)
 	lookup, err := s.lookUp(ctx, p)
 	switch {
 	case err != nil:
-		return p.ledgerUnavailable()
+		return nil, p.ledgerUnavailable()
 	case lookup.Known != nil:
 		unlock()
-		return s.replay(ctx, p, *lookup.Known)
+		return nil, s.replay(ctx, p, *lookup.Known)
 	}
 	p.since = lookup.Since
 	rail, refused := s.check(p)
 	if refused != nil {
-		return p.outcome(Refused, refused.reason, refused.detail)
+		return nil, p.outcome(Refused, refused.reason, refused.detail)
 	}
 	if delay := s.Limiter.wait(a.Client, s.Now()); delay > 0 {
 		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts came from this network, so this one was not sent.")
 		limited.RetryAfter = delay
-		return limited
+		return nil, limited
 	}
 	if refused := s.prove(ctx, p, rail); refused != nil {
-		return p.outcome(Refused, refused.reason, refused.detail)
+		return nil, p.outcome(Refused, refused.reason, refused.detail)
 	}
-	other, found, err := s.conflicting(ctx, p, rail, lookup.Conflicting)
+	first := lookup.Conflicting
+	if p.deferred = a.Deferred; p.deferred {
+		endRun, other, answer := s.beginRun(ctx, p, first)
+		if answer != nil {
+			return nil, *answer
+		}
+		releases, first = append(releases, endRun), other
+	}
+	other, found, err := s.conflicting(ctx, p, rail, first)
 	switch {
 	case err != nil:
-		return p.ledgerUnavailable()
+		return nil, p.ledgerUnavailable()
 	case found && other.IntentKey == p.key().Canonical(): // another instance has taken it since
 		unlock()
-		return s.replay(ctx, p, other)
+		return nil, s.replay(ctx, p, other)
 	case found:
-		return s.answerConflict(ctx, p, other)
+		return nil, s.answerConflict(ctx, p, other)
 	}
-	funded, answer := s.checkChain(ctx, p, rail, a.Refuse)
-	if answer != nil {
-		return *answer
+	funded, answered := s.checkChain(ctx, p, rail, a.Refuse)
+	if answered != nil {
+		return nil, *answered
 	}
-	return s.charge(ctx, p, rail, funded, unlock)
+	intent, facilitators, answered := s.verified(ctx, p, rail, funded)
+	if answered != nil {
+		return nil, *answered
+	}
+	charge := func(ctx context.Context) Outcome {
+		defer release()
+		return s.charge(ctx, p, rail, intent, facilitators, unlock)
+	}
+	return &Verified{Rail: rail.USDC.Name(), Payer: strings.ToLower(p.authorization.From), Charge: charge, Release: release}, Outcome{}
 }
 
 // NotReady answers an attempt while the ledger is not open. The payment may have been sent before.
@@ -122,27 +171,37 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 	return s.answerWith(ctx, p, s.ensureAnswer(ctx, intent), false)
 }
 
-// charge has a new payment verified by a facilitator, commits its intent, and submits it in the
-// background. It calls committed when the ledger has the payment.
-func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded bool, committed func()) Outcome {
+// verified has a new payment verified by a facilitator. It returns the intent to commit with the facilitators that can
+// settle it, or the answer.
+func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded bool) (i ledger.Intent, facilitators []*Facilitator, answer *Outcome) {
 	candidates, retryAfter := rail.candidates(p.version)
 	if len(candidates) == 0 {
-		return p.unavailable("facilitator_unavailable", retryAfter)
+		return i, nil, new(p.unavailable("facilitator_unavailable", retryAfter))
 	}
-	intent := s.newIntent(p, rail)
-	intent.Secret = p.secret // only here: an authorization that is not sent now may be public already
-	facilitators, refused := s.verify(ctx, candidates, facilitatorRequest{p.version, intent.Payload, intent.Requirement}, funded)
+	i = s.newIntent(p, rail)
+	i.Secret = p.secret // only here: an authorization that is not sent now may be public already
+	facilitators, refused := s.verify(ctx, candidates, facilitatorRequest{p.version, i.Payload, i.Requirement}, funded)
 	switch {
 	case refused != nil:
-		return s.answerDeclined(ctx, p, rail, *refused)
+		return i, nil, new(s.answerDeclined(ctx, p, rail, *refused))
 	case len(facilitators) == 0:
-		return p.unavailable("facilitator_unavailable", retryOpen)
+		return i, nil, new(p.unavailable("facilitator_unavailable", retryOpen))
 	case s.checkTimes(p.authorization) != nil:
 		// It has expired while the facilitator verified it.
-		return p.unavailable("facilitator_slow", retrySoon)
+		return i, nil, new(p.unavailable("facilitator_slow", retrySoon))
 	}
 	failpoint.Hit(failpoint.PayVerified)
-	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
+	return i, facilitators, nil
+}
+
+// charge commits the intent of a verified payment and submits it in the background. It calls committed when the ledger
+// has the payment.
+func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator, committed func()) Outcome {
+	if p.deferred && s.checkTimes(p.authorization) != nil {
+		return p.unavailable("application_slow", retrySoon)
+	}
+	now := s.Now()
+	intent.Facilitator, intent.CreatedAt, intent.LeaseUntil = facilitators[0].Host(), now.Unix(), now.Add(leaseFor(rail)).Unix()
 	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
 		if !certainlyNotCommitted(err) {
@@ -157,7 +216,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, funded boo
 	p.byPayer = true
 	committed()
 	done := make(chan Outcome, 1)
-	end, _ := s.begin() // never fails, because Pay holds the ledger
+	end, _ := s.begin() // never fails, because Verify holds the ledger
 	go func() {
 		defer end()
 		settled, sent := s.submit(context.WithoutCancel(ctx), rail, intent, facilitators)
@@ -219,11 +278,14 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 // newIntent returns the ledger's row of a checked payment that was sent to no facilitator.
 func (s *Service) newIntent(p *payment, rail *Rail) ledger.Intent {
 	cents := int64(s.Offer.Amount)
-	key := p.key()
+	key, terms := p.key(), &rail.terms
+	if p.deferred {
+		terms = &rail.deferred
+	}
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.rebuild(&rail.terms, *s.extensions.Load()), Requirement: rail.terms.in(p.version),
+		Payload: p.rebuild(terms, *s.extensions.Load()), Requirement: terms.in(p.version),
 		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
 		Since: p.since, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}

@@ -33,6 +33,8 @@ type payment struct {
 	paymentID string
 	// secret is the hash of what only the payer knows of the request, or empty (ledger.Intent.Secret).
 	secret string
+	// deferred: it is charged after the application's answer.
+	deferred bool
 	// byPayer: the request brought the authorization before it could be public.
 	byPayer bool
 }

@@ -62,7 +62,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 	if err != nil {
 		return "", err
 	}
-	f.health.expect(newTerms(o, u))
+	f.health.expect(newTerms(o, u, flowUpfront))
 	down, _ := f.probe(ctx)
 	name := u.Network.CAIP2()
 	return cmp.Or(down[name], f.health.reason(name)), nil

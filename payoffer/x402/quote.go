@@ -32,11 +32,12 @@ func (q *Quote) Header() string {
 
 const unpaid = "payment required"
 
-func requirements(u *offer.USDC) Requirements {
+// requirements are the terms of a rail. flow is flowUpfront, or empty if the charge follows the application's answer.
+func requirements(u *offer.USDC, flow string) Requirements {
 	return Requirements{
 		Scheme: schemeExact, Network: u.Network.CAIP2(), Amount: u.AmountAtomic(), Asset: u.Network.USDC,
 		PayTo: u.PayTo, MaxTimeoutSeconds: maxTimeoutSeconds,
-		Extra: extra{domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion}, flowUpfront},
+		Extra: extra{domain{Name: u.Network.TokenName, Version: u.Network.TokenVersion}, flow},
 	}
 }
 
@@ -56,8 +57,8 @@ type terms struct {
 	resource json.RawMessage
 }
 
-func newTerms(o *offer.Offer, u *offer.USDC) terms {
-	accepted := requirements(u)
+func newTerms(o *offer.Offer, u *offer.USDC, flow string) terms {
+	accepted := requirements(u, flow)
 	return terms{accepted, offer.JSON(requirementsV1(o.Resource(), accepted, u.Network.Name)), offer.JSON(accepted), domainHash(u.Network), offer.JSON(o.Resource())}
 }
 
@@ -125,17 +126,18 @@ func (s *Service) Quote() *Quote { return s.quote.Load() }
 
 // Refusal is a quote whose error is reason, without the extension for directories.
 func (s *Service) Refusal(reason string) *Quote {
-	return s.newQuote(s.Offer.Resource(), reason, extensionPaymentID)
+	return s.newQuote(s.Offer.Resource(), false, reason, extensionPaymentID)
 }
 
-// QuoteFor is a quote for another resource that a payment of the offer opens.
-func (s *Service) QuoteFor(resource offer.Resource, reason string) *Quote {
-	return s.newQuote(resource, reason, extensionPaymentID)
+// QuoteFor is a quote for another resource that a payment of the offer opens. The charge of a deferred one follows the
+// answer of the application.
+func (s *Service) QuoteFor(resource offer.Resource, deferred bool, reason string) *Quote {
+	return s.newQuote(resource, deferred, reason, extensionPaymentID)
 }
 
 // newQuote makes a quote whose header has the named extensions and access. The signed offers, which are
 // for the offer's own resource, are too long for a header and are in the body.
-func (s *Service) newQuote(resource offer.Resource, reason string, extensions ...string) *Quote {
+func (s *Service) newQuote(resource offer.Resource, deferred bool, reason string, extensions ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
 		return &Quote{Body: append(offer.JSON(terms.CardQuote), '\n'), Terms: terms}
@@ -147,6 +149,11 @@ func (s *Service) newQuote(resource offer.Resource, reason string, extensions ..
 		}
 	}
 	required, body := s.required(inHeader(resource), shortened(reason, maxHeaderError)), terms
+	if deferred {
+		for i := range required.Accepts {
+			required.Accepts[i] = s.Rails[i].deferred.accepted
+		}
+	}
 	if resource.URL == s.Offer.Resource().URL {
 		body.Extensions = only(required.Extensions, extensionOfferReceipt)
 	}

@@ -172,10 +172,13 @@ func TestIdentifyNamesAPaymentWithoutTakingIt(t *testing.T) {
 		require.Equal(t, Identity{stored.Account, stored.From, stored.Nonce, ""}, got)
 		got = must(s.Identify(Attempt{Payload: b.v1(t), Secret: b.access}))(t)
 		require.Equal(t, stored.Secret, got.SecretHash)
+		moved := newShop(t, setup{facilitators: one(f), ledger: s.book, payTo: otherPayTo, owner: "instance-3"})
+		got, err = moved.Identify(Attempt{Payload: b.v2(t)})
+		require.NoError(t, err, "after a change of the payee")
+		require.Equal(t, Identity{stored.Account, stored.From, stored.Nonce, stored.Secret}, got)
 
 		for name, change := range map[string]func(*buyer){
-			"of another payee":   func(b *buyer) { b.auth.To = otherPayTo },
-			"on another network": func(b *buyer) { b.chainID = 8453 },
+			"on another network": func(b *buyer) { b.chainID = 1234 },
 			"of another token":   func(b *buyer) { b.token = otherPayTo },
 			"malformed":          func(b *buyer) { b.auth.Nonce = "0x12" },
 		} {
@@ -191,7 +194,7 @@ func TestIdentifyNamesAPaymentWithoutTakingIt(t *testing.T) {
 func TestEveryQuoteHasItsOwnToken(t *testing.T) {
 	s, tokens := shopOf(t, setup{}), map[string]bool{}
 	gated := offer.Resource{URL: "https://shop.example/report", Description: "A report", MimeType: "text/html"}
-	quotes := map[string]*Quote{"quote": s.Quote(), "gated": s.QuoteFor(gated, "no pass")}
+	quotes := map[string]*Quote{"quote": s.Quote(), "gated": s.QuoteFor(gated, false, "no pass")}
 	for n := range 3 { // whatever is left of a group of 3 bytes
 		quotes[fmt.Sprint("refusal ", n)] = s.Refusal("refused"[:n+1])
 	}
@@ -215,7 +218,7 @@ func TestEveryQuoteHasItsOwnToken(t *testing.T) {
 func TestAQuoteForAnotherResourceNamesIt(t *testing.T) {
 	s := shopOf(t, setup{})
 	gated := offer.Resource{URL: "https://shop.example/report", Description: "A report", MimeType: "text/html"}
-	quote := s.QuoteFor(gated, "no pass")
+	quote := s.QuoteFor(gated, false, "no pass")
 	text := must(base64.StdEncoding.DecodeString(quote.Header()))(t)
 	var required PaymentRequired
 	require.NoError(t, json.Unmarshal(text, &required))

@@ -23,7 +23,8 @@ type Rail struct {
 	// Chain is nil if no RPC endpoint is configured. Settlements are then claims.
 	Chain Chain
 
-	terms terms // set by New
+	// terms are those of an upfront charge, deferred those of one after the application's answer. New sets both.
+	terms, deferred terms
 }
 
 // Chain reads the outcome of an authorization from the chain. An error means that the chain could not be
@@ -102,6 +103,7 @@ type Service struct {
 	locks      keyLocks
 	listings   listings
 	inFlight   inFlight // payments that are taken, submitted, resolved or recorded
+	runs       inFlight // deferred payments for which the application runs
 	// recording has the keys of the payments that recordLater works on. acknowledging maps a key to a
 	// channel that is closed when the acknowledgement is recorded.
 	recording, acknowledging sync.Map
@@ -122,7 +124,7 @@ func New(c Config) (*Service, error) {
 		if len(rail.Facilitators) == 0 {
 			return nil, errors.New(rail.USDC.Name() + " has no facilitator; add the option 'facilitator <url>'")
 		}
-		rail.terms = newTerms(s.Offer, rail.USDC)
+		rail.terms, rail.deferred = newTerms(s.Offer, rail.USDC, flowUpfront), newTerms(s.Offer, rail.USDC, "")
 		hosts := make(map[string]bool)
 		for _, f := range rail.Facilitators {
 			if hosts[f.Host()] {
