@@ -39,6 +39,10 @@ type Gate struct {
 	// How long one payment opens the gate, at least 1m. Default: 30d.
 	Access caddy.Duration `json:"access,omitempty"`
 
+	// When a payment is charged that comes with a request: "first", before the application runs, or by default
+	// between its status and the first byte of its response, and only if that status is a success.
+	Charge string `json:"charge,omitempty"`
+
 	log   requestLog
 	app   *App
 	id    string        // of the offer, or empty
@@ -81,6 +85,7 @@ func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //	    offer  <id>
 //	    start  <url or path>
 //	    access <duration>
+//	    charge first
 //	}
 func (g *Gate) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -88,7 +93,7 @@ func (g *Gate) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (g *Gate) options() options {
-	return options{"offer": &g.Offer, "start": &g.Start, "access": &g.Access}
+	return options{"offer": &g.Offer, "start": &g.Start, "access": &g.Access, "charge": &g.Charge}
 }
 
 // Provision checks the options and registers the gate. The app connects it with its offer,
@@ -107,6 +112,13 @@ func (g *Gate) Provision(ctx caddy.Context) error {
 	g.route.Access = cmp.Or(r.duration("access", g.Access), defaultAccess)
 	if g.route.Access > 0 && g.route.Access < time.Minute {
 		r.fail("access", fmt.Errorf("%s is too short; write at least 1m, such as 30d", g.route.Access))
+	}
+	switch charge := r.text("charge", g.Charge, 100); charge {
+	case "":
+	case "first":
+		g.route.ChargeFirst = true
+	default:
+		r.fail("charge", fmt.Errorf("%q is not known; write 'charge first', or leave the option out to charge after the status of the application", charge))
 	}
 	if err := errors.Join(r.errs...); err != nil {
 		return err

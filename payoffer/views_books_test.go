@@ -78,11 +78,14 @@ type sellsNothing struct{}
 
 func (sellsNothing) Quote() *x402.Quote                                  { return new(x402.Quote) }
 func (sellsNothing) Refusal(string) *x402.Quote                          { return new(x402.Quote) }
-func (sellsNothing) QuoteFor(offer.Resource, string) *x402.Quote         { return new(x402.Quote) }
+func (sellsNothing) QuoteFor(offer.Resource, bool, string) *x402.Quote   { return new(x402.Quote) }
 func (sellsNothing) Identify(x402.Attempt) (id x402.Identity, err error) { return id, nil }
 func (sellsNothing) Accepts() []x402.Requirements                        { return nil }
 func (sellsNothing) SignReceipt(_, _, _ string, _ int64) *x402.Artifact  { return nil }
-func (sellsNothing) Pay(context.Context, x402.Attempt) x402.Outcome      { return x402.Outcome{} }
+func (sellsNothing) Verify(context.Context, x402.Attempt) (v *x402.Verified, o x402.Outcome) {
+	return v, o
+}
+func (sellsNothing) Pay(context.Context, x402.Attempt) x402.Outcome { return x402.Outcome{} }
 
 // openViewed opens books on a new ledger, or on what a copy holds. events is what
 // the receiver of announcements has heard before.

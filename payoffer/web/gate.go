@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
@@ -28,11 +27,10 @@ type Gate struct {
 type Visit struct {
 	// URI is the path and the query before rewrites.
 	URI string
-	// Status is the status of a HEAD request to the handlers behind the gate.
-	Status func() int
-	// Next is the handlers behind the gate. The grant is nil for a request that no gate
-	// stops.
-	Next func(w http.ResponseWriter, r *http.Request, g *gate.Grant) error
+	// Passage is the one of this request for all gates.
+	Passage *Passage
+	// Next is the handlers behind the gate.
+	Next func(w http.ResponseWriter, r *http.Request) error
 }
 
 // Status is the error of a request that the site answers with its own error page.
@@ -45,7 +43,7 @@ func (s Status) Error() string { return http.StatusText(int(s)) }
 const maxResourcePath = 160
 
 // maxBack is the longest address to which a payer comes back, in bytes of its path and query, for the same reason.
-const maxBack = 500
+const maxBack = 300
 
 // retryGate is the Retry-After while the ledger cannot be read.
 const retryGate = 10 * time.Second
@@ -53,56 +51,63 @@ const retryGate = 10 * time.Second
 // Gate makes the server of a gated route.
 func (s *Server) Gate(g offer.Gate) *Gate {
 	served := &Gate{Gate: g, server: s, cookie: s.Keeper.CookieName(g.Origin())}
-	re := responder{common: []header{{"X-Content-Type-Options", "nosniff"}}} // links of the service host are wrong here
+	re := responder{common: []header{{"X-Content-Type-Options", "nosniff"}, {"Vary", gate.Vary}}} // links of the service host are wrong here
 	served.till = till{responder: re, Server: s, challenges: mpp.New(s.Offer, g.Origin(), s.QRKey, s.Now)}
 	return served
 }
 
-// Serve answers a request, or passes it on if its payment opens the gate. The order: a
-// valid pass, then a payment, then the quote. A GET of something that does not exist is
-// never charged.
+// Serve answers a request, or passes it on if its payment opens the gate. The order: a valid
+// pass, then a payment, then the quote, for which the site is not asked.
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
-	c := g.takeCredentials(r)
+	p := v.Passage
+	cookie := g.takeCredentials(r, p)
 	if r.Method == http.MethodOptions {
-		return v.Next(bodiless{w}, r, nil)
+		return v.Next(bodiless{w}, r)
 	}
-	if c.cookie != "" || c.code != "" || c.payment != nil {
+	if cookie != "" || p.code != "" || p.payment != nil {
 		g.server.Started(r.Context())
 	}
-	grant, err := g.server.Keeper.ByCookie(r.Context(), c.cookie, g.Access)
-	if err == nil && c.code == "" {
-		return v.Next(w, r, &grant)
+	o, closed := g.granted(r.Context(), cookie, p)
+	reason, enters := "payment required", p.code != "" && r.Method == http.MethodGet && g.server.Keeper.IsCode(p.code)
+	if closed == nil && !enters {
+		return g.pass(w, r, v, o)
 	}
 	v.URI = withoutCode(v.URI)
-	switch {
-	case c.code != "" && r.Method == http.MethodGet:
-		return g.enter(w, r, v, c.code, err)
-	case err == nil:
-		return v.Next(w, r, &grant)
-	}
-	till := g.tillFor(v.URI)
-	if c.payment != nil {
-		if known, err := g.byPayment(r, till, c.payment); err == nil {
-			return v.Next(w, r, &known)
+	if enters {
+		if answered, err := g.enter(w, r, v, closed); answered {
+			return err
 		}
+		reason = "this entry link was used or has expired; open the receipt to get a new one"
 	}
-	if r.Method == http.MethodGet {
-		if status := v.Status(); status == http.StatusNotFound || status == http.StatusGone {
-			return Status(status)
+	till, payment := g.tillFor(v.URI), p.unused()
+	if payment != nil {
+		if granted, err := g.byPayment(r, till, payment); err == nil {
+			return g.pass(w, r, v, &opened{gate: g, grant: granted, byHeader: true})
 		}
 	}
 	switch {
-	case c.payment != nil && chargeable(r):
-		return g.charge(w, r, v, till, c.payment)
-	case errors.Is(err, gate.ErrUnreadable):
+	case payment != nil && chargeable(r):
+		return g.charge(w, r, v, till, payment)
+	case errors.Is(closed, gate.ErrUnreadable):
 		return g.unreadable(w, r)
-	}
-	reason := "payment required"
-	if c.payment != nil {
+	case payment != nil:
 		reason = "a " + r.Method + " request or an upgrade cannot be paid, so the payment was not sent; pay with GET or POST"
 	}
-	g.require(w, r, v, till, reason, false)
+	g.require(w, r, v, till, reason, enters)
 	return nil
+}
+
+// granted opens the gate by a gate of the same offer around this one, else by the cookie.
+// Errors: gate.ErrClosed, gate.ErrUnreadable.
+func (g *Gate) granted(ctx context.Context, cookie string, p *Passage) (*opened, error) {
+	if outer := p.of(g.server); outer != nil {
+		if outer.unpaid() || g.server.Now().Before(outer.grant.Expires(g.Access)) {
+			return &opened{gate: g, grant: outer.grant, held: outer.held}, nil
+		}
+		return nil, gate.ErrClosed
+	}
+	grant, err := g.server.Keeper.ByCookie(ctx, cookie, g.Access)
+	return &opened{gate: g, grant: grant}, err
 }
 
 // bodiless leaves out the content of a response to OPTIONS, which no gate stops and which some
@@ -139,78 +144,30 @@ func chargeable(r *http.Request) bool {
 }
 
 // enter exchanges the code of an entry link for a cookie and leads to the address without
-// the code. already says whether the cookie of the browser is valid.
-func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, code string, already error) error {
-	value, grant, err := g.server.Keeper.Enter(r.Context(), code)
+// the code. closed is nil if the browser's cookie is valid. A code that was used or has
+// expired is not answered.
+func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, closed error) (answered bool, err error) {
+	value, grant, err := g.server.Keeper.Enter(r.Context(), v.Passage.code)
 	switch {
 	case err == nil:
 		http.SetCookie(w, gate.Cookie(g.cookie, value, g.Origin(), g.server.Keeper.Lifetime(grant)))
-	case already == nil: // the link was used in this browser
+	case closed == nil: // the link was used in this browser
 	case errors.Is(err, gate.ErrUnreadable):
-		return g.unreadable(w, r)
+		return true, g.unreadable(w, r)
 	default:
-		g.require(w, r, v, g.tillFor(v.URI), "this entry link was used or has expired; open the receipt to get a new one", true)
-		return nil
+		return false, nil
 	}
 	w.Header()["Cache-Control"] = []string{cacheNever}
 	w.Header()["Referrer-Policy"] = []string{noReferrer.value}
 	w.Header()["Location"] = []string{v.URI}
 	w.WriteHeader(http.StatusSeeOther)
-	return nil
+	return true, nil
 }
 
 // unreadable answers in place, because an error route might serve the file itself.
 func (g *Gate) unreadable(w http.ResponseWriter, r *http.Request) error {
 	g.till.refuse(problemLedger, "detail", nil, retryAfter(retryGate)).ServeHTTP(w, r)
 	return nil
-}
-
-// charge takes the payment of a request as POST /v1/sponsor does. The content follows in
-// the same response.
-func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, till till, payment http.Header) (err error) {
-	ctx, whole := x402.TrackGatedResponse(r.Context()), false
-	defer func() { x402.EndResponse(ctx, whole) }()
-	o, confirmation, refused := till.take(ctx, payment, g.server.ClientIP(r))
-	var granted gate.Grant
-	if refused == nil {
-		granted, refused = g.admit(ctx, w, till, o)
-	}
-	if refused != nil {
-		refused.ServeHTTP(w, r)
-	} else {
-		if confirmation.name != "" {
-			w.Header()[confirmation.name] = []string{confirmation.value}
-		}
-		err = v.Next(w, r, &granted)
-	}
-	// A payer without the content is answered again: the charge is not acknowledged.
-	delivered := refused == nil && err == nil || refused != nil && refused.status == http.StatusPaymentRequired
-	if x402.AwaitsResponse(ctx) && delivered {
-		err := http.NewResponseController(w).Flush()
-		whole = err == nil || errors.Is(err, http.ErrNotSupported)
-	}
-	return err
-}
-
-// admit is the grant of a settled payment, with the cookie for the next requests.
-func (g *Gate) admit(ctx context.Context, w http.ResponseWriter, till till, o x402.Outcome) (gate.Grant, *response) {
-	if !o.ByPayer {
-		return gate.Grant{}, till.failed(problemUsed, o, "It opened this address when it was charged. "+
-			"Anyone can read a charged payment on the chain. It opens nothing again without the token or ID of its quote, which x402 version 1 does not have: use the cookie of that response.")
-	}
-	holder := gate.Holder{Account: o.Account, Name: ledger.AuthorizationName(o.Payer, o.Intent)}
-	granted, err := g.server.Keeper.Charged(ctx, holder, g.Access)
-	switch {
-	case errors.Is(err, gate.ErrUnreadable):
-		o.RetryAfter = retryGate
-		return granted, till.failed(problemOpen, o, "The payment was charged, but the ledger cannot be read now. Send the same payment again after the time in Retry-After.")
-	case err != nil:
-		return granted, till.challenge(till.paymentRequired(till.refusal("the access of this payment has ended, or it was refunded; sign a new payment")))
-	}
-	if value, err := g.server.Keeper.Admit(ctx, holder); err == nil {
-		http.SetCookie(w, gate.Cookie(g.cookie, value, g.Origin(), g.server.Keeper.Lifetime(granted)))
-	}
-	return granted, nil
 }
 
 // tillFor is the till of an address behind the gate.
@@ -221,7 +178,7 @@ func (g *Gate) tillFor(uri string) till {
 		address = g.Origin() + path
 	}
 	resource := g.server.Offer.ResourceAt(address)
-	t.refusal = func(reason string) *x402.Quote { return g.server.Payments.QuoteFor(resource, reason) }
+	t.refusal = func(reason string) *x402.Quote { return g.server.Payments.QuoteFor(resource, !g.ChargeFirst, reason) }
 	return t
 }
 
@@ -258,76 +215,4 @@ func opens(f page.Frame, access time.Duration) string {
 		}
 	}
 	return f.Language.Text("gate.opens.minutes", "n", int64(access/time.Minute))
-}
-
-// credentials are what a request proves. The handlers behind the gate do not get them.
-type credentials struct {
-	cookie, code string
-	payment      http.Header // the headers with a payment
-}
-
-// takeCredentials removes the credentials from a request.
-func (g *Gate) takeCredentials(r *http.Request) (c credentials) {
-	c.cookie = takeCookie(r.Header, g.cookie)
-	if strings.Contains(r.URL.RawQuery, gate.Parameter) {
-		c.code = r.URL.Query().Get(gate.Parameter)
-		_, r.URL.RawQuery, _ = strings.Cut(withoutCode("/?"+r.URL.RawQuery), "?")
-	}
-	if g.server.pays(r.Header) {
-		c.payment = make(http.Header)
-		for _, name := range []string{headerSignature, headerSignatureV1, g.server.Offer.MPP} {
-			if name != "" && (name != "Authorization" || g.till.challenges.Answered(r.Header)) {
-				c.payment[name] = r.Header[name]
-				delete(r.Header, name)
-			}
-		}
-	}
-	return c
-}
-
-// takeCookie removes all cookies of a name and returns the value of the first.
-func takeCookie(h http.Header, name string) (value string) {
-	lines := h["Cookie"]
-	if !strings.Contains(strings.Join(lines, ";"), name+"=") {
-		return ""
-	}
-	var kept []string
-	for _, line := range lines {
-		for item := range strings.SplitSeq(line, ";") {
-			item = strings.TrimSpace(item)
-			if found, is := strings.CutPrefix(item, name+"="); !is {
-				kept = append(kept, item)
-			} else if value == "" {
-				value = found
-			}
-		}
-	}
-	delete(h, "Cookie")
-	if len(kept) > 0 {
-		h["Cookie"] = []string{strings.Join(kept, "; ")}
-	}
-	return value
-}
-
-// withoutCode is an address without its host and the code of an entry link. It leads to no
-// other host: a request can have an absolute URI (RFC 9112 section 3.2.2), and a browser
-// reads two leading slashes as a host.
-func withoutCode(uri string) string {
-	path, query, _ := strings.Cut(uri, "?")
-	if !strings.HasPrefix(path, "/") {
-		path = "/"
-	}
-	if strings.HasPrefix(path, "//") || strings.HasPrefix(path, `/\`) {
-		path = "/." + path
-	}
-	var kept []string
-	for item := range strings.SplitSeq(query, "&") {
-		if name, _, _ := strings.Cut(item, "="); name != gate.Parameter && item != "" {
-			kept = append(kept, item)
-		}
-	}
-	if len(kept) == 0 {
-		return path
-	}
-	return path + "?" + strings.Join(kept, "&")
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -33,9 +34,9 @@ type gated struct {
 	ledger *unsteady
 	card   ledger.Account
 	now    time.Time
-	// missing is what the site does not have, and visits the methods and headers that reached it.
-	missing string
-	visits  []string
+	// site answers what passes; by default with the content. visits are the methods and headers that reached it.
+	site   func(w http.ResponseWriter, r *http.Request) error
+	visits []string
 }
 
 // unsteady is a ledger that cannot be read at times.
@@ -51,9 +52,13 @@ func (u *unsteady) Payment(ctx context.Context, offerID, account, name string) (
 	return u.Ledger.Payment(ctx, offerID, account, name)
 }
 
-func newGated(t *testing.T) *gated {
+func newGated(t *testing.T) *gated { return newGatedOffer(t, "") }
+
+// newGatedOffer is newGated of an offer with an id.
+func newGatedOffer(t *testing.T, id string) *gated {
 	t.Helper()
 	w := newWorld(t)
+	w.offer.ID = cmp.Or(id, w.offer.ID)
 	w.offer.Gates = []offer.Gate{{Start: "https://www.example.org/members/", Access: time.Hour}}
 	g := &gated{world: w, t: t, now: at, ledger: &unsteady{Ledger: emptyLedger(t, "sqlite")}}
 	g.card = ledger.Account{Offer: w.offer.ID, ID: w.offer.AccountOf(w.offer.Card), Rail: "card"}
@@ -83,23 +88,7 @@ func (g *gated) ask(method, path string, headers ...string) *http.Response {
 		r.Header.Add(headers[n], headers[n+1])
 	}
 	w := httptest.NewRecorder()
-	err := g.Serve(w, r, Visit{
-		URI: path,
-		Status: func() int {
-			if path == g.missing {
-				return http.StatusNotFound
-			}
-			return http.StatusOK
-		},
-		Next: func(w http.ResponseWriter, r *http.Request, _ *gate.Grant) error {
-			var text strings.Builder
-			text.WriteString(r.Method + " " + r.URL.String() + "\n")
-			_ = r.Header.Write(&text)
-			g.visits = append(g.visits, text.String())
-			_, err := io.WriteString(w, behindGate)
-			return err
-		},
-	})
+	err := g.Serve(w, r, Visit{URI: path, Passage: new(Passage), Next: g.next})
 	if status, ok := errors.AsType[Status](err); ok {
 		w.WriteHeader(int(status))
 	} else {
@@ -108,6 +97,19 @@ func (g *gated) ask(method, path string, headers ...string) *http.Response {
 	res := w.Result()
 	res.Body = io.NopCloser(strings.NewReader(w.Body.String()))
 	return res
+}
+
+// next is the site.
+func (g *gated) next(w http.ResponseWriter, r *http.Request) error {
+	var text strings.Builder
+	text.WriteString(r.Method + " " + r.URL.String() + "\n")
+	_ = r.Header.Write(&text)
+	g.visits = append(g.visits, text.String())
+	if g.site != nil {
+		return g.site(w, r)
+	}
+	_, err := io.WriteString(w, behindGate)
+	return err
 }
 
 // enters exchanges a new code for a cookie.
@@ -177,23 +179,20 @@ func TestNoContentLeaksWhileTheLedgerCannotBeRead(t *testing.T) {
 	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", known).StatusCode)
 }
 
-// What no payment can buy is asked about first, and charged never.
-func TestWhatCannotBeBoughtIsNotCharged(t *testing.T) {
+func TestWhatCannotBePaidIsNotCharged(t *testing.T) {
 	g := newGated(t)
-	g.missing = "/members/gone"
-	g.requireClosed(404, "GET", "/members/gone")
-	g.requireClosed(404, "GET", "/members/gone", headerSignature, "e30=")
 	for _, method := range []string{"HEAD", "CONNECT"} {
 		g.requireClosed(402, method, "/members/", headerSignature, "e30=")
 	}
 	g.requireClosed(402, "GET", "/members/", headerSignature, "e30=", "Upgrade", "websocket")
 	g.requireClosed(400, "GET", "/members/", headerSignature, "e30=", headerSignature, "e30=")
 	g.requireClosed(400, "GET", "/members/", headerSignature, "e30=", headerSignatureV1, "e30=")
+	g.requireClosed(402, "GET", "/members/", "Authorization", "Payment e30, Bearer abc")
 	require.Empty(t, g.world.attempts)
-	require.Empty(t, g.visits)
 	g.world.outcome = x402.Outcome{Status: x402.Refused, Reason: "insufficient_funds"}
 	g.requireClosed(402, "GET", "/members/", headerSignature, "e30=")
 	require.Len(t, g.world.attempts, 1)
+	require.Empty(t, g.visits, "no site runs for an unpaid request")
 }
 
 // Somebody without proof that the payment is theirs gets no content, even if it was charged.
@@ -202,6 +201,55 @@ func TestAChargeOpensTheGateForItsPayerOnly(t *testing.T) {
 	g.world.outcome = x402.Outcome{Status: x402.Settled, Account: g.card.ID, Payer: payer, Intent: nonce, Response: &x402.SettleResponse{Success: true}}
 	g.requireClosed(409, "GET", "/members/", headerSignature, "e30=")
 	require.Empty(t, g.visits)
+}
+
+func TestTheQuoteOfAGateHasTheVaryOfItsContent(t *testing.T) {
+	g := newGated(t)
+	for _, accept := range []string{"*/*", browser} {
+		res := g.ask("GET", "/members/", "Accept", accept)
+		require.Equal(t, 402, res.StatusCode)
+		require.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+		require.Len(t, res.Header["Vary"], 1)
+		require.Contains(t, res.Header.Get("Vary"), gate.Vary)
+	}
+	cookie := g.enters(g.pays())
+	res := g.ask("GET", "/members/", "Cookie", cookie)
+	require.Equal(t, gate.Vary, res.Header.Get("Vary"))
+	require.Equal(t, "private", res.Header.Get("Cache-Control"))
+}
+
+// The name of the parameter can be encoded, and its word can be a value.
+func TestACodeIsFoundAndRemovedInEverySpelling(t *testing.T) {
+	g := newGated(t)
+	h := g.pays()
+	for _, query := range []string{"pay_offer=%s", "x=pay_offer&pay%%5Foffer=%s", "pay%%5foffer=%s&x=pay_offer", "%%70ay_offer=%s&x=1&y"} {
+		address := "/members/?" + fmt.Sprintf(query, g.server.Keeper.Code(h))
+		res := g.ask("GET", address)
+		require.Equal(t, http.StatusSeeOther, res.StatusCode, query)
+		to := res.Header.Get("Location")
+		require.NotContains(t, to, g.server.Keeper.Code(h)[:20])
+		next := g.ask("GET", to, "Cookie", res.Cookies()[0].Name+"="+res.Cookies()[0].Value)
+		require.Equal(t, 200, next.StatusCode, "it is led somewhere once")
+	}
+	res := g.ask("GET", "/members/?a=%zz&b", "Cookie", g.enters(h))
+	require.Equal(t, 200, res.StatusCode)
+	require.Contains(t, g.visits[len(g.visits)-1], "/members/?a=%zz&b\n", "other queries are not touched")
+}
+
+func TestAUsedCodeDoesNotStopAPayment(t *testing.T) {
+	g := newGated(t)
+	used := g.server.Keeper.Code(g.pays())
+	require.Equal(t, http.StatusSeeOther, g.ask("GET", "/members/?pay_offer="+used).StatusCode)
+	res := g.ask("GET", "/members/?pay_offer="+used)
+	require.Equal(t, 402, res.StatusCode)
+	require.Contains(t, read(t, res), "this entry link was used")
+	for name, code := range map[string]string{"used": used, "of another offer": "abc.def", "empty": ""} {
+		g.charges()
+		res := g.ask("GET", "/members/?pay_offer="+code, headerSignature, "e30=")
+		require.Equal(t, 200, res.StatusCode, name)
+		require.Equal(t, behindGate, read(t, res))
+	}
+	require.Contains(t, read(t, g.ask("GET", "/members/?pay_offer=abc")), "payment required", "it is not an entry link")
 }
 
 func TestTheSiteGetsNoCredentials(t *testing.T) {

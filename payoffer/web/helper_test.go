@@ -60,10 +60,13 @@ func makeOffer(t testing.TB, terms offer.Terms, usdcNetwork string) *offer.Offer
 
 // world is what a server under test stands in.
 type world struct {
-	offer    *offer.Offer
-	live     offer.Live
-	key      []byte
-	outcome  x402.Outcome
+	offer   *offer.Offer
+	live    offer.Live
+	key     []byte
+	outcome x402.Outcome
+	// charge, if not nil, is the charge of a payment that Verify returns; released counts those that were released.
+	charge   func(context.Context) x402.Outcome
+	released int
 	attempts []x402.Attempt
 	accepts  []x402.Requirements
 	quote    *x402.Quote
@@ -116,8 +119,8 @@ func (w *world) Refusal(reason string) *x402.Quote {
 	return &x402.Quote{HeaderStart: w.quote.HeaderStart, Body: body}
 }
 
-func (w *world) QuoteFor(resource offer.Resource, reason string) *x402.Quote {
-	body, _ := json.Marshal(map[string]string{"error": reason, "resource": resource.URL})
+func (w *world) QuoteFor(resource offer.Resource, deferred bool, reason string) *x402.Quote {
+	body, _ := json.Marshal(map[string]any{"error": reason, "resource": resource.URL, "deferred": deferred})
 	return &x402.Quote{HeaderStart: w.quote.HeaderStart, Body: body}
 }
 
@@ -142,6 +145,14 @@ func (w *world) EndBrowsers(context.Context, string, string) error {
 func (w *world) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
 	w.attempts = append(w.attempts, a)
 	return w.outcome
+}
+
+func (w *world) Verify(_ context.Context, a x402.Attempt) (*x402.Verified, x402.Outcome) {
+	w.attempts = append(w.attempts, a)
+	if w.charge == nil {
+		return nil, w.outcome
+	}
+	return &x402.Verified{Rail: "usdc", Payer: payer, Charge: w.charge, Release: func() { w.released++ }}, x402.Outcome{}
 }
 
 func (w *world) Changes() uint64 {

@@ -29,14 +29,16 @@ type Payments interface {
 	Quote() *x402.Quote
 	// Refusal is a quote with the same terms and an error.
 	Refusal(reason string) *x402.Quote
-	// QuoteFor is a quote for a URL behind a gate.
-	QuoteFor(resource offer.Resource, reason string) *x402.Quote
+	// QuoteFor is a quote for a URL behind a gate. The charge of a deferred one follows the answer of the site.
+	QuoteFor(resource offer.Resource, deferred bool, reason string) *x402.Quote
 	// Identify names the payment of an attempt in the ledger, without charging it.
 	Identify(a x402.Attempt) (x402.Identity, error)
 	// Accepts are the payment requirements, empty without a USDC rail.
 	Accepts() []x402.Requirements
 	// Pay verifies and settles an attempt.
 	Pay(ctx context.Context, attempt x402.Attempt) x402.Outcome
+	// Verify does what comes before the charge of an attempt, which the caller charges or releases if it is not nil.
+	Verify(ctx context.Context, attempt x402.Attempt) (*x402.Verified, x402.Outcome)
 	// SignReceipt signs that a payer paid on a network at a time; nil until a key is loaded.
 	SignReceipt(network, payer, transaction string, at int64) *x402.Artifact
 }

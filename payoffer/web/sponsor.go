@@ -114,19 +114,26 @@ func (t till) take(ctx context.Context, h http.Header, client string) (o x402.Ou
 		return o, header{}, failed
 	}
 	o = t.Payments.Pay(ctx, attempt)
+	confirmation, failed = t.answer(o, credential)
+	return o, confirmation, failed
+}
+
+// answer is the header that confirms a settled payment, or the response to another outcome.
+// credential is nil if the attempt was not one of the Payment scheme.
+func (t till) answer(o x402.Outcome, credential *mpp.Credential) (confirmation header, failed *response) {
 	if credential == nil {
 		if o.Status == x402.Settled {
-			return o, paymentResponse(o), nil
+			return paymentResponse(o), nil
 		}
-		return o, header{}, t.challenge(t.outcome(o))
+		return header{}, t.challenge(t.outcome(o))
 	}
 	if problem := credential.Problem(o); problem != nil {
-		return o, header{}, t.refuseCredential(problem)
+		return header{}, t.refuseCredential(problem)
 	}
 	if o.Status == x402.Settled {
-		return o, header{headerReceipt, credential.Receipt(o).Header()}, nil
+		return header{headerReceipt, credential.Receipt(o).Header()}, nil
 	}
-	return o, header{}, t.outcome(o)
+	return header{}, t.outcome(o)
 }
 
 // attempt reads the payment in the headers of a request: x402, or a credential of the

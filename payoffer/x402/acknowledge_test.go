@@ -58,7 +58,7 @@ func TestAClientThatLeftBeforeTheAnswerIsNotAcknowledged(t *testing.T) {
 	ctx, leave := context.WithCancel(TrackResponse(t.Context()))
 	leave()
 	var told []bool
-	onResponse(ctx, func(whole bool) { told = append(told, whole) })
+	OnResponse(ctx, func(whole bool) { told = append(told, whole) })
 	EndResponse(ctx, true)
 	require.Equal(t, []bool{false}, told)
 }

@@ -121,7 +121,7 @@ func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, atOnce bool)
 		s.acknowledging.CompareAndDelete(i.IntentKey, recorded)
 		close(recorded)
 	}
-	onResponse(ctx, func(complete bool) {
+	OnResponse(ctx, func(complete bool) {
 		end, held := func() {}, false
 		if complete {
 			end, held = s.begin()

@@ -63,9 +63,9 @@ func EndResponse(ctx context.Context, complete bool) {
 	}
 }
 
-// onResponse calls f when the response ends, or at once if it has ended, is not tracked, or the
+// OnResponse calls f when the response ends, or at once if it has ended, is not tracked, or the
 // client has left. A client that leaves later may have read the answer.
-func onResponse(ctx context.Context, f func(complete bool)) {
+func OnResponse(ctx context.Context, f func(complete bool)) {
 	if r := responseOf(ctx); r != nil && ctx.Err() == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
