@@ -22,7 +22,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
-const report = "/report/daily?format=text"
+// report is charged after the answer of the site, and upfront before it.
+const (
+	report  = "/report/daily?format=text"
+	upfront = "/upfront/daily?format=text"
+)
 
 // visit is what an agent got at a gated address.
 type visit struct {
@@ -75,16 +79,23 @@ func (s *shop) agents() {
 			all = append(all, purchase{s.site + report, method, client, s.chain.NewBuyer(s)})
 		}
 	}
+	all = append(all, purchase{s.site + upfront, http.MethodGet, "x402", s.chain.NewBuyer(s)}, purchase{s.site + upfront, http.MethodPost, "mppx", s.chain.NewBuyer(s)})
 	for i, v := range s.send(all...) {
-		s.Run(all[i].Client+" "+all[i].Method, func(t *testing.T) {
+		address := strings.TrimPrefix(all[i].URL, s.site)
+		s.Run(all[i].Client+" "+all[i].Method+" "+address, func(t *testing.T) {
 			require.GreaterOrEqual(t, v.Requests, 2)
 			require.True(t, v.Paid.Receipt)
 			require.NotEmpty(t, v.Paid.Cookie)
-			content := said(all[i].Method, report, "usdc") + "eip155:84532:" + strings.ToLower(chain.Address(all[i].key).Hex()) + ":0x"
-			require.Contains(t, v.Paid.Body, content)
+			content := said(all[i].Method, address, "usdc") + "eip155:84532:" + strings.ToLower(chain.Address(all[i].key).Hex()) + ":0x"
+			if address == report {
+				require.Contains(t, v.Paid.Body, said(all[i].Method, address, "usdc")+".", "the payment has no id before its charge")
+			} else {
+				require.Equal(t, v.ByCookie.Body, v.Paid.Body)
+			}
 			require.Equal(t, []int{200, 200, 200, 200}, []int{v.Paid.Status, v.ByCookie.Status, v.ByPayment.Status, v.Again.Status})
-			for _, answer := range []string{v.ByCookie.Body, v.ByPayment.Body, v.Again.Body} {
-				require.Equal(t, v.Paid.Body, answer)
+			require.Contains(t, v.ByCookie.Body, content)
+			for _, answer := range []string{v.ByPayment.Body, v.Again.Body} {
+				require.Equal(t, v.ByCookie.Body, answer)
 			}
 			require.Equal(t, 1, s.transfers(all[i].key))
 		})

@@ -81,9 +81,14 @@ shop.localhost {
 	pay_offer_gate /report/* {
 		start /report/daily
 	}
+	pay_offer_gate /upfront/* {
+		start /upfront/daily
+		charge first
+	}
 	header /members/* Content-Type text/html
 	respond /members/* "<!doctype html><title>The course</title><main>` + inside + `</main>"
 	respond /report/* "` + inside + `"
+	respond /upfront/* "` + inside + `"
 	respond 404
 }
 `
