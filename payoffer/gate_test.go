@@ -44,6 +44,7 @@ func TestAGateBelongsToItsOffer(t *testing.T) {
 	require.Equal(t, []offer.Gate{{Start: i.service + "/", Access: 30 * 24 * time.Hour}}, i.gates(gated()))
 	require.Equal(t, []offer.Gate{{Start: i.service + "/course/", Access: time.Hour}}, i.gates(gated("start /course/", "access 1h")))
 	require.Equal(t, []offer.Gate{{Start: "https://example.org/", Access: time.Minute}}, i.gates(gated("start HTTPS://Example.org:443", "access 1m")))
+	require.Equal(t, []offer.Gate{{Start: i.service + "/", Access: 30 * 24 * time.Hour, ChargeFirst: true}}, i.gates(gated("charge first")))
 
 	t.Setenv("OFFER_TEST_ID", offer.Host(i.other))
 	require.NoError(t, i.load(gated("offer {env.OFFER_TEST_ID}")+another))
@@ -175,6 +176,7 @@ func TestTheOptionsOfAGateAreChecked(t *testing.T) {
 		`"access": 59000000000`:                  "access: 59s is too short; write at least 1m, such as 30d",
 		`"access": -1`:                           "access: the duration is negative",
 		`"start": "/a#b", "access": 59000000000`: "access: 59s is too short",
+		`"charge": "second"`:                     `charge: "second" is not known; write 'charge first'`,
 		`"price": 42`:                            `unknown field "price"`,
 	} {
 		config := `{"admin": {"disabled": true}, "apps": {"http": {"servers": {"srv0": {
