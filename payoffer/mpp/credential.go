@@ -55,7 +55,7 @@ var ErrTwice = errors.New("the request has more than one Payment credential, so 
 // FromHeader parses the credential in the issuer's request field. It returns nil if the
 // request has none. An error is ErrTwice or a *Problem.
 func (i *Issuer) FromHeader(h http.Header) (*Credential, error) {
-	switch tokens := i.tokens(h); len(tokens) {
+	switch tokens, _ := i.split(h); len(tokens) {
 	case 0:
 		return nil, nil
 	case 1:
@@ -65,62 +65,46 @@ func (i *Issuer) FromHeader(h http.Header) (*Credential, error) {
 }
 
 // Answered reports whether a request has a credential, valid or not.
-func (i *Issuer) Answered(h http.Header) bool { return len(i.tokens(h)) > 0 }
-
-// Take removes the credentials from the request field and returns them. Credentials of other schemes stay, also in the
-// same line.
-func (i *Issuer) Take(h http.Header) (credentials []string) {
-	if i == nil {
-		return nil
-	}
-	var others []string
-	for _, line := range h[i.field] {
-		for token, rest, found := cutCredential(line); found; token, rest, found = cutCredential(line) {
-			credentials, line = append(credentials, Scheme+" "+token), rest
-		}
-		if line != "" {
-			others = append(others, line)
-		}
-	}
-	if len(credentials) > 0 {
-		delete(h, i.field)
-		if len(others) > 0 {
-			h[i.field] = others
-		}
-	}
-	return credentials
+func (i *Issuer) Answered(h http.Header) bool {
+	tokens, _ := i.split(h)
+	return len(tokens) > 0
 }
 
-// tokens returns the credentials of a request without the scheme.
-func (i *Issuer) tokens(h http.Header) (tokens []string) {
-	if i == nil {
+// Take removes the credentials from the request field and returns them. Those of other schemes stay.
+func (i *Issuer) Take(h http.Header) (credentials []string) {
+	tokens, others := i.split(h)
+	if len(tokens) == 0 {
 		return nil
 	}
-	for _, line := range h[i.field] {
-		for token, rest, found := cutCredential(line); found; token, rest, found = cutCredential(rest) {
-			tokens = append(tokens, token)
-		}
+	for _, token := range tokens {
+		credentials = append(credentials, Scheme+" "+token)
 	}
-	return tokens
+	if h[i.field] = others; others == nil {
+		delete(h, i.field)
+	}
+	return credentials
 }
 
 // inLine is a credential in a line: any text if it is the first one, else a token68 (RFC 9110 section 11.2), because
 // a parameter of another scheme can have the same words.
 var inLine = regexp.MustCompile(`(?i)^\s*payment(?:\s+([^,]*))?(?:,|$)|,\s*payment\s+([a-z0-9._~+/=-]+)\s*(?:,|$)`)
 
-// cutCredential cuts the first credential out of a line.
-func cutCredential(line string) (token, rest string, found bool) {
-	at := inLine.FindStringSubmatchIndex(line)
-	if at == nil {
-		return "", line, false
+// split returns the credentials in the request field without their scheme, and what else is in its lines.
+func (i *Issuer) split(h http.Header) (tokens, others []string) {
+	if i == nil {
+		return nil, nil
 	}
-	match := inLine.FindStringSubmatch(line)
-	token = strings.TrimSpace(match[1] + match[2])
-	before, after := strings.TrimSpace(line[:at[0]]), strings.TrimSpace(line[at[1]:])
-	if before != "" && after != "" {
-		before += ", "
+	for _, line := range h[i.field] {
+		for at := inLine.FindStringSubmatchIndex(line); at != nil; at = inLine.FindStringSubmatchIndex(line) {
+			match := inLine.FindStringSubmatch(line)
+			tokens = append(tokens, strings.TrimSpace(match[1]+match[2]))
+			line = strings.Trim(line[:at[0]]+", "+line[at[1]:], " ,\t")
+		}
+		if line != "" {
+			others = append(others, line)
+		}
 	}
-	return token, before + after, true
+	return tokens, others
 }
 
 func (i *Issuer) fromToken(token string) (*Credential, error) {

@@ -370,7 +370,7 @@ func TestTakeLeavesOtherCredentials(t *testing.T) {
 		"two lines":             {[]string{"Bearer abc", "Payment def"}, []string{"Payment def"}, []string{"Bearer abc"}},
 		"after another":         {[]string{"Basic abc=, Payment def"}, []string{"Payment def"}, []string{"Basic abc="}},
 		"before another":        {[]string{"payment def=,Basic abc="}, []string{"Payment def="}, []string{"Basic abc="}},
-		"between others":        {[]string{"Basic abc=, PAYMENT\tdef , Bearer ghi"}, []string{"Payment def"}, []string{"Basic abc=, Bearer ghi"}},
+		"between others":        {[]string{"Basic abc=, PAYMENT\tdef , Bearer ghi"}, []string{"Payment def"}, []string{"Basic abc=,  Bearer ghi"}},
 		"two":                   {[]string{"Payment abc, Payment def"}, []string{"Payment abc", "Payment def"}, nil},
 		"malformed":             {[]string{"Payment {a b}"}, []string{"Payment {a b}"}, nil},
 		"empty":                 {[]string{"Payment"}, []string{"Payment "}, nil},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -39,21 +41,19 @@ func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, t till, p
 	attempt.Deferred = !g.ChargeFirst
 	verified, outcome := g.server.Payments.Verify(ctx, attempt)
 	if verified != nil && attempt.Deferred {
-		settle := func() (gate.Grant, []header, *response) {
-			return g.admit(ctx, t, verified.Charge(ctx), credential)
-		}
 		defer verified.Release()
-		refused, err = g.hold(w, r, v, gate.Grant{Rail: verified.Rail, Payer: verified.Payer}, settle)
+		payer := gate.Grant{Rail: verified.Rail, Payer: verified.Payer}
+		refused, err = g.hold(w, r, v, payer, func(h http.Header) (gate.Grant, *response) {
+			return g.admit(ctx, h, t, verified.Charge(ctx), credential)
+		})
 	} else {
 		if verified != nil {
 			outcome = verified.Charge(ctx)
 		}
 		var granted gate.Grant
-		var paid []header
-		if granted, paid, refused = g.admit(ctx, t, outcome, credential); refused != nil {
+		if granted, refused = g.admit(ctx, w.Header(), t, outcome, credential); refused != nil {
 			refused.ServeHTTP(w, r)
 		} else {
-			confirm(w.Header(), paid)
 			err = g.pass(w, r, v, &opened{gate: g, grant: granted, byHeader: true})
 		}
 	}
@@ -66,55 +66,78 @@ func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, t till, p
 	return err
 }
 
-// hold runs the site once and has the payment charged before the first byte of its response. refused is the response that
-// was sent instead of the site's.
-func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.Grant, settle func() (gate.Grant, []header, *response)) (refused *response, err error) {
-	inner, cancel := context.WithCancel(r.Context())
+// hold runs the site once and has the payment charged before the first byte of its response. charge adds the headers of a
+// paid response. refused is the response that was sent instead of the site's.
+func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.Grant, charge func(http.Header) (gate.Grant, *response)) (refused *response, err error) {
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if r.Method == http.MethodGet {
 		for _, name := range conditional {
 			delete(r.Header, name)
 		}
 	}
-	d := &debit{header: w.Header().Clone(), outer: w, request: r, path: pathOf(v.URI), cancel: cancel}
-	held := &paidWriter{ResponseWriter: w, debit: d}
-	d.charge = func() ([]header, *response) {
-		granted, paid, refused := settle()
-		if refused == nil {
-			v.Passage.charged(held, granted)
+	held, ended := &paidWriter{ResponseWriter: w, header: w.Header().Clone()}, false
+	held.settle = func(status int) bool {
+		switch {
+		case ended:
+			return false
+		case !succeeds(r, v.URI, status, held.header.Get("Location")):
+			return true // and nothing is charged
+		case r.Context().Err() == nil: // the client is there
+			var granted gate.Grant
+			if granted, refused = charge(held.header); refused == nil {
+				v.Passage.charged(held, granted)
+				return true
+			}
+			refused.ServeHTTP(w, r)
 		}
-		return paid, refused
+		ended = true
+		cancel()
+		return false
 	}
 	defer v.Passage.enter(&opened{gate: g, grant: payer, byHeader: true, held: held})()
 	defer func() {
-		if !d.ended {
+		if !ended {
 			return
 		}
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
 			panic(p)
 		}
-		refused, err = d.refused, nil
+		err = nil
 	}()
-	switch err = v.Next(held, r.WithContext(inner)); {
-	case err != nil || held.started || d.ended:
-		return nil, err
-	case held.debit != nil: // the site has nothing at this address
-		return nil, Status(http.StatusNotFound)
+	switch err = v.Next(held, r.WithContext(ctx)); {
+	case err != nil || held.started || ended:
+	case held.header != nil: // the site has nothing at this address
+		err = Status(http.StatusNotFound)
 	default: // a gate behind this one has charged first
 		held.WriteHeader(http.StatusOK)
-		return nil, nil
 	}
+	return refused, err
 }
 
-// admit returns what a settled payment opens, with the headers that confirm it and the cookie for the next requests, or
-// the response to another outcome.
-func (g *Gate) admit(ctx context.Context, t till, o x402.Outcome, credential *mpp.Credential) (granted gate.Grant, paid []header, refused *response) {
+// succeeds reports whether a response is worth its price: 2xx and 3xx, but not the redirect of a GET to its own path with
+// or without a slash at the end. uri is the address before rewrites.
+func succeeds(r *http.Request, uri string, status int, location string) bool {
+	if status >= http.StatusBadRequest || r.Method != http.MethodGet || status < http.StatusMultipleChoices {
+		return status < http.StatusBadRequest
+	}
+	here, err := url.Parse("https://" + r.Host + uri)
+	if err != nil {
+		return true
+	}
+	to, err := here.Parse(location)
+	return err != nil || to.Hostname() != here.Hostname() || strings.TrimSuffix(to.Path, "/") != strings.TrimSuffix(here.Path, "/")
+}
+
+// admit returns what a settled payment opens, or the response to another outcome. It adds the header that confirms the
+// payment, and the cookie for the next requests.
+func (g *Gate) admit(ctx context.Context, h http.Header, t till, o x402.Outcome, credential *mpp.Credential) (granted gate.Grant, refused *response) {
 	confirmation, refused := t.answer(o, credential)
 	if refused != nil {
-		return granted, nil, refused
+		return granted, refused
 	}
 	if !o.ByPayer {
-		return granted, nil, t.failed(problemUsed, o, "It opened this address when it was charged. "+
+		return granted, t.failed(problemUsed, o, "It opened this address when it was charged. "+
 			"Anyone can read a charged payment on the chain. It opens nothing again without the token or ID of its quote, which x402 version 1 does not have: use the cookie of that response.")
 	}
 	holder := gate.Holder{Account: o.Account, Name: ledger.AuthorizationName(o.Payer, o.Intent)}
@@ -122,14 +145,16 @@ func (g *Gate) admit(ctx context.Context, t till, o x402.Outcome, credential *mp
 	switch {
 	case errors.Is(err, gate.ErrUnreadable):
 		o.RetryAfter = retryGate
-		return granted, nil, t.failed(problemOpen, o, "The payment was charged, but the ledger cannot be read now. Send the same payment again after the time in Retry-After.")
+		return granted, t.failed(problemOpen, o, "The payment was charged, but the ledger cannot be read now. Send the same payment again after the time in Retry-After.")
 	case err != nil:
-		return granted, nil, t.challenge(t.paymentRequired(t.refusal("the access of this payment has ended, or it was refunded; sign a new payment")))
+		return granted, t.challenge(t.paymentRequired(t.refusal("the access of this payment has ended, or it was refunded; sign a new payment")))
 	}
-	paid = []header{confirmation}
+	if confirmation.name != "" {
+		h[confirmation.name] = []string{confirmation.value}
+	}
 	if value, err := g.server.Keeper.Admit(ctx, holder); err == nil {
 		cookie := gate.Cookie(g.cookie, value, g.Origin(), g.server.Keeper.Lifetime(granted))
-		paid = append(paid, header{"Set-Cookie", cookie.String()})
+		h["Set-Cookie"] = append(h["Set-Cookie"], cookie.String())
 	}
-	return granted, paid, nil
+	return granted, nil
 }

@@ -28,7 +28,7 @@ type opened struct {
 }
 
 // unpaid reports whether the payment that opened the gate is not charged yet.
-func (o *opened) unpaid() bool { return o.held != nil && o.held.debit != nil }
+func (o *opened) unpaid() bool { return o.held != nil && o.held.header != nil }
 
 // String keeps what a request proves out of logs and templates, which can print any variable of a request.
 func (p *Passage) String() string { return "" }
@@ -149,13 +149,4 @@ func withoutCode(uri string) string {
 		return path
 	}
 	return path + "?" + strings.Join(kept, "&")
-}
-
-// pathOf is the decoded path of an address without its host.
-func pathOf(uri string) string {
-	u, err := url.Parse(uri)
-	if err != nil {
-		return ""
-	}
-	return u.Path
 }
