@@ -21,6 +21,11 @@ import (
 // offerID is the offer's name in the ledger.
 const offerID = "crash"
 
+// content is what both gates open; paths are where payments are sent, in turn.
+const content = "only payers read this"
+
+var paths = []string{"/v1/sponsor", "/after/", "/first/"}
+
 const template = `{
 	admin off
 	persist_config off
@@ -44,6 +49,15 @@ http://localhost:{PORT} {
 			confirm latest
 		}
 	}
+	pay_offer_gate /after/* {
+		start /after/
+	}
+	pay_offer_gate /first/* {
+		start /first/
+		charge first
+	}
+	respond /after/* "` + content + `"
+	respond /first/* "` + content + `"
 	respond 404
 }
 `
@@ -61,6 +75,8 @@ type shop struct {
 	payments  []*payment
 	purchases []*purchase
 	deaths    int
+	// turn counts what is bought, for the next path.
+	turn int
 	// signing guards the payments of all purchases.
 	signing sync.Mutex
 }
@@ -95,9 +111,15 @@ func (s *shop) start(t *testing.T, env ...string) {
 // payment signs the next payment of the shop, which is all of its purchase.
 func (s *shop) payment(t *testing.T, buyer *ecdsa.PrivateKey) *payment {
 	t.Helper()
-	p := newPayment(t, buyer, s.payee, rand.Text())
+	p := newPayment(t, buyer, s.payee, s.path(), rand.Text())
 	s.payments = append(s.payments, p)
 	return p
+}
+
+// path is where the next purchase is made.
+func (s *shop) path() string {
+	s.turn++
+	return paths[(s.turn-1)%len(paths)]
 }
 
 // crash kills the server.

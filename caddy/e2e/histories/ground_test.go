@@ -148,6 +148,8 @@ type script struct {
 	outages, crashes, reloads, forks bool
 	// gated says that the payments are made at a gate, and that its content is what they are made for.
 	gated bool
+	// first says that the gate charges first, and fails that its application fails at times.
+	first, fails bool
 	// drought is how long nothing at all is settled, or 0: authorizations run out.
 	drought time.Duration
 }

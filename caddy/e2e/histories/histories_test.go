@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -82,7 +82,7 @@ func play(t *testing.T, g *ground, seed uint64) {
 		w.live()
 		w.model.judge()
 		if w.script.gated {
-			t.Logf("gated: the content %d times for %d purchases", len(w.model.openings), len(w.model.purchases))
+			t.Logf("gated, charge first %v: the content %d times for %d purchases", w.script.first, len(w.model.openings), len(w.model.purchases))
 		}
 		if len(w.model.faults) > 0 {
 			t.Errorf("%s\n\nThe history, which %s=%d repeats:\n%s",
@@ -124,24 +124,36 @@ func (w *world) live() {
 	w.awaitDecided()
 }
 
-// gateStart is the address behind the gate.
-const gateStart = "https://pay.example/members/"
+// gateStart is the address behind the gate, where content is.
+const (
+	gateStart = "https://pay.example/members/"
+	content   = "the content"
+)
 
 // watched is a service whose outcomes the test sees.
 type watched struct{ *x402.Service }
 
 type outcomeKey struct{}
 
-// Pay is that of the service.
-func (s watched) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
-	o := s.Service.Pay(ctx, a)
-	*ctx.Value(outcomeKey{}).(*x402.Outcome) = o
-	return o
+// Verify is that of the service.
+func (s watched) Verify(ctx context.Context, a x402.Attempt) (*x402.Verified, x402.Outcome) {
+	outcome := ctx.Value(outcomeKey{}).(*x402.Outcome)
+	verified, o := s.Service.Verify(ctx, a)
+	if verified == nil {
+		*outcome = o
+		return nil, o
+	}
+	charge := verified.Charge
+	verified.Charge = func(ctx context.Context) x402.Outcome {
+		*outcome = charge(ctx)
+		return *outcome
+	}
+	return verified, o
 }
 
 // openGate makes the gate of a configuration.
 func (w *world) openGate(o *offer.Offer, p *process) *web.Gate {
-	route := offer.Gate{Start: gateStart, Access: 30 * 24 * time.Hour}
+	route := offer.Gate{Start: gateStart, Access: 30 * 24 * time.Hour, ChargeFirst: w.script.first}
 	o.Gates = []offer.Gate{route}
 	s, err := web.New(web.Config{
 		Offer: o, Payments: watched{p.service}, Receipts: p.book, Agent: http.NotFoundHandler(), Now: w.now,
@@ -174,7 +186,7 @@ func (c connection) FlushError() error {
 // because the payment is a pass.
 func (w *world) visit(ctx context.Context, g *web.Gate, p *payment, payload []byte, who string, buyer bool, f fate) (o x402.Outcome, arrived bool) {
 	public := w.model.isPublic(p)
-	var by string
+	passage := new(web.Passage)
 	c := connection{httptest.NewRecorder(), func() bool { return ctx.Err() == nil && !f.loses }}
 	r := httptest.NewRequestWithContext(context.WithValue(ctx, outcomeKey{}, &o), http.MethodPost, gateStart, nil)
 	header := "Payment-Signature"
@@ -182,12 +194,24 @@ func (w *world) visit(ctx context.Context, g *web.Gate, p *payment, payload []by
 		header = "X-Payment"
 	}
 	r.Header.Set(header, base64.StdEncoding.EncodeToString(payload))
-	err := g.Serve(c, r, web.Visit{URI: "/members/", Next: func(rw http.ResponseWriter, _ *http.Request, granted *gate.Grant) error {
-		by = granted.Payment
-		_, err := io.WriteString(rw, "the content")
-		return err
+	d := w.moment()
+	err := g.Serve(c, r, web.Visit{URI: "/members/", Passage: passage, Next: func(rw http.ResponseWriter, _ *http.Request) error {
+		if d.chance(0.2) {
+			time.Sleep(d.between(time.Millisecond, 10*time.Second))
+		}
+		if w.script.fails && d.chance(0.3) {
+			http.Error(rw, "the application fails", http.StatusInternalServerError)
+			return nil
+		}
+		_, _ = io.WriteString(rw, content) // an error is a refused charge
+		return nil
 	}})
 	require.NoError(w.t, err)
+	var by string
+	if strings.Contains(c.Body.String(), content) {
+		granted, _ := passage.Grant()
+		by = cmp.Or(granted.Payment, "nobody")
+	}
 	arrived = c.whole()
 	if o.Status != "" {
 		w.model.answered(p, o, who, buyer, arrived)
@@ -204,10 +228,16 @@ func (w *world) visit(ctx context.Context, g *web.Gate, p *payment, payload []by
 // A payer loses the answer with the content. A stranger who sends the calldata gets an answer without it, which is not the
 // payer's: whenever the payer signs again, the first charge opens the gate.
 func TestAStrangerAcknowledgesNoChargeOfAGate(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		t.Run(fmt.Sprint("charge first ", first), func(t *testing.T) { acknowledgesNoCharge(t, first) })
+	}
+}
+
+func acknowledgesNoCharge(t *testing.T, first bool) {
 	g := openGround(t, sqlite)
 	synctest.Test(t, func(t *testing.T) {
 		yes := []payoffertest.FacilitatorReply{{}}
-		w := newWorld(t, g, 1, func(s *script) { *s = script{facilitators: 1, verify: yes, settle: yes, gated: true} })
+		w := newWorld(t, g, 1, func(s *script) { *s = script{facilitators: 1, verify: yes, settle: yes, gated: true, first: first} })
 		defer w.close()
 		w.background.Go(w.mine)
 		p := &purchase{name: "A"}

@@ -91,6 +91,7 @@ func newWorld(t *testing.T, g *ground, seed uint64, changes ...func(*script)) *w
 	}
 	w.script = newScript(w.dice(0))
 	w.script.gated = w.dice(8).chance(0.5)
+	w.script.first, w.script.fails = w.dice(9).chance(0.5), w.dice(10).chance(0.5)
 	for _, change := range changes {
 		change(&w.script)
 	}
