@@ -259,6 +259,23 @@ func TestAChargedHeaderIsAPassForWhoHasItsSecret(t *testing.T) {
 	without.requireOpen(without.Keeper, cookie)
 }
 
+// Signing out ends the header of the payment, too: here at once, on other instances within ten seconds.
+func TestSigningOutEndsTheChargedHeader(t *testing.T) {
+	w := newWorld(t)
+	id, second := w.settles(strings.Repeat("5", 64)), w.instance("pay.example.org")
+	h := Holder{id.Account, ledger.AuthorizationName(id.Payer, id.Nonce)}
+	for _, k := range []*Keeper{w.Keeper, second} {
+		must(k.ByPayment(t.Context(), id, access))(t)
+	}
+	require.NoError(t, w.End(t.Context(), h))
+	require.ErrorIs(t, errorOf(w.ByPayment(t.Context(), id, access)), ErrClosed)
+	w.pass(fresh)
+	require.ErrorIs(t, errorOf(second.ByPayment(t.Context(), id, access)), ErrClosed)
+	cookie := w.enters(w.Keeper, h)
+	w.requireOpen(w.Keeper, cookie)
+	require.ErrorIs(t, errorOf(w.ByPayment(t.Context(), id, access)), ErrClosed, "a new browser does not bring it back")
+}
+
 // The five newest browsers pass, on every instance, until the payer ends them.
 func TestAtMostFiveBrowsersPass(t *testing.T) {
 	w := newWorld(t)
