@@ -41,6 +41,7 @@ var (
 // Ledger is the part of ledger.Ledger that gates use.
 type Ledger interface {
 	Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error)
+	Returns(ctx context.Context, offerID, account, externalID string) ([]ledger.Return, error)
 	Pass(ctx context.Context, offerID, id string) (ledger.Pass, bool, error)
 	Enter(ctx context.Context, offerID, payment, browser string) error
 	Browsers(ctx context.Context, offerID, payment string) ([]string, error)
@@ -317,6 +318,13 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 		if p.Intent != nil {
 			s.secret = p.Intent.Secret
 		}
+		if s.opens {
+			returns, err := k.Ledger.Returns(ctx, k.Offer.ID, p.Account, p.ExternalID)
+			if err != nil {
+				return s, err
+			}
+			s.opens = !slices.ContainsFunc(returns, func(r ledger.Return) bool { return r.Refunds(p.Asset) })
+		}
 	}
 	if s.opens {
 		s.browsers, err = k.Ledger.Browsers(ctx, k.Offer.ID, h.key())
@@ -336,7 +344,8 @@ func grantOf(p ledger.Payment) Grant {
 }
 
 // opens reports whether a payment opens the gates. A settlement that a facilitator
-// confirmed to this server opens at once, others when they are confirmed. Any refund closes.
+// confirmed to this server opens at once, others when they are confirmed. Any refund closes;
+// ask finds those that are pending.
 func (k *Keeper) opens(p ledger.Payment) bool {
 	if p.Offer != k.Offer.ID || p.Refunded > 0 || p.Testnet && !k.takesTests(p.Receipt) {
 		return false
