@@ -101,15 +101,9 @@ type state struct {
 
 // Enter exchanges a code for the value of a cookie. Errors: ErrClosed, ErrUnreadable.
 func (k *Keeper) Enter(ctx context.Context, code string) (cookie string, g Grant, err error) {
-	found, err := k.open(useCode, code, 4)
+	h, browser, err := k.openCode(code)
 	if err != nil {
 		return "", g, err
-	}
-	h, browser := Holder{found[0], found[1]}, found[3]
-	if _, pass := h.passID(); pass {
-		browser = rand.Text()
-	} else if at, err := strconv.ParseInt(found[2], 10, 64); err != nil || k.Now().Sub(time.Unix(at, 0)).Abs() > codeLifetime {
-		return "", g, ErrClosed
 	}
 	s, err := k.read(ctx, h)
 	if err != nil {

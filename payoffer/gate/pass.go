@@ -61,6 +61,11 @@ func (k *Keeper) Link(code, back string) string {
 			}
 		}
 	}
+	return Entry(address, code)
+}
+
+// Entry is the entry link of an address.
+func Entry(address, code string) string {
 	if strings.Contains(address, "?") {
 		return address + "&" + Parameter + "=" + code
 	}

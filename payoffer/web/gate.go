@@ -76,7 +76,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 	v.URI = withoutCode(v.URI)
 	switch {
 	case c.code != "" && r.Method == http.MethodGet:
-		return g.enter(w, r, v, c.code, err)
+		return g.enterOrAsk(w, r, v, c, err)
 	case err == nil:
 		return v.Next(w, r, &grant)
 	}
