@@ -212,6 +212,26 @@ func TestPassesAreListedAndRevoked(t *testing.T) {
 	})
 }
 
+func TestADeletedPassLeavesNothing(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		for _, id := range []string{"check", "other"} {
+			require.NoError(t, l.InsertPass(t.Context(), Pass{ID: id, Offer: testOffer, ExpiresAt: 9_000}))
+			require.NoError(t, l.Enter(t.Context(), testOffer, "pass:"+id, "browser of "+id))
+		}
+		require.NoError(t, l.DeletePass(t.Context(), "other-offer", "check"))
+		require.Len(t, must(l.Passes(t.Context(), testOffer))(t), 2)
+		requireBrowsers(t, l, "pass:check", "browser of check")
+		for range 2 {
+			require.NoError(t, l.DeletePass(t.Context(), testOffer, "check"))
+			_, found := find(l.Pass(t.Context(), testOffer, "check"))(t)
+			require.False(t, found)
+		}
+		require.NotContains(t, everyText(t, l), "check")
+		require.Len(t, must(l.Passes(t.Context(), testOffer))(t), 1)
+		requireBrowsers(t, l, "pass:other", "browser of other")
+	})
+}
+
 func TestAPassThatCannotBeStoredIsRefused(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for want, p := range map[string]Pass{

@@ -110,6 +110,9 @@ func writes(l *Ledger) map[string]write {
 		"InsertPass": {func() error {
 			return l.InsertPass(ctx, Pass{ID: "new", Offer: testOffer, ExpiresAt: 20_000_000})
 		}, []string{"INSERT ON passes"}},
+		"DeletePass": {func() error {
+			return l.DeletePass(ctx, testOffer, "known")
+		}, []string{"DELETE ON entries", "DELETE ON passes"}},
 		"RevokePass": {func() error {
 			return l.RevokePass(ctx, testOffer, "known")
 		}, []string{"UPDATE ON passes"}},
