@@ -42,7 +42,7 @@ const (
 //   - `POST /pay_offer/intents`: sets the outcome of an x402 payment that nothing else can decide, or retracts a claim.
 //   - `GET /pay_offer/diagnostics`: what only the running server knows of its offers, for `check --live`.
 //   - `GET /pay_offer/passes`: the passes of gates.
-//   - `POST /pay_offer/passes`: makes a pass, or revokes one.
+//   - `POST /pay_offer/passes`: makes, revokes or deletes a pass.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: the endpoints of notifications, and how many changes wait for them.
 //   - `GET /pay_offer/feed`: the changes of receipts after a cursor; the request waits for the next change.

@@ -32,6 +32,11 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 	report := diagnose.Run(context.Background(), diagnose.World{
 		Transport: source.NewTransport(), Now: time.Now,
 		Ask: func(ctx context.Context) ([]operator.Diagnostics, error) { return askDiagnostics(ctx, fl) },
+		Pass: func(ctx context.Context, p operator.PassChange) (operator.Pass, error) {
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			return askContext[operator.Pass](ctx, fl, http.MethodPost, operator.PathPasses, p)
+		},
 	}, app.Checked())
 	problems := "1 problem found"
 	if n := len(report.Issues); n != 1 {

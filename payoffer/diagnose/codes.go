@@ -25,6 +25,10 @@ var (
 		"Let the proxy in front pass POST to /v1/ and /mcp without a challenge for browsers, and every header, such as WWW-Authenticate and PAYMENT-REQUIRED. Give it a larger buffer ('proxy_buffer_size 8k;' in nginx)."}
 	LinkBroken = Code{"link-broken", "An address that the offer publishes, or that receives its webhooks, does not answer as it should.",
 		"For a checkout, correct its option. For the page of the site, serve it at site_url with pay_offer_page. For a path of the offer, find what answers in front of the server."}
+	GateOpen = Code{"gate", "The page at which payers arrive at a gate (its start) is free, or does not open for a payer.",
+		"Write start inside the matcher of pay_offer_gate and of the handle around it: '/course/*' leaves out /course, so write '@course path /course /course/*'. A page outside is free, and gets links with unused codes, which its application may log."}
+	GateShut = Code{GateOpen.Name, GateOpen.Means,
+		"After 404, write the path of a page that exists into start, such as 'start /course/'. After 402, let start name the host of the gate, and let a proxy or cache in front pass the query, Set-Cookie and Cookie."}
 	ChainID = Code{"chain-id", "The RPC endpoint answers for another chain, or its token is not the one that payers sign for.",
 		"Name an endpoint of the rail's network in rpc. If it is one, turn the rail off until this plugin knows the new token."}
 	RPCFailing = Code{"rpc-failing", "The RPC endpoint gives no usable answer, so payments are seen late or never.",
@@ -56,7 +60,7 @@ var (
 // Codes are all codes, in the order of a report: fix the first one first.
 var Codes = []Code{
 	NotRunning, Demo, LedgerLost, LedgerDamaged, LedgerUnwritable, SettingsDiffer, Unreachable,
-	CertificateInvalid, OtherServer, HeadersCut, LinkBroken, ChainID, RPCFailing,
+	CertificateInvalid, OtherServer, HeadersCut, LinkBroken, GateOpen, ChainID, RPCFailing,
 	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, WebhookOff,
 	WebhookUnverified, RailUnobserved, ClockWrong,
 }

@@ -1,6 +1,6 @@
 // Package diagnose finds problems around offers as they are configured: their public
 // addresses, proxies in front, chains, facilitators, price sources, and what the running
-// server reports. It moves no money and stores nothing.
+// server reports. It moves no money, and stores nothing but a pass that it deletes.
 package diagnose
 
 import (
@@ -28,7 +28,9 @@ type World struct {
 	Transport http.RoundTripper
 	// Ask returns the running server's report on its offers.
 	Ask func(ctx context.Context) ([]operator.Diagnostics, error)
-	Now func() time.Time
+	// Pass makes or deletes a pass of the running server.
+	Pass func(ctx context.Context, p operator.PassChange) (operator.Pass, error)
+	Now  func() time.Time
 }
 
 // Offer is one offer of a configuration.
@@ -160,6 +162,7 @@ func (c *check) run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { c.service(ctx) })
 	work.Go(func() { c.links(ctx, c.elsewhere()) })
+	work.Go(func() { c.gates(ctx) })
 	for _, u := range service.RailsOf[service.USDC](c.Settings) {
 		for _, endpoint := range u.RPC {
 			work.Go(func() { c.chain(ctx, u, endpoint) })

@@ -26,12 +26,15 @@ import (
 const maxBody, maxLinks, connections = 4 << 20, 6, 8
 
 // send sends a request without a body, on a connection of its own, and tells caches not to answer it.
-func (d *diagnosis) send(ctx context.Context, method, address string) (response *http.Response, body []byte, err error) {
+func (d *diagnosis) send(ctx context.Context, method, address string, cookies ...*http.Cookie) (response *http.Response, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	request.Header = http.Header{"Cache-Control": {"no-cache"}, "User-Agent": {"caddy-pay-offer-check"}}
+	for _, cookie := range cookies {
+		request.AddCookie(cookie)
+	}
 	request.Close = true
 	if response, err = d.client.Do(request); err != nil {
 		return nil, nil, err

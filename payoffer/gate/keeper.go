@@ -41,6 +41,7 @@ var (
 // Ledger is the part of ledger.Ledger that gates use.
 type Ledger interface {
 	Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error)
+	Returns(ctx context.Context, offerID, account, externalID string) ([]ledger.Return, error)
 	Pass(ctx context.Context, offerID, id string) (ledger.Pass, bool, error)
 	Enter(ctx context.Context, offerID, payment, browser string) error
 	Browsers(ctx context.Context, offerID, payment string) ([]string, error)
@@ -100,15 +101,9 @@ type state struct {
 
 // Enter exchanges a code for the value of a cookie. Errors: ErrClosed, ErrUnreadable.
 func (k *Keeper) Enter(ctx context.Context, code string) (cookie string, g Grant, err error) {
-	found, err := k.open(useCode, code, 4)
+	h, browser, err := k.openCode(code)
 	if err != nil {
 		return "", g, err
-	}
-	h, browser := Holder{found[0], found[1]}, found[3]
-	if _, pass := h.passID(); pass {
-		browser = rand.Text()
-	} else if at, err := strconv.ParseInt(found[2], 10, 64); err != nil || k.Now().Sub(time.Unix(at, 0)).Abs() > codeLifetime {
-		return "", g, ErrClosed
 	}
 	s, err := k.read(ctx, h)
 	if err != nil {
@@ -317,6 +312,13 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 		if p.Intent != nil {
 			s.secret = p.Intent.Secret
 		}
+		if s.opens {
+			returns, err := k.Ledger.Returns(ctx, k.Offer.ID, p.Account, p.ExternalID)
+			if err != nil {
+				return s, err
+			}
+			s.opens = !slices.ContainsFunc(returns, func(r ledger.Return) bool { return r.Refunds(p.Asset) })
+		}
 	}
 	if s.opens {
 		s.browsers, err = k.Ledger.Browsers(ctx, k.Offer.ID, h.key())
@@ -336,7 +338,8 @@ func grantOf(p ledger.Payment) Grant {
 }
 
 // opens reports whether a payment opens the gates. A settlement that a facilitator
-// confirmed to this server opens at once, others when they are confirmed. Any refund closes.
+// confirmed to this server opens at once, others when they are confirmed. Any refund closes;
+// ask finds those that are pending.
 func (k *Keeper) opens(p ledger.Payment) bool {
 	if p.Offer != k.Offer.ID || p.Refunded > 0 || p.Testnet && !k.takesTests(p.Receipt) {
 		return false

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,6 +45,14 @@ type counting struct {
 	*ledger.Ledger
 	reads atomic.Int64
 	away  atomic.Bool
+	torn  atomic.Bool // it gives no returns
+}
+
+func (c *counting) Returns(ctx context.Context, offerID, account, externalID string) ([]ledger.Return, error) {
+	if c.torn.Load() {
+		return nil, errors.New("torn")
+	}
+	return c.Ledger.Returns(ctx, offerID, account, externalID)
 }
 
 func (c *counting) Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error) {
@@ -195,6 +202,9 @@ func TestWhatOpens(t *testing.T) {
 		"dropped":             {func(s *ledger.Observation) { s.State = ledger.StatusDropped }, false},
 		"refunded":            {returns(ledger.ReturnRefund, 42_00), false},
 		"refunded in part":    {returns(ledger.ReturnRefund, 1), false},
+		"refund pending":      {refund("pending", ""), false},
+		"refund failed":       {refund("failed", ""), true},
+		"refund of euros":     {refund("pending", "EUR"), true},
 		"disputed":            {returns(ledger.ReturnReversal, 42_00), false},
 		"test money":          {func(s *ledger.Observation) { s.Testnet = true }, false},
 		"less than the price": {func(s *ledger.Observation) { s.Amount, s.USDCents = 41_99, cents(41_99) }, false},
@@ -283,27 +293,6 @@ func TestAtMostFiveBrowsersPass(t *testing.T) {
 	w.pass(fresh)
 	w.requireClosed(second, cookies[5])
 	w.requireOpen(second, w.enters(second, h))
-}
-
-// A refund closes within ten seconds. Until then the ledger is not asked, also for many requests at once.
-func TestARefundClosesWithinTenSecondsWithoutAQueryBefore(t *testing.T) {
-	w := newWorld(t)
-	h := w.pays("pi_1", nil)
-	cookie := w.enters(w.Keeper, h)
-	w.requireOpen(w.Keeper, cookie)
-	reads := w.ledger.reads.Load()
-	w.pays("pi_1", returns(ledger.ReturnRefund, 42_00))
-	for range 9 {
-		w.pass(time.Second)
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() { w.requireOpen(w.Keeper, cookie) })
-		}
-		all.Wait()
-	}
-	require.Equal(t, reads, w.ledger.reads.Load())
-	w.pass(time.Second)
-	w.requireClosed(w.Keeper, cookie)
 }
 
 // While the ledger is away, who passed before still passes for ten minutes; a new browser

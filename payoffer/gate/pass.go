@@ -43,8 +43,9 @@ func (k *Keeper) Code(h Holder) string {
 
 // IsCode reports whether a text is a code of this offer, valid or not, as far as can be said now.
 func (k *Keeper) IsCode(code string) bool {
-	_, err := k.open(useCode, code, 4)
-	return !errors.Is(err, ErrClosed)
+	_, entry := k.open(useCode, code, 4)
+	_, replaced := k.open(useReplace, code, 2)
+	return !errors.Is(entry, ErrClosed) || !errors.Is(replaced, ErrClosed)
 }
 
 // PassCode is the code of an operator's pass. It is valid as long as the pass.
@@ -68,6 +69,11 @@ func (k *Keeper) Link(code, back string) string {
 			}
 		}
 	}
+	return Entry(address, code)
+}
+
+// Entry is the entry link of an address.
+func Entry(address, code string) string {
 	if strings.Contains(address, "?") {
 		return address + "&" + Parameter + "=" + code
 	}

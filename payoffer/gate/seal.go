@@ -15,6 +15,8 @@ const (
 	useCookie = "cookie"
 	useCode   = "code"
 	useBack   = "back"
+	// useReplace is a code that the payer of a browser agreed to use instead of its cookie.
+	useReplace = "replace"
 )
 
 const (

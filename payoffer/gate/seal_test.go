@@ -16,7 +16,7 @@ import (
 func TestForgedPassesAndCodesOpenNothing(t *testing.T) {
 	w, random := newWorld(t), rand.New(rand.NewPCG(1, 2))
 	h := w.pays("pi_1", nil)
-	genuine := map[string]string{useCookie: w.enters(w.Keeper, h), useCode: w.Code(h), useBack: w.Back(w.Offer.Gates[0], "/members/x")}
+	genuine := map[string]string{useCookie: w.enters(w.Keeper, h), useCode: w.Code(h), useBack: w.Back(w.Offer.Gates[0], "/members/x"), useReplace: w.seal(useReplace, w.Code(h), "b")}
 	reads := w.ledger.reads.Load()
 	n := cases.Count(t)
 	for range n {

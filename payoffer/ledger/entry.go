@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
@@ -52,11 +53,16 @@ func (l *Ledger) Browsers(ctx context.Context, offer, payment string) ([]string,
 		ORDER BY entered_at DESC LIMIT $3`, offer, payment, MaxBrowsers)
 }
 
-// EndBrowsers signs out all browsers of a payment or a pass.
+// EndBrowsers signs out all browsers of a payment or a pass. It erases Intent.Secret, so that
+// the header of the payment is not a pass any more.
 func (l *Ledger) EndBrowsers(ctx context.Context, offer, payment string) error {
+	account, name, _ := strings.Cut(payment, " ")
+	_, payer, nonce := accounting.ParseName(name)
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.queue("signing out browsers", `
 			UPDATE entries SET ended = TRUE WHERE offer = $1 AND payment = $2 AND NOT ended`, offer, payment)
+		tx.queue("erasing the secret of the payment", `
+			UPDATE intents SET secret = '' WHERE offer = $1 AND account = $2 AND payer = $3 AND nonce = $4`, offer, account, payer, nonce)
 		return nil
 	})
 }

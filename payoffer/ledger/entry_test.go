@@ -133,6 +133,39 @@ func TestEndedBrowsersStaySignedOut(t *testing.T) {
 	})
 }
 
+// The header of a charged payment is a pass, too. It ends with the browsers of its payment.
+func TestEndBrowsersEndsTheHeaderOfThePayment(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		secret := func(payer, nonce string) string {
+			t.Helper()
+			i, known := find(l.Intent(t.Context(), testIntent(payer, nonce).IntentKey))(t)
+			require.True(t, known)
+			return i.Secret
+		}
+		for n, name := range [][2]string{{"0xaa", "0x01"}, {"0xaa", "0x02"}, {"0xbb", "0x01"}} {
+			i := testIntent(name[0], name[1])
+			i.Secret, i.PaymentID = "5ec4e7", fmt.Sprint("purchase-", n)
+			require.NoError(t, l.InsertIntent(t.Context(), i))
+			require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, fmt.Sprint("0x", n), []byte(`{}`), EvidenceFacilitator))
+		}
+		payment := testAccount + " " + AuthorizationName("0xAA", "0x01")
+		require.NoError(t, l.EndBrowsers(t.Context(), "other-offer", payment))
+		require.NoError(t, l.EndBrowsers(t.Context(), testOffer, "eip155:1/erc20:0x1/0x2 "+AuthorizationName("0xaa", "0x01")))
+		require.NoError(t, l.EndBrowsers(t.Context(), testOffer, testAccount+" r/0xaa"))
+		require.NoError(t, l.EndBrowsers(t.Context(), testOffer, "pass:p"))
+		require.Equal(t, "5ec4e7", secret("0xaa", "0x01"))
+		before := must(collect(t.Context(), l, scanIntent, selectIntents+`TRUE ORDER BY id`))(t)
+		for range 2 {
+			require.NoError(t, l.EndBrowsers(t.Context(), testOffer, payment))
+			require.Empty(t, secret("0xaa", "0x01"))
+			require.Equal(t, "5ec4e7", secret("0xaa", "0x02"), "another payment of the payer")
+			require.Equal(t, "5ec4e7", secret("0xbb", "0x01"))
+		}
+		before[0].Secret = ""
+		require.Equal(t, before, must(collect(t.Context(), l, scanIntent, selectIntents+`TRUE ORDER BY id`))(t), "nothing else changes")
+	})
+}
+
 func TestAnEntryWithoutAPaymentIsRefused(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, c := range [][3]string{{"", "a p", "b"}, {testOffer, "", "b"}, {testOffer, "a p", ""}, {testOffer, "a\x00p", "b"}} {
@@ -176,6 +209,26 @@ func TestPassesAreListedAndRevoked(t *testing.T) {
 		require.Equal(t, older, p)
 		require.Equal(t, []Pass{newer, older}, list())
 		require.NotContains(t, everyText(t, l), "jane", "the note of a revoked pass names no person")
+	})
+}
+
+func TestADeletedPassLeavesNothing(t *testing.T) {
+	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		for _, id := range []string{"check", "other"} {
+			require.NoError(t, l.InsertPass(t.Context(), Pass{ID: id, Offer: testOffer, ExpiresAt: 9_000}))
+			require.NoError(t, l.Enter(t.Context(), testOffer, "pass:"+id, "browser of "+id))
+		}
+		require.NoError(t, l.DeletePass(t.Context(), "other-offer", "check"))
+		require.Len(t, must(l.Passes(t.Context(), testOffer))(t), 2)
+		requireBrowsers(t, l, "pass:check", "browser of check")
+		for range 2 {
+			require.NoError(t, l.DeletePass(t.Context(), testOffer, "check"))
+			_, found := find(l.Pass(t.Context(), testOffer, "check"))(t)
+			require.False(t, found)
+		}
+		require.NotContains(t, everyText(t, l), "check")
+		require.Len(t, must(l.Passes(t.Context(), testOffer))(t), 1)
+		requireBrowsers(t, l, "pass:other", "browser of other")
 	})
 }
 

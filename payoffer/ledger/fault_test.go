@@ -104,9 +104,15 @@ func writes(l *Ledger) map[string]write {
 		"EndBrowsers": {func() error {
 			return l.EndBrowsers(ctx, testOffer, "pass:known")
 		}, []string{"UPDATE ON entries"}},
+		"EndBrowsers of an authorization": {func() error {
+			return l.EndBrowsers(ctx, testOffer, testAccount+" "+AuthorizationName(key.From, key.Nonce))
+		}, []string{"UPDATE ON entries", "UPDATE ON intents"}},
 		"InsertPass": {func() error {
 			return l.InsertPass(ctx, Pass{ID: "new", Offer: testOffer, ExpiresAt: 20_000_000})
 		}, []string{"INSERT ON passes"}},
+		"DeletePass": {func() error {
+			return l.DeletePass(ctx, testOffer, "known")
+		}, []string{"DELETE ON entries", "DELETE ON passes"}},
 		"RevokePass": {func() error {
 			return l.RevokePass(ctx, testOffer, "known")
 		}, []string{"UPDATE ON passes"}},
@@ -130,12 +136,13 @@ func (d testDialect) statements(writes []string) []string {
 	return found
 }
 
-// preparedLedger has the intent 0xaa, the receipt 0xa, a refund of pi_1, which
+// preparedLedger has the intent 0xaa in a browser, the receipt 0xa, a refund of pi_1, which
 // is not paid yet, another that waited too long, a sink, an old quote, and an old pass in MaxBrowsers browsers.
 func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	t.Helper()
 	l, clock := d.ledger(t)
 	require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
+	require.NoError(t, l.Enter(t.Context(), testOffer, testAccount+" "+AuthorizationName("0xaa", "0x01"), "agent"))
 	mustRecord(t, l, chainObservation("0xa", StatusSeen))
 	old := returned("pi_old", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1, Gone: true})
 	must(l.Record(t.Context(), nil, old))(t)

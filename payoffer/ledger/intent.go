@@ -74,7 +74,8 @@ type Intent struct {
 	// RejectedUntil is the latest end, in Unix seconds, of the payer's other authorizations
 	// that were rejected because of this one; 0 for none.
 	RejectedUntil int64
-	// Secret is the hex SHA-256 of what only the payer of the charged request knows, or empty.
+	// Secret is the hex SHA-256 of what only the payer of the charged request knows. It is
+	// empty if there is none, and after EndBrowsers.
 	Secret string
 	// Since is Lookup.Since of the request, or 0. It is not stored.
 	Since int64

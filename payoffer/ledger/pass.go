@@ -61,3 +61,12 @@ func (l *Ledger) RevokePass(ctx context.Context, offer, id string) error {
 		return err
 	})
 }
+
+// DeletePass deletes a pass and its browsers. It is idempotent.
+func (l *Ledger) DeletePass(ctx context.Context, offer, id string) error {
+	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		tx.queue("deleting the browsers of the pass", `DELETE FROM entries WHERE offer = $1 AND payment = $2`, offer, "pass:"+id)
+		tx.queue("deleting the pass", `DELETE FROM passes WHERE offer = $1 AND id = $2`, offer, id)
+		return nil
+	})
+}

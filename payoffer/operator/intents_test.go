@@ -279,6 +279,10 @@ func TestARevokedPassKeepsItsFirstTimeAndNoNote(t *testing.T) {
 	o.unix += 60
 	again := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
 	require.Equal(t, first, again)
+	for range 2 {
+		require.Equal(t, Pass{ID: made.ID}, must(o.ChangePass(t.Context(), PassChange{Delete: made.ID}))(t))
+		require.Empty(t, must(o.Passes(t.Context()))(t).Passes)
+	}
 }
 
 func TestTheOperatorStatesAValueThatNoSourceKnows(t *testing.T) {

@@ -18,6 +18,7 @@ type PassChange struct {
 	Seconds int64  `json:"seconds,omitempty"` // how long the new pass opens the gates
 	Note    string `json:"note,omitempty"`    // the operator's, at most 200 characters
 	Revoke  string `json:"revoke,omitempty"`  // the id of the pass to revoke
+	Delete  string `json:"delete,omitempty"`  // the id of the pass to delete, which is then not listed
 }
 
 // Pass opens the gates of an offer without a payment. Times are RFC 3339.
@@ -69,8 +70,14 @@ func newPass(row ledger.Pass) Pass {
 	return p
 }
 
-// ChangePass makes or revokes a pass.
+// ChangePass makes, revokes or deletes a pass.
 func (s *Service) ChangePass(ctx context.Context, c PassChange) (Pass, error) {
+	if c.Delete != "" {
+		if err := s.Ledger.DeletePass(ctx, s.Offer.ID, c.Delete); err != nil {
+			return Pass{}, notStored(err)
+		}
+		return Pass{ID: c.Delete}, nil
+	}
 	if c.Revoke != "" {
 		if _, found, err := s.Ledger.Pass(ctx, s.Offer.ID, c.Revoke); err != nil {
 			return Pass{}, unreadable(err)

@@ -31,7 +31,9 @@ var (
 	Sponsor  = newSheet("sponsor")
 	// Gate is the page of a gated route. It is on another host than the others, so that it
 	// has a layout without links to its own host.
-	Gate    = newSheet("gate")
+	Gate = newSheet("gate")
+	// Replace is the page of a gated route that asks whether a link may replace the payment of the browser.
+	Replace = newSheet("replace")
 	Problem = newSheet("error")
 	Receipt = newSheet("receipt", "print")
 	// Pending is a Receipt that may still change.
@@ -60,10 +62,10 @@ type Sheet struct {
 // The page may load images and its wallet script from its own host, and runs nothing else
 // but the inlined scripts (CSP Level 3). The icons of wallets are data: URIs.
 func newSheet(name string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "glyph.html", "wallet.html", "arrive.html", name+".html"))}
+	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "glyph.html", "wallet.html", "arrive.html", "gate.html", name+".html"))}
 	forms := "'none'"
 	switch name {
-	case "gate":
+	case "gate", "replace":
 		s.layout = "gate.html"
 	case "receipt":
 		forms = "'self'"

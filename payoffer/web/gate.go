@@ -74,7 +74,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 	}
 	v.URI = withoutCode(v.URI)
 	if enters {
-		if answered, err := g.enter(w, r, v, closed); answered {
+		if answered, err := g.enter(w, r, v, cookie, closed); answered {
 			return err
 		}
 		reason = "this entry link was used or has expired; open the receipt to get a new one"
@@ -144,10 +144,18 @@ func chargeable(r *http.Request) bool {
 }
 
 // enter exchanges the code of an entry link for a cookie and leads to the address without
-// the code. closed is nil if the browser's cookie is valid. A code that was used or has
-// expired is not answered.
-func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, closed error) (answered bool, err error) {
-	value, grant, err := g.server.Keeper.Enter(r.Context(), v.Passage.code)
+// the code. A browser whose cookie is valid for another payment is asked first. closed is
+// nil if the cookie is valid. A code that was used or has expired is not answered.
+func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, cookie string, closed error) (answered bool, err error) {
+	code, question, err := g.server.Keeper.Replace(r.Context(), cookie, v.Passage.code)
+	switch {
+	case err != nil:
+		return true, g.unreadable(w, r)
+	case question != "":
+		g.ask(w, r, v, question)
+		return true, nil
+	}
+	value, grant, err := g.server.Keeper.Enter(r.Context(), code)
 	switch {
 	case err == nil:
 		http.SetCookie(w, gate.Cookie(g.cookie, value, g.Origin(), g.server.Keeper.Lifetime(grant)))

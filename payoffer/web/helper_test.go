@@ -126,6 +126,10 @@ func (w *world) QuoteFor(resource offer.Resource, deferred bool, reason string) 
 
 func (w *world) Identify(x402.Attempt) (x402.Identity, error) { return w.identity, w.err }
 
+func (w *world) Returns(context.Context, string, string, string) ([]ledger.Return, error) {
+	return nil, w.err
+}
+
 func (w *world) Pass(context.Context, string, string) (p ledger.Pass, found bool, err error) {
 	return p, false, w.err
 }

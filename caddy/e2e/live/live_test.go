@@ -42,6 +42,13 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		},
 		"headers-cut": func(w *world) { w.hosts[payHost] = h.front(h.trusting, smallBuffer) },
 		"link-broken": func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
+		"gate": func(w *world) {
+			front := w.hosts[siteHost]
+			w.hosts[siteHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				r.Header.Del("Cookie") // a cache that knows no payers
+				front.ServeHTTP(rw, r)
+			})
+		},
 		"chain-id":    func(w *world) { w.hosts[rpcHost] = h.rpc("eth_chainId", "", `"0x1"`) },
 		"rpc-failing": func(w *world) { w.hosts[rpcHost] = says(http.StatusInternalServerError, "") },
 		"facilitator-network": func(w *world) {
@@ -204,7 +211,7 @@ func scripted(t *testing.T, call string, reply payoffertest.FacilitatorReply) ht
 	return f
 }
 
-// adminThatSays is the admin API of the running server, in whose answers something reads otherwise.
+// adminThatSays is the admin API of the running server, in whose diagnostics something reads otherwise.
 func (h *house) adminThatSays(t *testing.T, was, is string) (address string) {
 	to := &url.URL{Scheme: "http", Host: "localhost:" + h.admin}
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
@@ -214,6 +221,9 @@ func (h *house) adminThatSays(t *testing.T, was, is string) (address string) {
 			r.Out.Header.Set("Origin", to.String())
 		},
 		ModifyResponse: func(answer *http.Response) error {
+			if answer.Request.Method != http.MethodGet {
+				return nil
+			}
 			body, err := io.ReadAll(answer.Body)
 			if err != nil {
 				return err

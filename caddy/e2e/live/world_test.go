@@ -78,6 +78,11 @@ const (
 ` + mainDirective + `}
 http://example.org:TRUSTING {
 	pay_offer_page
+	pay_offer_gate /course/* {
+		offer pay.example.org
+		start /course/
+	}
+	respond /course/* "the course"
 }
 `
 	hookedSite = `http://hooked.example.org:TRUSTING {

@@ -37,6 +37,12 @@ type Return struct {
 	Rank     int   // of two in the same second, the higher one counts
 }
 
+// Refunds reports whether it is a refund in the payment's asset that was paid or is pending.
+// Only a pending one is not Gone and has the Rank 0.
+func (r Return) Refunds(asset string) bool {
+	return r.Kind == ReturnRefund && !r.Foreign(asset) && (r.Gone || r.Rank == 0)
+}
+
 // Foreign reports whether it is a refund in another currency than the payment's asset.
 func (r Return) Foreign(asset string) bool {
 	return r.Kind != ReturnReversal && r.Currency != "" && r.Currency != asset

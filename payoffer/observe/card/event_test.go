@@ -196,6 +196,11 @@ func TestRefundAndDisputeEvents(t *testing.T) {
 			}, s)
 		})
 	}
+	for state, refunds := range map[string]bool{"pending": true, "requires_action": true, "succeeded": true, "failed": false, "canceled": false} {
+		s, err := testScope().event(eventOf(refundUpdated, 1_000_000_009, refund(state)), fromWebhook)
+		require.NoError(t, err)
+		require.Equal(t, refunds, s.Returns[0].Refunds("USD"), state)
+	}
 	for _, object := range []string{refund("unheard_of"), strings.Replace(refund("succeeded"), "1000", "-1", 1), `{"id":7}`, `[]`} {
 		_, err := testScope().event(eventOf(refundUpdated, 1_000_000_009, object), fromWebhook)
 		requireUnusable(t, err, observe.Malformed)

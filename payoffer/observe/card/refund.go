@@ -9,7 +9,7 @@ import (
 )
 
 // refundRanks order the states of a refund. A refund only moves to higher ranks, so that all reports of it are dated by
-// its creation and the highest rank wins, however late they arrive.
+// its creation and the highest rank wins, however late they arrive. Only a pending refund has the rank 0 (Return.Refunds).
 var refundRanks = map[string]int{
 	"pending": 0, "requires_action": 0,
 	"succeeded": 1,

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/mpp"
@@ -70,6 +71,38 @@ func TestAHundredCopiesOfAPaymentAreOneCharge(t *testing.T) {
 		}
 	}
 	t.Logf("%d payments, each %d times at once: %d answers with content", charged, crowd, delivered)
+}
+
+// When a payer signs out all browsers on the receipt's page, the payment's header is no pass any more, and is not charged again.
+func TestSigningOutEndsThePaymentHeader(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	charged := 0
+	for name, way := range ways {
+		if way.at != atGate || !way.again {
+			continue
+		}
+		p := s.sign(atGate)
+		second := *p // the answer to a second authorization names the receipt of the first
+		second.Nonce = common.BytesToHash([]byte(name))
+		second.signature = second.Sign(s, p.buyer)
+		own := way.request(s, p)
+		require.True(t, s.delivers(s.send(own, nil)), name)
+		require.True(t, s.delivers(s.send(own, nil)), name)
+		charged++
+		receipt := s.receiptOf(s.send(s.toSponsor(s.inHeader("Payment-Signature", second.v2(""))), nil))
+		a := s.ask("POST", receipt+"/sign-out", nil)
+		require.Equal(t, http.StatusFound, a.Status, "%s: %s", name, a.Body)
+		for _, a := range s.atOnce(60, func() server.Answer { return s.send(own, nil) }) {
+			require.Equal(t, http.StatusConflict, a.Status, "%s: %s", name, a.Body)
+			s.requireClosed(a, name)
+		}
+		a = s.ask("GET", s.url("app", "/?pay_offer="+s.code(receipt)), nil)
+		require.True(t, s.delivers(s.ask("GET", own.url, s.cookie(a))), "%s: the receipt lets its payer in", name)
+		require.False(t, s.delivers(s.send(own, nil)), name)
+		require.Equal(t, charged, s.charges(), name)
+	}
+	require.Equal(t, 2, charged)
 }
 
 // The application gets none of the credentials, by any method, whether they open or not.

@@ -208,12 +208,18 @@ func (s *shop) pays() (*payment, server.Answer) {
 // receipt is the address of the receipt of a new payment.
 func (s *shop) receipt() string {
 	s.Helper()
-	a := s.send(ways["x402 version 2"].request(s, s.sign(atSponsor)), nil)
+	return s.receiptOf(s.send(ways["x402 version 2"].request(s, s.sign(atSponsor)), nil))
+}
+
+// receiptOf is the address of the receipt in an answer of /v1/sponsor.
+func (s *shop) receiptOf(a server.Answer) string {
+	s.Helper()
 	var paid struct {
 		ReceiptURL string
 		Access     struct{ URL string }
 	}
 	require.NoError(s, json.Unmarshal([]byte(a.Body), &paid))
+	require.NotEmpty(s, paid.ReceiptURL, a.Body)
 	require.Equal(s, paid.ReceiptURL+"/enter", paid.Access.URL)
 	return paid.ReceiptURL
 }
