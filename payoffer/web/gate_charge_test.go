@@ -67,7 +67,7 @@ func answer(status int, headers ...string) func(http.ResponseWriter, *http.Reque
 			w.Header().Set(headers[n], headers[n+1])
 		}
 		w.WriteHeader(status)
-		if status != http.StatusNoContent {
+		if status != http.StatusNoContent && status != http.StatusNotModified {
 			_, err := io.WriteString(w, behindGate)
 			return err
 		}
@@ -360,6 +360,40 @@ func TestOnlyAWholeResponseAcknowledgesItsCharge(t *testing.T) {
 			g.site = c.site
 			_ = g.serveTo(t.Context(), httptest.NewRecorder())
 			require.Equal(t, []bool{c.whole}, whole, name)
+		}
+	}
+}
+
+// A payer that is not told of the charge, or gets no content for it, is answered by it again.
+func TestARefusalAcknowledgesNoCharge(t *testing.T) {
+	settled := x402.Outcome{Status: x402.Settled, Account: "a", Payer: payer, Intent: nonce, Response: new(x402.SettleResponse)}
+	paid := settled
+	paid.ByPayer = true
+	for name, c := range map[string]struct {
+		outcome      x402.Outcome
+		away         bool
+		status       int
+		acknowledged bool
+	}{
+		"of a stranger":                {settled, false, 409, false},
+		"the ledger cannot be read":    {paid, true, 503, false},
+		"its access has ended":         {paid, false, 402, true},
+		"it is refused for another":    {x402.Outcome{Status: x402.Conflict}, false, 409, false},
+		"it is refused for good":       {x402.Outcome{Status: x402.Refused}, false, 402, true},
+		"its outcome is not known yet": {x402.Outcome{Status: x402.Open}, false, 503, false},
+	} {
+		for _, first := range []bool{false, true} {
+			g := newGated(t)
+			g.ChargeFirst, g.ledger.away = first, c.away
+			var whole []bool
+			g.world.charge = func(ctx context.Context) x402.Outcome {
+				x402.OnResponse(ctx, func(complete bool) { whole = append(whole, complete) })
+				return c.outcome
+			}
+			w := httptest.NewRecorder()
+			require.NoError(t, g.serveTo(t.Context(), w))
+			require.Equal(t, c.status, w.Code, name)
+			require.Equal(t, []bool{c.acknowledged}, whole, name)
 		}
 	}
 }
