@@ -120,7 +120,7 @@ func TestWithoutItsRefundsAPaymentOpensNothingNew(t *testing.T) {
 	h := w.pays("pi_1", nil)
 	cookie, second := w.enters(w.Keeper, h), w.instance("pay.example.org")
 	w.requireOpen(w.Keeper, cookie)
-	w.ledger.torn.Store(true)
+	w.ledger.fails.Store(new("Returns"))
 	w.requireOpen(w.Keeper, cookie)
 	require.ErrorIs(t, errorOf(second.ByCookie(t.Context(), cookie, access)), ErrUnreadable)
 	_, _, err := w.Enter(t.Context(), w.Code(h))

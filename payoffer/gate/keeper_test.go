@@ -40,25 +40,55 @@ type world struct {
 	card   ledger.Account
 }
 
-// counting is a ledger that counts its reads and can fail.
+// counting is a ledger that counts its reads and can fail, as a whole or by the name of a call.
 type counting struct {
 	*ledger.Ledger
 	reads atomic.Int64
 	away  atomic.Bool
-	torn  atomic.Bool // it gives no returns
+	fails atomic.Pointer[string]
+}
+
+var errAway = errors.New("away")
+
+func (c *counting) failure(name string) error {
+	if fails := c.fails.Load(); fails != nil && *fails == name {
+		return errAway
+	}
+	return nil
 }
 
 func (c *counting) Returns(ctx context.Context, offerID, account, externalID string) ([]ledger.Return, error) {
-	if c.torn.Load() {
-		return nil, errors.New("torn")
+	if err := c.failure("Returns"); err != nil {
+		return nil, err
 	}
 	return c.Ledger.Returns(ctx, offerID, account, externalID)
+}
+
+func (c *counting) Pass(ctx context.Context, offerID, id string) (ledger.Pass, bool, error) {
+	if err := c.failure("Pass"); err != nil {
+		return ledger.Pass{}, false, err
+	}
+	return c.Ledger.Pass(ctx, offerID, id)
+}
+
+func (c *counting) Enter(ctx context.Context, offerID, payment, browser string) error {
+	if err := c.failure("Enter"); err != nil {
+		return err
+	}
+	return c.Ledger.Enter(ctx, offerID, payment, browser)
+}
+
+func (c *counting) Browsers(ctx context.Context, offerID, payment string) ([]string, error) {
+	if err := c.failure("Browsers"); err != nil {
+		return nil, err
+	}
+	return c.Ledger.Browsers(ctx, offerID, payment)
 }
 
 func (c *counting) Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error) {
 	c.reads.Add(1)
 	if c.away.Load() {
-		return ledger.Payment{}, false, errors.New("away")
+		return ledger.Payment{}, false, errAway
 	}
 	return c.Ledger.Payment(ctx, offerID, account, name)
 }
@@ -309,6 +339,26 @@ func TestWithoutALedgerKnownBrowsersPassForTenMinutes(t *testing.T) {
 	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), known, access)), ErrUnreadable)
 	w.ledger.away.Store(false)
 	w.requireOpen(w.Keeper, unknown)
+}
+
+// One call of several fails: the browser is asked to come back, and never to pay.
+func TestEachFailingCallIsUnreadable(t *testing.T) {
+	for _, call := range []string{"Pass", "Enter", "Browsers"} {
+		w := newWorld(t)
+		require.NoError(t, w.ledger.InsertPass(t.Context(), ledger.Pass{ID: "abc", Offer: w.Offer.ID, ExpiresAt: w.now.Load() + 3600}))
+		code := w.PassCode("abc")
+		cookie, _, err := w.Keeper.Enter(t.Context(), code)
+		require.NoError(t, err)
+		w.ledger.fails.Store(&call)
+		value, _, err := w.Keeper.Enter(t.Context(), code)
+		require.ErrorIs(t, err, ErrUnreadable, call)
+		require.Empty(t, value, "no cookie that is not stored")
+		if call != "Enter" {
+			require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), cookie, access)), ErrUnreadable, call)
+		}
+		w.ledger.fails.Store(nil)
+		w.requireOpen(w.Keeper, cookie)
+	}
 }
 
 func TestAKeeperWithoutAKeyOpensNothingAndSaysSo(t *testing.T) {

@@ -27,6 +27,7 @@ type Chain struct {
 	dead      map[ledger.IntentKey]string
 	signed    map[string]bool
 	calls     map[string]int
+	failing   map[string]bool
 	// funds are those of payers who are not rich; block and time are those of
 	// every reading.
 	funds   map[string]int64
@@ -40,7 +41,7 @@ type Chain struct {
 func NewChain(account ledger.Account) *Chain {
 	return &Chain{
 		account: account, transfers: map[ledger.IntentKey]ledger.Observation{},
-		dead: map[ledger.IntentKey]string{}, signed: map[string]bool{}, calls: map[string]int{}, funds: map[string]int64{}, through: math.MaxUint64,
+		dead: map[ledger.IntentKey]string{}, signed: map[string]bool{}, calls: map[string]int{}, failing: map[string]bool{}, funds: map[string]int64{}, through: math.MaxUint64,
 	}
 }
 
@@ -92,6 +93,13 @@ func (c *Chain) Down(down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = down
+}
+
+// Fail makes the calls of a name fail, as Calls names them, or work again.
+func (c *Chain) Fail(name string, fails bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing[name] = fails
 }
 
 // Hang makes every call last until its context ends.
@@ -183,7 +191,7 @@ func (c *Chain) transfer(ctx context.Context, name string, key ledger.IntentKey)
 func (c *Chain) call(ctx context.Context, name string) error {
 	c.mu.Lock()
 	c.calls[name]++
-	down, hang := c.down, c.hang
+	down, hang := c.down || c.failing[name], c.hang
 	c.mu.Unlock()
 	if hang {
 		<-ctx.Done()

@@ -165,6 +165,9 @@ func TestABlindRailIsUnknownNotZero(t *testing.T) {
 	for _, rail := range s.Rails {
 		require.Equal(t, StateUnknown, rail.State)
 		require.Nil(t, rail.Confirmed)
+		require.Nil(t, rail.ReceivedUSD, "unknown is not 0")
+		require.Nil(t, rail.ReceivedDecimal)
+		require.Nil(t, rail.ExternalUSD)
 	}
 }
 

@@ -67,7 +67,7 @@ func answer(status int, headers ...string) func(http.ResponseWriter, *http.Reque
 			w.Header().Set(headers[n], headers[n+1])
 		}
 		w.WriteHeader(status)
-		if status != http.StatusNoContent {
+		if status != http.StatusNoContent && status != http.StatusNotModified {
 			_, err := io.WriteString(w, behindGate)
 			return err
 		}
@@ -364,6 +364,40 @@ func TestOnlyAWholeResponseAcknowledgesItsCharge(t *testing.T) {
 	}
 }
 
+// A payer that is not told of the charge, or gets no content for it, is answered by it again.
+func TestARefusalAcknowledgesNoCharge(t *testing.T) {
+	settled := x402.Outcome{Status: x402.Settled, Account: "a", Payer: payer, Intent: nonce, Response: new(x402.SettleResponse)}
+	paid := settled
+	paid.ByPayer = true
+	for name, c := range map[string]struct {
+		outcome      x402.Outcome
+		away         bool
+		status       int
+		acknowledged bool
+	}{
+		"of a stranger":                {settled, false, 409, false},
+		"the ledger cannot be read":    {paid, true, 503, false},
+		"its access has ended":         {paid, false, 402, true},
+		"it is refused for another":    {x402.Outcome{Status: x402.Conflict}, false, 409, false},
+		"it is refused for good":       {x402.Outcome{Status: x402.Refused}, false, 402, true},
+		"its outcome is not known yet": {x402.Outcome{Status: x402.Open}, false, 503, false},
+	} {
+		for _, first := range []bool{false, true} {
+			g := newGated(t)
+			g.ChargeFirst, g.ledger.away = first, c.away
+			var whole []bool
+			g.world.charge = func(ctx context.Context) x402.Outcome {
+				x402.OnResponse(ctx, func(complete bool) { whole = append(whole, complete) })
+				return c.outcome
+			}
+			w := httptest.NewRecorder()
+			require.NoError(t, g.serveTo(t.Context(), w))
+			require.Equal(t, c.status, w.Code, name)
+			require.Equal(t, []bool{c.acknowledged}, whole, name)
+		}
+	}
+}
+
 // hijackable is a writer whose connection can be taken over.
 type hijackable struct{ *httptest.ResponseRecorder }
 
@@ -387,4 +421,35 @@ func TestTheQuoteOfAGateSaysWhenItCharges(t *testing.T) {
 		g.Gate = g.server.Gate(offer.Gate{Start: "https://www.example.org/members/", Access: time.Hour, ChargeFirst: first})
 		require.Equal(t, !first, readJSON(t, g.ask("GET", "/members/a"))["deferred"])
 	}
+}
+
+// The handlers behind a gate can remove a header that a handler before it has set.
+func TestAPaidResponseHasTheHeadersOfTheSite(t *testing.T) {
+	for _, status := range []int{200, 404} {
+		g := newGated(t)
+		g.charges()
+		g.site = func(w http.ResponseWriter, r *http.Request) error {
+			w.Header().Del("X-Outer")
+			return answer(status)(w, r)
+		}
+		w := httptest.NewRecorder()
+		w.Header().Set("X-Outer", "1")
+		require.NoError(t, g.serveTo(t.Context(), w))
+		require.Equal(t, status, w.Code)
+		require.Empty(t, w.Header().Get("X-Outer"))
+		require.NotEmpty(t, w.Header().Get(secretHeader))
+	}
+}
+
+// A browser that is signed in is led to the address without the code, too.
+func TestACodeLeavesTheAddressOfABrowserThatIsIn(t *testing.T) {
+	g := newGated(t)
+	h := g.pays()
+	cookie, code := g.enters(h), g.server.Keeper.Code(h)
+	for range 2 { // a new code and a used one
+		res := g.ask("GET", "/members/?x=1&pay_offer="+code, "Cookie", cookie)
+		require.Equal(t, http.StatusSeeOther, res.StatusCode)
+		require.Equal(t, "/members/?x=1", res.Header.Get("Location"))
+	}
+	require.Empty(t, g.visits)
 }

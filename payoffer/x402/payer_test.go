@@ -241,3 +241,21 @@ func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
 }
 
 const otherTransaction = "0x00000000000000000000000000000000000000000000000000000000000000ee"
+
+// A client that loses an answer may drop its payment identifier when it signs again.
+func TestARetryWithoutTheIdentifierIsTheSamePurchase(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		named := func(b *buyer) []byte { return b.named("order_0123456789").v2(t) }
+		s, f, a := unacknowledged(t, named)
+		time.Sleep(time.Minute)
+		b := signed(2)
+		got := s.pay(b.v2(t))
+		require.Equal(t, Conflict, got.Status)
+		require.Equal(t, a.auth.Nonce, got.Intent)
+		s.run(20 * time.Second)
+		requireChargedBy(t, a, s.pay(named(a)))
+		time.Sleep(255 * time.Second) // longer than a payer is protected who may sign something else
+		requireChargedBy(t, a, s.pay(b.v2(t)))
+		require.Len(t, f.Calls(settleCall), 1)
+	})
+}

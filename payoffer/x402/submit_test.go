@@ -280,3 +280,25 @@ func TestNoPaymentIsTakenOnceTheLedgerIsClosed(t *testing.T) {
 		require.Empty(t, f.Calls(verifyCall))
 	})
 }
+
+// The chain fails in the moment of the charge. It is read again at once and not in the next cycle, which is an hour away.
+func TestAClaimIsProvenSoon(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, chain, _ := onChain(t)
+		s.ResolveEvery = time.Hour
+		go s.Service.Run(t.Context())
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		b := newBuyer(1)
+		settlesOn(f, chain, b)
+		chain.Fail("prove", true)
+		got := s.pay(b.v2(t))
+		require.Equal(t, Settled, got.Status)
+		require.Equal(t, "claimed", got.Evidence)
+		chain.Fail("prove", false)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, ledger.EvidenceChain, s.requireState(b, ledger.IntentSettled).Evidence)
+	})
+}

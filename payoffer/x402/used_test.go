@@ -352,3 +352,22 @@ func TestATransportRefusesByTheWordOfTheChainAlone(t *testing.T) {
 		})
 	}
 }
+
+// The signature of a wallet may be valid although the chain cannot say so, and its transaction on the way to a block.
+func TestAnUnprovenPaymentIsNotDenied(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, chain, _ := onChain(t)
+		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_payload_undeployed_smart_wallet"})
+		chain.Fail("signed", true)
+		got := s.pay(walletOf(newBuyer(1), 65).v2(t))
+		require.Equal(t, Refused, got.Status, got.Detail)
+		require.False(t, saysNothingCharged(got))
+
+		chain.Fail("signed", false)
+		b := walletOf(newBuyer(2), 65)
+		chain.Sign(b.auth.From, b.signatureBytes())
+		got = s.pay(b.v2(t))
+		require.Equal(t, Refused, got.Status, got.Detail)
+		require.True(t, saysNothingCharged(got), "its signature is proven")
+	})
+}

@@ -119,6 +119,8 @@ func TestEachMovementIsNamedAndSaysWhenItWasRecorded(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []string{"payment 1.1 20 ", "correction 2.1 30 half of it", "refund 2.2 30 half of it"}, names())
+	require.Equal(t, []string{"payment 10 100 100", "correction 30 10 0", "refund 30 -50 -45"}, written(Movements(r, []Moment{moment(20, StatusConfirmed, 100, 0, centsOf(100)), refunded})),
+		"a value that is not stated again stays")
 	own := moment(40, StatusConfirmed, 110, 50, nil)
 	own.Version, own.Own = 3, true
 	moments = append(moments, own)
