@@ -48,14 +48,20 @@ func (s *shop) sign(url string, change ...func(*payment)) *payment {
 		}
 	}
 	require.NoError(s, json.Unmarshal(text, &terms))
-	var accepted struct{ PayTo, Amount string }
+	var accepted struct {
+		Network, Asset, PayTo, Amount string
+		Extra                         struct{ Name string }
+	}
 	require.NoError(s, json.Unmarshal(terms.Accepts[0], &accepted))
+	id := lab.Must(strconv.ParseInt(strings.TrimPrefix(accepted.Network, "eip155:"), 10, 64))(s)
+	network := chain.Network{ID: id, USDC: common.HexToAddress(accepted.Asset), Token: accepted.Extra.Name}
 	key := chain.NewKey(s)
 	value := lab.Must(strconv.ParseInt(accepted.Amount, 10, 64))(s)
 	p := &payment{
 		Authorization: chain.NewAuthorization(s, chain.Address(key), common.HexToAddress(accepted.PayTo), value), key: key,
-		accepted: terms.Accepts[0], token: terms.Extensions.Access.Info.Token, challenge: mpp.Challenged(s, quoted.Header, chain.BaseSepolia),
+		accepted: terms.Accepts[0], token: terms.Extensions.Access.Info.Token, challenge: mpp.Challenged(s, quoted.Header, network),
 	}
+	p.Network = network
 	p.Nonce = p.challenge.Nonce()
 	for _, f := range change {
 		f(p)
