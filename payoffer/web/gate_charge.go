@@ -118,7 +118,7 @@ func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.
 // succeeds reports whether a response is worth its price: 2xx and 3xx, but not the redirect of a GET to its own path with
 // or without a slash at the end. uri is the address before rewrites.
 func succeeds(r *http.Request, uri string, status int, location string) bool {
-	if status >= http.StatusBadRequest || r.Method != http.MethodGet || status < http.StatusMultipleChoices {
+	if status >= http.StatusBadRequest || r.Method != http.MethodGet || status < http.StatusMultipleChoices || location == "" {
 		return status < http.StatusBadRequest
 	}
 	here, err := url.Parse("https://" + r.Host + uri)

@@ -108,6 +108,7 @@ func TestTheChargeFollowsTheAnswerOfTheSite(t *testing.T) {
 		"206":                               {site: answer(206), status: 206, charged: true},
 		"303 to another page":               {site: answer(303, "Location", "/members/b"), status: 303, charged: true},
 		"302 to a presigned address":        {site: answer(302, "Location", "https://bucket.example/members/a?X-Signature=1"), status: 302, charged: true},
+		"300 without a Location":            {site: answer(300), status: 300, charged: true},
 		"301 to the same path with a slash": {site: answer(301, "Location", "/members/a/"), status: 301, post: struct{ charged bool }{true}},
 		"308 without a slash":               {site: answer(308, "Location", "a"), status: 308, post: struct{ charged bool }{true}},
 		"302 to itself by https":            {site: answer(302, "Location", "https://www.example.org:8443/members/a?x=1"), status: 302, post: struct{ charged bool }{true}},

@@ -200,8 +200,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, intent led
 	if p.deferred && s.checkTimes(p.authorization) != nil {
 		return p.unavailable("application_slow", retrySoon)
 	}
-	now := s.Now()
-	intent.Facilitator, intent.CreatedAt, intent.LeaseUntil = facilitators[0].Host(), now.Unix(), now.Add(leaseFor(rail)).Unix()
+	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
 	failpoint.Hit(failpoint.PayBeforeIntent)
 	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
 		if !certainlyNotCommitted(err) {

@@ -1,0 +1,152 @@
+package charge
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/chain"
+	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+const proxied = `
+http://site.localhost:{PORT} {
+	pay_offer_gate
+	reverse_proxy {APP}
+}
+`
+
+// A client can have a login for the application in addition to its payment.
+func TestTheApplicationGetsItsLoginAndNotThePayment(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, proxied)
+	for name, c := range map[string]struct {
+		with func(payment string) []string
+		want string
+	}{
+		"two-lines":     {func(payment string) []string { return []string{"Bearer abc.def", payment} }, "Bearer abc.def"},
+		"payment-first": {func(payment string) []string { return []string{payment, "Bearer abc.def"} }, "Bearer abc.def"},
+		"one-line":      {func(payment string) []string { return []string{"Basic YW5uOnNlY3JldA==, " + payment} }, "Basic YW5uOnNlY3JldA=="},
+		"in-front":      {func(payment string) []string { return []string{payment + ", Basic YW5uOnNlY3JldA=="} }, "Basic YW5uOnNlY3JldA=="},
+		"of-other-cases": {func(payment string) []string {
+			return []string{"bearer abc", strings.Replace(payment, "Payment", "pAYMENT", 1)}
+		}, "bearer abc"},
+	} {
+		target := "/" + name
+		p := s.sign(s.url("site", target))
+		payment := ways["MPP"](s, p).Get("Authorization")
+		a := s.ask(http.MethodGet, s.url("site", target), http.Header{"Authorization": c.with(payment)})
+		require.Equal(t, http.StatusOK, a.Status, "%s: %s", name, a.Body)
+		require.Equal(t, secret, a.Body)
+		require.Equal(t, 1, s.facilitator.settles(p))
+		require.Len(t, s.app.requests(target), 1)
+		require.Equal(t, []string{c.want}, s.app.requests(target)[0].Header["Authorization"], name)
+	}
+}
+
+func TestACodeDoesNotDisturbAPayment(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, proxied)
+	url := s.url("site", "/page")
+	receipt := s.sell("shop", "http://localhost:"+s.port, "code")
+	used := s.code(receipt)
+	require.Equal(t, http.StatusSeeOther, s.ask(http.MethodGet, url+"?pay_offer="+used, nil).Status)
+	for n, code := range []string{used, "forged", ""} {
+		p := s.sign(url)
+		a := s.ask(http.MethodGet, url+"?x=1&pay_offer="+code+"&y=2", s.v2(p))
+		require.Equal(t, http.StatusOK, a.Status, a.Body)
+		require.Equal(t, secret, a.Body)
+		require.Equal(t, 1, s.facilitator.settles(p))
+		require.Equal(t, "/page?x=1&y=2", s.app.requests("/page")[n].RequestURI)
+	}
+
+	// The name of the parameter can be escaped, and be the value of another one.
+	a := s.ask(http.MethodGet, url+"?x=pay_offer&pay%5Foffer="+s.code(receipt), nil)
+	require.Equal(t, http.StatusSeeOther, a.Status, a.Body)
+	require.Equal(t, "/page?x=pay_offer", a.Header.Get("Location"))
+	a = s.ask(http.MethodGet, s.url("site", a.Header.Get("Location")), pass(a))
+	require.Equal(t, http.StatusOK, a.Status)
+	require.Equal(t, "/page?x=pay_offer", s.app.requests("/page")[3].RequestURI)
+}
+
+// The header of a payment is a pass also after its seller takes money at another address. (Of a test network, only payments
+// to the present address open.)
+func TestAChargedPaymentOpensAfterItsPayeeChanged(t *testing.T) {
+	t.Parallel()
+	s := &shop{T: t, port: payoffertest.FreePort(t), payee: chain.NewAddress(t), facilitator: newFacilitator(t), app: newApp(t)}
+	dir := t.TempDir()
+	s.start(dir, proxied, "base-sepolia", "base")
+	url := s.url("site", "/page")
+	p, missing := s.sign(url), s.sign(url)
+	paid := s.ask(http.MethodGet, url, s.v2(p))
+	require.Equal(t, secret, paid.Body)
+	s.app.on("/missing", answers(http.StatusNotFound))
+	require.Equal(t, http.StatusNotFound, s.ask(http.MethodGet, s.url("site", "/missing"), s.v2(missing)).Status)
+
+	s.process.Terminate()
+	s.process.Await(t)
+	s.payee = chain.NewAddress(t)
+	s.start(dir, proxied, "base-sepolia", "base")
+	require.Equal(t, s.payee, s.sign(url).To)
+	require.Equal(t, secret, s.ask(http.MethodGet, url, s.v2(p)).Body, "by the same header")
+	require.Equal(t, secret, s.ask(http.MethodGet, url, pass(paid)).Body, "by the cookie")
+	require.Equal(t, 1, s.facilitator.settles(p))
+	runs := s.app.runs("/page")
+	a := s.ask(http.MethodGet, url, s.v2(missing))
+	require.Equal(t, http.StatusPaymentRequired, a.Status, "a payment to the former address that was not charged")
+	require.Zero(t, s.facilitator.settles(missing))
+	require.Equal(t, runs, s.app.runs("/page"))
+}
+
+// maxHead is the space for the status line and the headers of a response in nginx, as it is by default (proxy_buffer_size),
+// less a margin.
+const maxHead = 4000
+
+func TestTheTermsOfAGateFitIntoANginxBuffer(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, proxied)
+	paid := s.ask(http.MethodGet, s.url("site", "/page"), s.v2(s.sign(s.url("site", "/page"))))
+	require.Len(t, paid.Header.Values("Vary"), 1)
+	longest := 0
+	for _, filling := range []string{"x", "&", `"`, "<", "%3C", "%22", "\\", "ü", "\xff", "+", "%"} {
+		for _, path := range []int{1, 100, 160, 161, 300, 4000} {
+			for _, query := range []int{0, 139, 140, 200, 4000} {
+				target := "/" + strings.Repeat(filling, path)[:path-1]
+				if query > 0 {
+					target += "?" + strings.Repeat(filling, query)[:query-1]
+				}
+				for _, accept := range []string{"*/*", "text/html"} {
+					for _, version := range []string{"1.0", "1.1"} {
+						raw := s.raw("GET " + target + " HTTP/" + version + "\r\nHost: site.localhost:" + s.port + "\r\nConnection: close\r\nAccept: " + accept + "\r\n\r\n")
+						head, _, _ := strings.Cut(raw, "\r\n\r\n")
+						if strings.HasPrefix(head, "HTTP/1.1 400 ") || strings.HasPrefix(head, "HTTP/1.0 400 ") {
+							continue // it is no address
+						}
+						require.Contains(t, head[:16], " 402 ", target)
+						longest = max(longest, len(head)+4)
+						require.Less(t, len(head)+4, maxHead, "%q, %d and %d bytes, Accept %s:\n%s", filling, path, query, accept, head)
+						require.Equal(t, 1, strings.Count(head, "\r\nVary: "))
+						require.Contains(t, head, ", "+paid.Header.Get("Vary")+"\r\n", "after what the terms depend on")
+						require.Contains(t, head, "\r\nCache-Control: no-store\r\n")
+					}
+				}
+			}
+		}
+	}
+	t.Logf("the longest has %d bytes", longest)
+}
+
+// raw sends a raw request and returns the whole response.
+func (s *shop) raw(request string) string {
+	s.Helper()
+	connection := lab.Must(net.Dial("tcp", "127.0.0.1:"+s.port))(s)
+	defer connection.Close()
+	lab.Must(io.WriteString(connection, request))(s)
+	response := lab.Must(io.ReadAll(connection))(s)
+	return string(response)
+}
