@@ -47,7 +47,7 @@ test-plugin:
 
 test-binary:
 	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 8 -parallel 4 ./browser ./wallet ./arrive ./docs ./gate/pay ./demo ./histories ./attack \
-		./settlement ./gate/site ./instances ./buyer ./crash ./soak ./standards \
+		./settlement ./gate/charge ./gate/site ./instances ./buyer ./crash ./soak ./standards \
 		$$(go list ./... | grep -v /bench)
 
 bench: ## Compare the built binary with other servers, and print the ratios.

@@ -38,9 +38,9 @@ type Status int
 
 func (s Status) Error() string { return http.StatusText(int(s)) }
 
-// maxResourcePath is the longest path in a quote, in bytes. The header block has little
-// room; the quote of a longer path names the start of the gate.
-const maxResourcePath = 160
+// maxResourcePath is the longest path in a quote, in bytes of a JSON string, in which "&" has 6. The header block
+// has little room; the quote of a longer path names the start of the gate.
+const maxResourcePath = 162
 
 // maxBack is the longest address to which a payer comes back, in bytes of its path and query, for the same reason.
 const maxBack = 300
@@ -182,7 +182,7 @@ func (g *Gate) unreadable(w http.ResponseWriter, r *http.Request) error {
 func (g *Gate) tillFor(uri string) till {
 	t := g.till
 	address := g.Start
-	if path, _, _ := strings.Cut(uri, "?"); len(path) <= maxResourcePath {
+	if path, _, _ := strings.Cut(uri, "?"); len(offer.JSON(path)) <= maxResourcePath {
 		address = g.Origin() + path
 	}
 	resource := g.server.Offer.ResourceAt(address)

@@ -103,14 +103,47 @@ func TestAChargedPaymentOpensAfterItsPayeeChanged(t *testing.T) {
 	require.Equal(t, runs, s.app.runs("/page"))
 }
 
+// double is an offer on two chains with long texts, and a gate, each on a host with a name of nearly 100 bytes: what the
+// guide for proxies promises to fit.
+const double = `
+http://pay.{HOST}:{PORT} {
+	pay_offer {
+		id double
+		base_url http://pay.{HOST}:{PORT}
+		site_url http://{HOST}:{PORT}
+		name "{LONG}"
+		description "{LONG}"
+		card https://checkout.example/double
+		usdc base-sepolia {PAYEE} {
+			facilitator {FACILITATOR}
+			rpc off
+		}
+		usdc base {PAYEE} {
+			facilitator {FACILITATOR}
+			rpc off
+		}
+	}
+	respond 404
+}
+http://{HOST}:{PORT} {
+	pay_offer_gate {
+		offer double
+	}
+	reverse_proxy {APP}
+}
+`
+
 // maxHead is the space for the status line and the headers of a response in nginx, as it is by default (proxy_buffer_size),
 // less a margin.
 const maxHead = 4000
 
 func TestTheTermsOfAGateFitIntoANginxBuffer(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, proxied)
-	paid := s.ask(http.MethodGet, s.url("site", "/page"), s.v2(s.sign(s.url("site", "/page"))))
+	host := strings.Repeat("a", 42) + "." + strings.Repeat("b", 42) + ".localhost"
+	s := openShop(t, strings.NewReplacer("{HOST}", host, "{LONG}", strings.Repeat("long ", 15), "{PAYEE}", chain.NewAddress(t).Hex()).Replace(double))
+	url := "http://" + host + ":" + s.port + "/page"
+	paid := s.ask(http.MethodGet, url, s.v2(s.sign(url)))
+	require.Equal(t, secret, paid.Body)
 	require.Len(t, paid.Header.Values("Vary"), 1)
 	longest := 0
 	for _, filling := range []string{"x", "&", `"`, "<", "%3C", "%22", "\\", "ü", "\xff", "+", "%"} {
@@ -121,19 +154,18 @@ func TestTheTermsOfAGateFitIntoANginxBuffer(t *testing.T) {
 					target += "?" + strings.Repeat(filling, query)[:query-1]
 				}
 				for _, accept := range []string{"*/*", "text/html"} {
-					for _, version := range []string{"1.0", "1.1"} {
-						raw := s.raw("GET " + target + " HTTP/" + version + "\r\nHost: site.localhost:" + s.port + "\r\nConnection: close\r\nAccept: " + accept + "\r\n\r\n")
-						head, _, _ := strings.Cut(raw, "\r\n\r\n")
-						if strings.HasPrefix(head, "HTTP/1.1 400 ") || strings.HasPrefix(head, "HTTP/1.0 400 ") {
-							continue // it is no address
-						}
-						require.Contains(t, head[:16], " 402 ", target)
-						longest = max(longest, len(head)+4)
-						require.Less(t, len(head)+4, maxHead, "%q, %d and %d bytes, Accept %s:\n%s", filling, path, query, accept, head)
-						require.Equal(t, 1, strings.Count(head, "\r\nVary: "))
-						require.Contains(t, head, ", "+paid.Header.Get("Vary")+"\r\n", "after what the terms depend on")
-						require.Contains(t, head, "\r\nCache-Control: no-store\r\n")
+					raw := s.raw("GET " + target + " HTTP/1.1\r\nHost: " + host + ":" + s.port + "\r\nConnection: close\r\nAccept: " + accept + "\r\n\r\n")
+					if strings.HasPrefix(raw, "HTTP/1.1 400 ") {
+						continue // the target is no address
 					}
+					head, _, whole := strings.Cut(raw, "\r\n\r\n")
+					require.True(t, whole, "%q: %q", target, raw)
+					require.True(t, strings.HasPrefix(head, "HTTP/1.1 402 "), target)
+					longest = max(longest, len(head)+4)
+					require.Less(t, len(head)+4, maxHead, "%q, %d and %d bytes, Accept %s:\n%s", filling, path, query, accept, head)
+					require.Equal(t, 1, strings.Count(head, "\r\nVary: "))
+					require.Contains(t, head, ", "+paid.Header.Get("Vary")+"\r\n", "after what the terms depend on")
+					require.Contains(t, head, "\r\nCache-Control: no-store\r\n")
 				}
 			}
 		}
@@ -141,12 +173,12 @@ func TestTheTermsOfAGateFitIntoANginxBuffer(t *testing.T) {
 	t.Logf("the longest has %d bytes", longest)
 }
 
-// raw sends a raw request and returns the whole response.
+// raw sends a raw request and returns the whole response. The server can reset the connection after an invalid one.
 func (s *shop) raw(request string) string {
 	s.Helper()
 	connection := lab.Must(net.Dial("tcp", "127.0.0.1:"+s.port))(s)
 	defer connection.Close()
 	lab.Must(io.WriteString(connection, request))(s)
-	response := lab.Must(io.ReadAll(connection))(s)
+	response, _ := io.ReadAll(connection)
 	return string(response)
 }
