@@ -45,6 +45,7 @@ type Ledger interface {
 	Enter(ctx context.Context, offerID, payment, browser string) error
 	Browsers(ctx context.Context, offerID, payment string) ([]string, error)
 	EndBrowsers(ctx context.Context, offerID, payment string) error
+	Prices(ctx context.Context, offerID string, since, until int64) ([]int64, error)
 }
 
 // Keeper decides for the gates of one offer. It is safe for concurrent use.
@@ -313,7 +314,13 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 			return s, err
 		}
 		s.Grant = grantOf(p)
-		s.opens, s.paysInFull = found && k.opens(p), found && k.paysInFull(p)
+		s.opens = found && k.opens(p)
+		if s.opens {
+			s.paysInFull, err = k.paysInFull(ctx, p)
+		}
+		if err != nil {
+			return s, err
+		}
 		if p.Intent != nil {
 			s.secret = p.Intent.Secret
 		}
@@ -351,8 +358,12 @@ func (k *Keeper) takesTests(r ledger.Receipt) bool {
 	return k.Offer.Demo || found && rail.Test() && k.Offer.AccountOf(rail) == r.Account
 }
 
-// paysInFull reports whether a payment is worth today's price. An authorization always
-// was. Browsers that entered before a higher price stay.
-func (k *Keeper) paysInFull(p ledger.Payment) bool {
-	return p.Intent != nil || p.USDCents != nil && *p.USDCents >= int64(k.Offer.Amount)
+// paysInFull reports whether a payment reached the price at its time. An authorization always
+// did.
+func (k *Keeper) paysInFull(ctx context.Context, p ledger.Payment) (bool, error) {
+	if p.Intent != nil {
+		return true, nil
+	}
+	_, reached, err := k.PriceOf(ctx, p.Receipt)
+	return reached, err
 }

@@ -250,6 +250,27 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	require.NotEqual(t, did, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "the document follows at once")
 }
 
+// A start stores the price from when on the offers are tried to open, so that a payment
+// during an outage of the ledger has the price that was published then.
+func TestAStartStoresThePrice(t *testing.T) {
+	h := newHouse(t)
+	runtime := h.runtime(new(lockedBuffer))
+	defer h.release(runtime)
+	svc := h.acquire(runtime, "one")
+	runtime.Attach()
+	require.NoError(t, runtime.Ledger.Open(t.Context()))
+	for _, c := range []struct {
+		at    int64
+		price offer.USD
+		all   []int64
+	}{{1_000, 42_00, []int64{42_00}}, {2_000, 42_00, []int64{42_00}}, {3_000, 50_00, []int64{50_00, 42_00}}} {
+		svc.Offer.Amount = c.price
+		require.NoError(t, (&startup{runtime: runtime, closed: []*Service{svc}, since: c.at}).open(t.Context()))
+		require.Equal(t, c.all, must(runtime.Ledger.Prices(t.Context(), svc.Offer.ID, 0, 9_000))(t))
+	}
+	require.Equal(t, []int64{42_00}, must(runtime.Ledger.Prices(t.Context(), svc.Offer.ID, 0, 2_999))(t))
+}
+
 func TestWhatHappensIsCounted(t *testing.T) {
 	h := newHouse(t)
 	runtime := h.runtime(new(lockedBuffer))
