@@ -364,6 +364,6 @@ func (k *Keeper) paysInFull(ctx context.Context, p ledger.Payment) (bool, error)
 	if p.Intent != nil {
 		return true, nil
 	}
-	_, reached, err := k.PriceOf(ctx, p.Receipt)
-	return reached, err
+	_, lacks, err := k.PriceOf(ctx, p.Receipt)
+	return lacks == "", err
 }

@@ -13,27 +13,56 @@ import (
 // checkout can be open for a day.
 const checkoutOpen = 24 * time.Hour
 
+// Reason is why a payment opens no gate; empty if it opens them.
+type Reason string
+
+// The reasons.
+const (
+	ReasonLess     Reason = "less"     // it does not reach the price
+	ReasonChosen   Reason = "chosen"   // the payer chose the amount, in another currency than US dollars
+	ReasonCurrency Reason = "currency" // the seller's price in its currency is not known
+	ReasonValue    Reason = "value"    // its value in US dollars is not known
+)
+
 // PriceOf returns the price that a payment was made for: of the prices at its time the highest
-// that it reaches, or else the lowest, which it does not reach. Error: ErrUnreadable.
-func (k *Keeper) PriceOf(ctx context.Context, r ledger.Receipt) (price offer.USD, reached bool, err error) {
-	at := r.OccurredAt
-	if r.ObservedAt != 0 {
-		at = min(at, r.ObservedAt) // it was on its way already, such as a bank debit
+// that it reaches, or else the lowest, and why it does not reach that. What was asked for counts
+// before discounts. In bitcoin one percent may be missing, the fee of an exchange. Error:
+// ErrUnreadable.
+func (k *Keeper) PriceOf(ctx context.Context, r ledger.Receipt) (price offer.USD, lacks Reason, err error) {
+	until := time.Unix(r.OccurredAt, 0)
+	if r.ObservedAt != 0 && r.ObservedAt < r.OccurredAt { // it was on its way, such as a bank debit
+		until = time.Unix(r.ObservedAt, 0)
 	}
-	until := time.Unix(at, 0)
 	since := until.Add(-checkoutOpen)
 	if report.Day(r) != "" {
 		until = until.Add(24 * time.Hour)
 	}
 	prices, err := k.Ledger.Prices(ctx, k.Offer.ID, since.Unix(), until.Unix())
 	if err != nil {
-		return 0, false, ErrUnreadable
+		return 0, "", ErrUnreadable
 	}
-	price = k.Offer.Amount // if none is stored yet
+	if len(prices) == 0 { // none is stored yet
+		prices = []int64{int64(k.Offer.Amount)}
+	}
+	checkout := ledger.CheckoutOf(r)
+	worth := checkout.Subtotal
+	if r.USDCents != nil {
+		worth = max(worth, *r.USDCents)
+	}
 	for _, cents := range prices {
-		if price = offer.USD(cents); r.USDCents != nil && *r.USDCents >= cents {
-			return price, true, nil
+		if price = offer.USD(cents); worth >= cents {
+			return price, "", nil
 		}
 	}
-	return price, r.USDCents != nil && *r.USDCents >= int64(price), nil
+	switch {
+	case checkout.Price == ledger.PriceFixed:
+		return price, "", nil
+	case r.USDCents != nil:
+		return price, ReasonLess, nil
+	case checkout.Price == ledger.PriceChosen:
+		return price, ReasonChosen, nil
+	case checkout.Session != "":
+		return price, ReasonCurrency, nil
+	}
+	return price, ReasonValue, nil
 }

@@ -147,15 +147,15 @@ func TestThePriceOfAPaymentIsTheOneThatItReaches(t *testing.T) {
 	w.costs(50_00)
 	w.pass(time.Hour)
 	for cents, want := range map[int64]offer.USD{60_00: 50_00, 50_00: 50_00, 49_99: 42_00, 42_00: 42_00, 1: 42_00} {
-		price, reached, err := w.PriceOf(t.Context(), ledger.Receipt{OccurredAt: w.now.Load(), USDCents: &cents})
+		price, lacks, err := w.PriceOf(t.Context(), ledger.Receipt{OccurredAt: w.now.Load(), USDCents: &cents})
 		require.NoError(t, err)
 		require.Equal(t, want, price)
-		require.Equal(t, cents >= 42_00, reached)
+		require.Equal(t, cents >= 42_00, lacks == "")
 	}
-	price, reached, err := w.PriceOf(t.Context(), ledger.Receipt{OccurredAt: w.now.Load()})
+	price, lacks, err := w.PriceOf(t.Context(), ledger.Receipt{OccurredAt: w.now.Load()})
 	require.NoError(t, err)
 	require.Equal(t, offer.USD(42_00), price)
-	require.False(t, reached, "its value is unknown")
+	require.Equal(t, ReasonValue, lacks)
 }
 
 // A payment from before the first start was made at the first price that the ledger knows.
@@ -176,4 +176,72 @@ func TestPricesThatCannotBeReadOpenNothingNow(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnreadable)
 	_, _, err = w.Enter(t.Context(), w.Code(h))
 	require.ErrorIs(t, err, ErrUnreadable)
+}
+
+// What a payment by card lacks is judged before discounts, and in another currency by the seller's fixed price.
+func TestACheckoutOpensByWhatTheSellerAskedFor(t *testing.T) {
+	stated := func(cents int64) func(*ledger.Observation) {
+		return func(s *ledger.Observation) {
+			s.Stated = &ledger.StatedValue{USDCents: cents, At: s.OccurredAt}
+			s.Addendum, s.EvidenceLevel = true, ledger.LevelManual
+		}
+	}
+	for name, c := range map[string]struct {
+		checkout ledger.Checkout
+		asset    string
+		amount   int64
+		then     func(*ledger.Observation) // another observation, or nil
+		lacks    Reason
+	}{
+		"a promotion code":             {ledger.Checkout{Subtotal: 42_00}, "USD", 41_58, nil, ""},
+		"a code of nearly everything":  {ledger.Checkout{Subtotal: 42_00}, "USD", 1, nil, ""},
+		"a code on a lower price":      {ledger.Checkout{Subtotal: 41_99}, "USD", 41_58, nil, ReasonLess},
+		"a price and a tax":            {ledger.Checkout{Subtotal: 40_00}, "USD", 42_00, nil, ""},
+		"chosen, enough":               {ledger.Checkout{Subtotal: 42_00}, "USD", 42_00, nil, ""},
+		"chosen, less":                 {ledger.Checkout{Subtotal: 10_00}, "USD", 10_00, nil, ReasonLess},
+		"no subtotal":                  {ledger.Checkout{}, "USD", 42_00, nil, ""},
+		"the seller's price in euros":  {ledger.Checkout{Price: ledger.PriceFixed}, "EUR", 39_00, nil, ""},
+		"the same with a code":         {ledger.Checkout{Price: ledger.PriceFixed}, "EUR", 1_00, nil, ""},
+		"chosen in euros":              {ledger.Checkout{Price: ledger.PriceChosen}, "EUR", 99_00, nil, ReasonChosen},
+		"euros without api_key":        {ledger.Checkout{}, "EUR", 39_00, nil, ReasonCurrency},
+		"the seller states its value":  {ledger.Checkout{}, "EUR", 39_00, stated(42_00), ""},
+		"the seller states less":       {ledger.Checkout{}, "EUR", 39_00, stated(41_99), ReasonLess},
+		"a subtotal of another ledger": {ledger.Checkout{Subtotal: 42_00, Price: "?"}, "USD", 1, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.costs(42_00)
+			paid := func(s *ledger.Observation) {
+				c.checkout.Session = "cs_1"
+				s.Asset, s.Amount, s.Evidence = c.asset, c.amount, offer.JSON(c.checkout)
+				if s.USDCents, s.ValueBasis = &c.amount, ledger.BasisFace; c.asset != "USD" {
+					s.USDCents, s.ValueBasis = nil, ""
+				}
+			}
+			h := w.pays("pi_1", paid)
+			if c.then != nil {
+				w.pays("pi_1", c.then)
+			}
+			w.requireEntry(h, c.lacks == "", name)
+			p, _, err := w.ledger.Ledger.Payment(t.Context(), w.Offer.ID, h.Account, h.Name)
+			require.NoError(t, err)
+			_, lacks, err := w.PriceOf(t.Context(), p.Receipt)
+			require.NoError(t, err)
+			require.Equal(t, c.lacks, lacks)
+			w.pass(day)
+			w.costs(99_00)
+			w.requireEntry(h, c.lacks == "", "after a rise")
+		})
+	}
+}
+
+// What the evidence of another rail is called is no price of a checkout.
+func TestOnlyACardHasACheckout(t *testing.T) {
+	w := newWorld(t)
+	h := w.pays("sale", func(s *ledger.Observation) {
+		s.Account, s.Rail = w.Offer.AccountOf(w.usdc), "usdc"
+		s.Asset, s.USDCents, s.ValueBasis = "EUR", nil, ""
+		s.Evidence = offer.JSON(ledger.Checkout{Session: "cs_1", Price: ledger.PriceFixed, Subtotal: 42_00})
+	})
+	w.requireEntry(Holder{w.Offer.AccountOf(w.usdc), h.Name}, false, "it is no checkout")
 }

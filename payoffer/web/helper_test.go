@@ -135,7 +135,9 @@ func (w *world) Enter(_ context.Context, _, _, browser string) error {
 
 func (w *world) Browsers(context.Context, string, string) ([]string, error) { return w.browsers, w.err }
 
-func (w *world) Prices(context.Context, string, int64, int64) ([]int64, error) { return w.prices, w.err }
+func (w *world) Prices(context.Context, string, int64, int64) ([]int64, error) {
+	return w.prices, w.err
+}
 
 func (w *world) EndBrowsers(context.Context, string, string) error {
 	w.browsers = nil

@@ -38,7 +38,7 @@ type Config struct {
 	// TestMode says that only test payments are observed.
 	TestMode bool
 	// Secret is the signing secret of the webhook endpoint, whsec_…. APIKey is a key that can read checkout sessions,
-	// events, payment intents, charges, refunds and disputes. One of the two can be empty.
+	// events, payment intents, charges, refunds, disputes, payment links and prices. One of the two can be empty.
 	Secret, APIKey string
 	// API is the API's address; default https://api.stripe.com.
 	API string
@@ -61,7 +61,8 @@ type Observer struct {
 	loop       source.Loop
 	deliveries observe.Deliveries
 
-	scope atomic.Pointer[scope] // nil until the origin is known
+	scope  atomic.Pointer[scope] // nil until the origin is known
+	prices atomic.Pointer[map[string]ledger.CheckoutPrice]
 	// deliveredAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
 	// through by Stripe's clock. All are Unix seconds.
 	deliveredAt, readAt, through atomic.Int64
@@ -123,6 +124,9 @@ func (o *Observer) loadScope(ctx context.Context) (scope, error) {
 	s := scope{
 		offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
 		origin: begun.Origin, first: begun.First,
+	}
+	if prices := o.prices.Load(); prices != nil {
+		s.prices = *prices
 	}
 	o.scope.Store(&s)
 	return s, nil

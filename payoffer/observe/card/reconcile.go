@@ -34,6 +34,11 @@ const (
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
 func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
+	if o.provider != nil { // without the permission for it only payments in other currencies open nothing
+		if prices, err := o.provider.prices(ctx, o.config.PaymentLink); err == nil {
+			o.prices.Store(&prices)
+		}
+	}
 	money, err := o.loadScope(ctx)
 	if err != nil {
 		return 0, err
