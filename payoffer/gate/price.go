@@ -50,7 +50,11 @@ func (k *Keeper) PriceOf(ctx context.Context, r ledger.Receipt) (price offer.USD
 		worth = max(worth, *r.USDCents)
 	}
 	for _, cents := range prices {
-		if price = offer.USD(cents); worth >= cents {
+		least := cents
+		if r.ValueBasis == ledger.BasisQuote || r.ValueBasis == ledger.BasisRate {
+			least = cents * 99 / 100
+		}
+		if price = offer.USD(cents); worth >= least {
 			return price, "", nil
 		}
 	}

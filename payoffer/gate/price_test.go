@@ -68,7 +68,7 @@ func TestThePriceAtTheTimeOfThePaymentDecides(t *testing.T) {
 		opens bool
 	}{
 		"the price":                           {[]step{{0, 42_00, 0}, {time.Hour, 0, 42_00}}, true},
-		"a cent less":                         {[]step{{0, 42_00, 0}, {time.Hour, 0, 41_99}}, false},
+		"less than the price":                 {[]step{{0, 42_00, 0}, {time.Hour, 0, 41_57}}, false},
 		"before a rise":                       {[]step{{0, 42_00, 0}, {time.Hour, 0, 42_00}, {time.Hour, 50_00, 0}}, true},
 		"opened before a rise, paid after it": {[]step{{0, 42_00, 0}, {time.Hour, 50_00, 0}, {day - time.Second, 0, 42_00}}, true},
 		"paid a day after a rise":             {[]step{{0, 42_00, 0}, {time.Hour, 50_00, 0}, {day, 0, 42_00}}, false},
@@ -244,4 +244,36 @@ func TestOnlyACardHasACheckout(t *testing.T) {
 		s.Evidence = offer.JSON(ledger.Checkout{Session: "cs_1", Price: ledger.PriceFixed, Subtotal: 42_00})
 	})
 	w.requireEntry(Holder{w.Offer.AccountOf(w.usdc), h.Name}, false, "it is no checkout")
+}
+
+// In bitcoin an exchange's fee may be missing: of the payment, not of another rail's, and of no more than a percent.
+func TestABitcoinPaymentMayLackOnePercent(t *testing.T) {
+	for name, c := range map[string]struct {
+		price, worth int64
+		basis        ledger.ValueBasis
+		lacks        Reason
+	}{
+		"a satoshi of the quote":  {42_00, 41_99, ledger.BasisQuote, ""},
+		"one percent of a quote":  {42_00, 41_58, ledger.BasisQuote, ""},
+		"one percent at the rate": {42_00, 41_58, ledger.BasisRate, ""},
+		"more than one percent":   {42_00, 41_57, ledger.BasisQuote, ReasonLess},
+		"a rounded percent":       {42_50, 42_07, ledger.BasisQuote, ""},
+		"less than rounded":       {42_50, 42_06, ledger.BasisQuote, ReasonLess},
+		"as the seller states it": {42_00, 41_99, ledger.BasisStated, ReasonLess},
+		"a stablecoin":            {42_00, 41_99, ledger.BasisFace, ReasonLess},
+		"no value":                {42_00, -1, "", ReasonValue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.costs(c.price)
+			r := ledger.Receipt{Rail: "btc", Asset: "BTC", OccurredAt: w.now.Load(), ValueBasis: c.basis}
+			if c.worth >= 0 {
+				r.USDCents = &c.worth
+			}
+			price, lacks, err := w.PriceOf(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, offer.USD(c.price), price)
+			require.Equal(t, c.lacks, lacks)
+		})
+	}
 }
