@@ -93,10 +93,11 @@ func (g Grant) ExpiresAt(access time.Duration) string {
 // state is what the ledger says of a holder.
 type state struct {
 	Grant
-	opens, paysInFull bool
-	browsers          []string // those that entered
-	secret            string   // ledger.Intent.Secret
-	readAt            time.Time
+	opens    bool
+	lacks    Reason   // why it opens nothing, although its money is here
+	browsers []string // those that entered
+	secret   string   // ledger.Intent.Secret
+	readAt   time.Time
 }
 
 // Enter exchanges a code for the value of a cookie. Errors: ErrClosed, ErrUnreadable.
@@ -115,7 +116,7 @@ func (k *Keeper) Enter(ctx context.Context, code string) (cookie string, g Grant
 	if err != nil {
 		return "", g, err
 	}
-	if !s.opens || !s.paysInFull {
+	if !s.opens || s.lacks != "" {
 		return "", g, ErrClosed
 	}
 	cookie, err = k.admit(ctx, h, browser, s)
@@ -201,7 +202,7 @@ func (k *Keeper) Opens(ctx context.Context, h Holder) (until time.Time, err erro
 	if len(k.Offer.Gates) == 0 {
 		return until, ErrClosed
 	}
-	g, err := k.grant(ctx, h, k.longest(), func(s state) bool { return s.paysInFull })
+	g, err := k.grant(ctx, h, k.longest(), func(s state) bool { return s.lacks == "" })
 	return g.Expires(k.longest()), err
 }
 
@@ -307,7 +308,6 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 		}
 		s.Grant = Grant{Payment: h.Name, Rail: "pass", since: pass.CreatedAt, until: pass.ExpiresAt}
 		s.opens = found && pass.RevokedAt == 0
-		s.paysInFull = true
 	} else {
 		p, found, err := k.Ledger.Payment(ctx, k.Offer.ID, h.Account, h.Name)
 		if err != nil {
@@ -315,11 +315,10 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 		}
 		s.Grant = grantOf(p)
 		s.opens = found && k.opens(p)
-		if s.opens {
-			s.paysInFull, err = k.paysInFull(ctx, p)
-		}
-		if err != nil {
-			return s, err
+		if s.opens && p.Intent == nil { // an authorization paid the price of its quote
+			if _, s.lacks, err = k.PriceOf(ctx, p.Receipt); err != nil {
+				return s, err
+			}
 		}
 		if p.Intent != nil {
 			s.secret = p.Intent.Secret
@@ -356,14 +355,4 @@ func (k *Keeper) opens(p ledger.Payment) bool {
 func (k *Keeper) takesTests(r ledger.Receipt) bool {
 	rail, found := k.Offer.Rail(r.Rail)
 	return k.Offer.Demo || found && rail.Test() && k.Offer.AccountOf(rail) == r.Account
-}
-
-// paysInFull reports whether a payment reached the price at its time. An authorization always
-// did.
-func (k *Keeper) paysInFull(ctx context.Context, p ledger.Payment) (bool, error) {
-	if p.Intent != nil {
-		return true, nil
-	}
-	_, lacks, err := k.PriceOf(ctx, p.Receipt)
-	return lacks == "", err
 }

@@ -13,15 +13,17 @@ import (
 // checkout can be open for a day.
 const checkoutOpen = 24 * time.Hour
 
-// Reason is why a payment opens no gate; empty if it opens them.
+// Reason is why a payment opens no gate; empty if it opens them. It is a key of the texts.
 type Reason string
 
-// The reasons.
 const (
 	ReasonLess     Reason = "less"     // it does not reach the price
 	ReasonChosen   Reason = "chosen"   // the payer chose the amount, in another currency than US dollars
 	ReasonCurrency Reason = "currency" // the seller's price in its currency is not known
 	ReasonValue    Reason = "value"    // its value in US dollars is not known
+	ReasonTest     Reason = "test"     // its money is worth nothing
+	ReasonRefunded Reason = "refunded" // a part of it was refunded
+	ReasonEnded    Reason = "ended"    // its access has ended
 )
 
 // PriceOf returns the price that a payment was made for: of the prices at its time the highest
@@ -69,4 +71,21 @@ func (k *Keeper) PriceOf(ctx context.Context, r ledger.Receipt) (price offer.USD
 		return price, ReasonCurrency, nil
 	}
 	return price, ReasonValue, nil
+}
+
+// Closed returns why a confirmed payment opens no gate. It is empty also without a gate, and
+// while the ledger cannot be read.
+func (k *Keeper) Closed(ctx context.Context, r ledger.Receipt) Reason {
+	s, err := k.read(ctx, HolderOf(r))
+	switch {
+	case err != nil || len(k.Offer.Gates) == 0 || r.Status != ledger.StatusConfirmed:
+		return ""
+	case !s.opens && r.Testnet:
+		return ReasonTest
+	case !s.opens:
+		return ReasonRefunded
+	case s.lacks == "" && !k.Now().Before(s.Expires(k.longest())):
+		return ReasonEnded
+	}
+	return s.lacks
 }

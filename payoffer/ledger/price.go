@@ -2,11 +2,9 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -15,13 +13,7 @@ import (
 func (l *Ledger) StorePrices(ctx context.Context, since int64, prices map[string]int64) error {
 	var rows [][]any
 	for _, id := range slices.Sorted(maps.Keys(prices)) { // two instances lock them in one order
-		if id == "" || prices[id] <= 0 || !accounting.Storable(id) {
-			return fmt.Errorf("the price %d of offer %q cannot be stored; report this as a bug", prices[id], id)
-		}
 		rows = append(rows, []any{id, prices[id]})
-	}
-	if len(rows) == 0 {
-		return nil
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.queue("storing prices", `

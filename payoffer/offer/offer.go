@@ -45,6 +45,17 @@ type Terms struct {
 	MPP  string   // the header of MPP credentials; empty if MPP is off
 }
 
+// DefaultDescription describes an offer without a description of its own.
+func DefaultDescription(price USD) string { return "One fixed payment of " + price.String() + " USD." }
+
+// At is the offer with the description that it has at another price.
+func (o Offer) At(price USD) *Offer {
+	if o.Description == DefaultDescription(o.Amount) {
+		o.Description = DefaultDescription(price)
+	}
+	return &o
+}
+
 // Challenges reports whether quotes contain an MPP challenge, which needs USDC.
 func (o *Offer) Challenges() bool { return o.MPP != "" && len(o.USDC()) > 0 }
 
@@ -144,6 +155,14 @@ func (o *Offer) USDC() (found []*USDC) {
 
 // Transfer is the bank-transfer rail, or nil.
 func (o *Offer) Transfer() *Transfer { return railOf[*Transfer](o) }
+
+// Mailbox is the inbox of the bank transfer, or else the contact address, or empty.
+func (o *Offer) Mailbox() string {
+	if t := o.Transfer(); t != nil {
+		return t.Inbox
+	}
+	return o.Contact
+}
 
 // Bitcoin is the Bitcoin rail, or nil.
 func (o *Offer) Bitcoin() *Bitcoin { return railOf[*Bitcoin](o) }
