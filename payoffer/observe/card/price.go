@@ -10,6 +10,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
+// CheckPrices reads the prices of the payment link with APIKey, which must not be empty.
+func CheckPrices(ctx context.Context, c Config) error {
+	o, err := New(c)
+	if err == nil {
+		_, err = o.provider.prices(ctx, c.PaymentLink)
+	}
+	return err
+}
+
 // prices reads how the prices of a payment link are set, by currencies in upper case. A price is
 // fixed if that of each of its items is.
 func (p *provider) prices(ctx context.Context, link string) (map[string]ledger.CheckoutPrice, error) {
