@@ -17,7 +17,11 @@ const securityLifetime = 180 * 24 * time.Hour
 // invoice (specification section 4).
 func Security(o *offer.Offer, now time.Time) Document {
 	var body strings.Builder
-	if mailbox := o.Mailbox(); mailbox != "" { // it has no space and one at sign (offer.ParseMailbox)
+	mailbox := o.Contact
+	if t := o.Transfer(); t != nil {
+		mailbox = t.Inbox
+	}
+	if mailbox != "" { // it has no space and one at sign (offer.ParseMailbox)
 		body.WriteString("Contact: mailto:" + strings.ReplaceAll(url.QueryEscape(mailbox), "%40", "@") + "\n")
 	}
 	expires := now.UTC().Add(securityLifetime).Truncate(24 * time.Hour)

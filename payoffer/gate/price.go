@@ -2,16 +2,14 @@ package gate
 
 import (
 	"context"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-// checkoutOpen is how long before a payment its price can have been in force, because a
-// checkout can be open for a day.
-const checkoutOpen = 24 * time.Hour
+// dayLength is in seconds. A checkout can be open for a day, so that an earlier price counts.
+const dayLength = 24 * 60 * 60
 
 // Reason is why a payment opens no gate; empty if it opens them. It is a key of the texts.
 type Reason string
@@ -31,15 +29,14 @@ const (
 // before discounts. In bitcoin one percent may be missing, the fee of an exchange. Error:
 // ErrUnreadable.
 func (k *Keeper) PriceOf(ctx context.Context, r ledger.Receipt) (price offer.USD, lacks Reason, err error) {
-	until := time.Unix(r.OccurredAt, 0)
-	if r.ObservedAt != 0 && r.ObservedAt < r.OccurredAt { // it was on its way, such as a bank debit
-		until = time.Unix(r.ObservedAt, 0)
+	since, until := r.OccurredAt-dayLength, r.OccurredAt
+	if r.ObservedAt != 0 && r.ObservedAt < until { // it was on its way, such as a bank debit
+		since, until = r.ObservedAt-dayLength, r.ObservedAt
 	}
-	since := until.Add(-checkoutOpen)
 	if report.Day(r) != "" {
-		until = until.Add(24 * time.Hour)
+		until += dayLength
 	}
-	prices, err := k.Ledger.Prices(ctx, k.Offer.ID, since.Unix(), until.Unix())
+	prices, err := k.Ledger.Prices(ctx, k.Offer.ID, since, until)
 	if err != nil {
 		return 0, "", ErrUnreadable
 	}

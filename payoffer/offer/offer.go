@@ -156,14 +156,6 @@ func (o *Offer) USDC() (found []*USDC) {
 // Transfer is the bank-transfer rail, or nil.
 func (o *Offer) Transfer() *Transfer { return railOf[*Transfer](o) }
 
-// Mailbox is the inbox of the bank transfer, or else the contact address, or empty.
-func (o *Offer) Mailbox() string {
-	if t := o.Transfer(); t != nil {
-		return t.Inbox
-	}
-	return o.Contact
-}
-
 // Bitcoin is the Bitcoin rail, or nil.
 func (o *Offer) Bitcoin() *Bitcoin { return railOf[*Bitcoin](o) }
 

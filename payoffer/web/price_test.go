@@ -90,7 +90,7 @@ func TestAPaymentThatOpensNothingSaysWhy(t *testing.T) {
 						require.NotContains(t, page, l.Text("gate.write"))
 						continue
 					}
-					require.Contains(t, page, l.Text("gate.closed."+string(c.reason))+" "+l.Text("gate.write")+` <a href="mailto:bank@example.org">`)
+					require.Contains(t, page, l.Text("gate.closed."+string(c.reason))+" "+l.Text("gate.write")+` <a href="mailto:pay@example.org">`)
 					if l.Tag == "en" {
 						require.Contains(t, page, c.says)
 					}

@@ -61,8 +61,7 @@ type Observer struct {
 	loop       source.Loop
 	deliveries observe.Deliveries
 
-	scope  atomic.Pointer[scope] // nil until the origin is known
-	prices atomic.Pointer[map[string]ledger.CheckoutPrice]
+	scope atomic.Pointer[scope] // nil until the origin is known
 	// deliveredAt is when a genuine delivery was last understood. readAt is when the API was last read to its end, up to
 	// through by Stripe's clock. All are Unix seconds.
 	deliveredAt, readAt, through atomic.Int64
@@ -125,8 +124,8 @@ func (o *Observer) loadScope(ctx context.Context) (scope, error) {
 		offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
 		origin: begun.Origin, first: begun.First,
 	}
-	if prices := o.prices.Load(); prices != nil {
-		s.prices = *prices
+	if before := o.scope.Load(); before != nil {
+		s.prices = before.prices
 	}
 	o.scope.Store(&s)
 	return s, nil

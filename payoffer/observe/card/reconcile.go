@@ -34,11 +34,6 @@ const (
 func (o *Observer) Run(ctx context.Context) { o.loop.Run(ctx) }
 
 func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
-	if o.provider != nil { // without the permission for it only payments in other currencies open nothing
-		if prices, err := o.provider.prices(ctx, o.config.PaymentLink); err == nil {
-			o.prices.Store(&prices)
-		}
-	}
 	money, err := o.loadScope(ctx)
 	if err != nil {
 		return 0, err
@@ -50,6 +45,11 @@ func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 	if o.provider == nil {
 		o.deliveredAt.Store(max(o.deliveredAt.Load(), cursor.OKAt))
 		return interval, nil // the offset of the clock can change
+	}
+	// A key without the permission for it still reads payments.
+	if prices, err := o.provider.prices(ctx, money.link); err == nil {
+		money.prices = prices
+		o.scope.Store(&money)
 	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)
 	if err == nil {
