@@ -211,7 +211,7 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 	t.SiteURL = cmp.Or(resolve(r, "site_url", h.SiteURL, offer.ParseOrigin), t.BaseURL)
 	t.ID = cmp.Or(r.word("id", h.ID, offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores"), offer.Host(t.BaseURL))
 	t.Operator = cmp.Or(r.text("operator", h.Operator, 80), offer.Host(t.SiteURL))
-	t.Description = cmp.Or(r.text("description", h.Description, 500), "One fixed payment of "+t.Amount.String()+" USD.")
+	t.Description = cmp.Or(r.text("description", h.Description, 500), offer.DefaultDescription(t.Amount))
 	for _, line := range h.Legal {
 		if line = r.text("legal", line, 140); line != "" {
 			t.Legal = append(t.Legal, line)

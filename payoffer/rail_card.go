@@ -29,8 +29,8 @@ type CardConfig struct {
 	WebhookSecret secret `json:"webhook_secret,omitempty"`
 
 	// A restricted API key, which reads payments that no webhook reported. It needs
-	// read access to events, checkout sessions, payment intents, charges, refunds and
-	// disputes. Default: none.
+	// read access to events, checkout sessions, payment intents, charges, refunds,
+	// disputes, payment links and prices. Default: none.
 	APIKey secret `json:"api_key,omitempty"`
 
 	// Whether the checkout is in test mode, whose payments never count. A public offer

@@ -62,6 +62,8 @@ type Config struct {
 	Offer offer.Offer
 	// Page returns the URL of a receipt's page, a secret of its payer; empty while it is not known.
 	Page func(ledger.Transition) string
+	// Closed says why a confirmed payment opens no gate, empty for none; may be nil.
+	Closed func(context.Context, ledger.Transition) string
 	// Emit raises a Caddy event and returns the error of a handler; nil for none.
 	Emit func(name string, data map[string]any) error
 	// Journal logs one line for each transition; nil for none.

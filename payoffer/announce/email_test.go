@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"mime"
@@ -31,6 +32,25 @@ func read(t *testing.T, letter string) sent {
 	require.Equal(t, "quoted-printable", m.Header.Get("Content-Transfer-Encoding"))
 	text := must(io.ReadAll(quotedprintable.NewReader(m.Body)))(t)
 	return sent{m.Header, subject, strings.ReplaceAll(string(text), "\r\n", "\n")}
+}
+
+// The seller reads why a payment opens nothing, and what to do.
+func TestAMessageSaysWhyAPaymentOpensNothing(t *testing.T) {
+	s, d := payoffertest.NewMailServer(t), newFixture(t)
+	why := map[string]string{"pi_less": "This payment opens nothing, because it is less than the price."}
+	a := d.configured(Config{
+		Endpoints: []Endpoint{Email{Server: s.Host(), To: "operator@example.com"}},
+		Closed:    func(_ context.Context, t ledger.Transition) string { return why[t.ExternalID] },
+	})
+	for _, reference := range []string{"pi_less", "pi_full"} {
+		d.record(cardObservation(reference, ledger.StatusConfirmed))
+	}
+	a.rounds(t.Context())
+	got := s.Connections()
+	require.Len(t, got, 2)
+	require.Contains(t, read(t, got[0].Letter).text, "\n"+why["pi_less"]+" To let the payer in, send a pass ('caddy pay-offer pass'). "+
+		"For prices in other currencies, 'caddy pay-offer check --live' says what is missing.\n")
+	require.NotContains(t, read(t, got[1].Letter).text, "pass")
 }
 
 // handing makes an announcer with one mailbox, and a payment for it.

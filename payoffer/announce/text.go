@@ -48,6 +48,12 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 	if e.of.Own {
 		says.WriteString(" It is your own payment.")
 	}
+	if c.Closed != nil {
+		if why := c.Closed(ctx, e.of); why != "" {
+			says.WriteString("\n" + why + " To let the payer in, send a pass ('caddy pay-offer pass'). " +
+				"For prices in other currencies, 'caddy pay-offer check --live' says what is missing.")
+		}
+	}
 	fmt.Fprintf(&says, "\nReceipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
 	return says.String()
 }

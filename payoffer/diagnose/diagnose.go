@@ -174,6 +174,11 @@ func (c *check) run(ctx context.Context) {
 	for _, b := range service.RailsOf[service.Bitcoin](c.Settings) {
 		work.Go(func() { c.prices(ctx, b) })
 	}
+	for _, rail := range service.RailsOf[service.Card](c.Settings) {
+		if rail.APIKey != "" {
+			work.Go(func() { c.cardPrices(ctx, rail) })
+		}
+	}
 	work.Wait()
 	c.server()
 }
@@ -207,6 +212,11 @@ func (c *check) server() {
 			c.found(ClockWrong, rail.Rail, "webhooks of "+rail.Rail+" are genuine and more than 300 s away from this machine's clock")
 		case !c.explained(rail.Rail):
 			c.found(RailUnobserved, rail.Rail, fmt.Sprintf("payments by %s are not read (%.40s)", rail.Rail, rail.Error))
+		}
+		if rail.Foreign && slices.ContainsFunc(service.RailsOf[service.Card](c.Settings), func(card service.Card) bool {
+			return card.APIKey == "" && card.Name() == rail.Rail
+		}) {
+			c.found(CardPrices, rail.Rail, "api_key is not set, and there are payments in other currencies")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -145,6 +146,40 @@ func TestAWholeWorldHasNoProblems(t *testing.T) {
 	require.Contains(t, string(text), `"findings":[]`)
 }
 
+// card adds the card rail with a key of the processor.
+func (s *surroundings) card(key string) {
+	s.offer.Offer.Card.PaymentLink = "plink_1"
+	s.offer.Rails = []service.Rail{service.Card{Card: s.offer.Offer.Card, WebhookSecret: "whsec_0123456789abcdef", APIKey: key}}
+}
+
+// Nothing is missing if the key shows the prices, or if nobody paid in another currency.
+func TestPricesThatNobodyMissesAreNoIssue(t *testing.T) {
+	s := around(t)
+	s.card("rk_live_1")
+	s.server.Rails = []operator.RailState{{Rail: "card", Foreign: true}}
+	processor := payoffertest.NewProcessor("rk_live_1", func() time.Time { return noon })
+	s.hosts["api.stripe.com"] = func(w http.ResponseWriter, r *http.Request) {
+		res, err := processor.RoundTrip(r)
+		require.NoError(t, err)
+		w.Header().Set("Date", res.Header.Get("Date"))
+		_, _ = io.Copy(w, res.Body)
+	}
+	require.Empty(t, s.found())
+	require.Len(t, processor.Calls(), 1)
+	s.card("")
+	s.server.Rails = []operator.RailState{{Rail: "card"}, {Rail: "pack", Foreign: true}}
+	require.Empty(t, s.found())
+}
+
+// A key that reads nothing is no explanation for a rail that is not read.
+func TestUnreadPricesDoNotHideAnUnreadRail(t *testing.T) {
+	s := around(t)
+	s.card("rk_live_1")
+	s.answers("api.stripe.com", http.StatusUnauthorized)
+	s.rail(observe.ErrUnauthorized)
+	require.Equal(t, []string{CardPrices.Name + " api.stripe.com", RailUnobserved.Name + " card"}, s.found())
+}
+
 func TestEachCauseIsOneIssue(t *testing.T) {
 	away := func(context.Context) ([]operator.Diagnostics, error) { return nil, errors.New("no server answers") }
 	for name, c := range map[string]struct {
@@ -160,6 +195,14 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 		"a path that a proxy answers": {func(s *surroundings) {
 			s.refuse(offer.PathHumans, http.StatusForbidden)
 		}, LinkBroken.Name + " https://pay.example.org/humans.txt"},
+		"prices that the key cannot read": {func(s *surroundings) {
+			s.card("rk_live_1")
+			s.answers("api.stripe.com", http.StatusForbidden)
+		}, CardPrices.Name + " api.stripe.com"},
+		"prices that only a key can read": {func(s *surroundings) {
+			s.card("")
+			s.server.Rails = []operator.RailState{{Rail: "card", Foreign: true}}
+		}, CardPrices.Name + " card"},
 		"a webhook that a proxy answers": {func(s *surroundings) {
 			s.offer.Rails = []service.Rail{service.Card{Card: s.offer.Offer.Card, WebhookSecret: "whsec_1"}}
 			s.refuse(offer.PathHookCard, http.StatusOK)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -44,6 +45,16 @@ func (c *check) facilitator(ctx context.Context, u service.USDC, config x402.Fac
 		code = FacilitatorCareless
 	}
 	c.found(code, u.Name(), fmt.Sprintf("%s: %s on %s", offer.Host(config.URL), reason, u.Network.Name))
+}
+
+// cardPrices reads the prices of the payment link.
+func (c *check) cardPrices(ctx context.Context, rail service.Card) {
+	err := card.CheckPrices(ctx, card.Config{
+		PaymentLink: rail.PaymentLink, TestMode: rail.TestMode, APIKey: rail.APIKey, Transport: c.clock.Transport(c.Transport),
+	})
+	if err != nil {
+		c.found(CardPrices, "api.stripe.com", "the prices of the payment link: "+source.Code(err))
+	}
 }
 
 // prices requests the price of Bitcoin from each source.

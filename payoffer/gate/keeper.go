@@ -46,6 +46,7 @@ type Ledger interface {
 	Enter(ctx context.Context, offerID, payment, browser string) error
 	Browsers(ctx context.Context, offerID, payment string) ([]string, error)
 	EndBrowsers(ctx context.Context, offerID, payment string) error
+	Prices(ctx context.Context, offerID string, since, until int64) ([]int64, error)
 }
 
 // Keeper decides for the gates of one offer. It is safe for concurrent use.
@@ -93,10 +94,11 @@ func (g Grant) ExpiresAt(access time.Duration) string {
 // state is what the ledger says of a holder.
 type state struct {
 	Grant
-	opens, paysInFull bool
-	browsers          []string // those that entered
-	secret            string   // ledger.Intent.Secret
-	readAt            time.Time
+	opens    bool
+	lacks    Reason   // why it opens nothing, although its money is here
+	browsers []string // those that entered
+	secret   string   // ledger.Intent.Secret
+	readAt   time.Time
 }
 
 // Enter exchanges a code for the value of a cookie. Errors: ErrClosed, ErrUnreadable.
@@ -109,7 +111,7 @@ func (k *Keeper) Enter(ctx context.Context, code string) (cookie string, g Grant
 	if err != nil {
 		return "", g, err
 	}
-	if !s.opens || !s.paysInFull {
+	if !s.opens || s.lacks != "" {
 		return "", g, ErrClosed
 	}
 	cookie, err = k.admit(ctx, h, browser, s)
@@ -195,7 +197,7 @@ func (k *Keeper) Opens(ctx context.Context, h Holder) (until time.Time, err erro
 	if len(k.Offer.Gates) == 0 {
 		return until, ErrClosed
 	}
-	g, err := k.grant(ctx, h, k.longest(), func(s state) bool { return s.paysInFull })
+	g, err := k.grant(ctx, h, k.longest(), func(s state) bool { return s.lacks == "" })
 	return g.Expires(k.longest()), err
 }
 
@@ -301,14 +303,18 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 		}
 		s.Grant = Grant{Payment: h.Name, Rail: "pass", since: pass.CreatedAt, until: pass.ExpiresAt}
 		s.opens = found && pass.RevokedAt == 0
-		s.paysInFull = true
 	} else {
 		p, found, err := k.Ledger.Payment(ctx, k.Offer.ID, h.Account, h.Name)
 		if err != nil {
 			return s, err
 		}
 		s.Grant = grantOf(p)
-		s.opens, s.paysInFull = found && k.opens(p), found && k.paysInFull(p)
+		s.opens = found && k.opens(p)
+		if s.opens && p.Intent == nil { // an authorization paid the price of its quote
+			if _, s.lacks, err = k.PriceOf(ctx, p.Receipt); err != nil {
+				return s, err
+			}
+		}
 		if p.Intent != nil {
 			s.secret = p.Intent.Secret
 		}
@@ -352,10 +358,4 @@ func (k *Keeper) opens(p ledger.Payment) bool {
 func (k *Keeper) takesTests(r ledger.Receipt) bool {
 	rail, found := k.Offer.Rail(r.Rail)
 	return k.Offer.Demo || found && rail.Test() && k.Offer.AccountOf(rail) == r.Account
-}
-
-// paysInFull reports whether a payment is worth today's price. An authorization always
-// was. Browsers that entered before a higher price stay.
-func (k *Keeper) paysInFull(p ledger.Payment) bool {
-	return p.Intent != nil || p.USDCents != nil && *p.USDCents >= int64(k.Offer.Amount)
 }

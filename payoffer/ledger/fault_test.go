@@ -21,7 +21,7 @@ func dump(t *testing.T, l *Ledger) []any {
 	cursor, _ := find(l.Cursor(ctx, testOffer, testAccount))(t)
 	accounts := must(l.Accounts(ctx, testOffer))(t)
 	all := []any{receipts, transitions, totals, intents, cursor, accounts}
-	for _, table := range []string{"returns", "sinks", "quotes", "entries", "passes"} {
+	for _, table := range []string{"returns", "sinks", "quotes", "prices", "entries", "passes"} {
 		rows, err := collect(ctx, l, scanText, `SELECT concat_ws(' ', `+tableColumns[table]+`) FROM `+table+` ORDER BY 1`)
 		require.NoError(t, err)
 		all = append(all, rows)
@@ -33,6 +33,7 @@ var tableColumns = map[string]string{
 	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, recorded_at",
 	"sinks":   "offer, name, after_seq, owner, lease_until, refused_since",
 	"quotes":  "offer, satoshis, at, usd_cents",
+	"prices":  "offer, since, usd_cents",
 	"entries": "browser, offer, payment, entered_at, ended",
 	"passes":  "id, offer, note, created_at, expires_at, revoked_at",
 }
@@ -98,6 +99,9 @@ func writes(l *Ledger) map[string]write {
 		"StoreQuote": {func() error {
 			return l.StoreQuote(ctx, testOffer, 2, 4200, 10_000_000)
 		}, []string{"INSERT ON quotes", "DELETE ON quotes"}},
+		"StorePrices": {func() error {
+			return l.StorePrices(ctx, 10_000_000, map[string]int64{testOffer: 5000})
+		}, []string{"INSERT ON prices"}},
 		"Enter": {func() error {
 			return l.Enter(ctx, testOffer, "pass:known", "new")
 		}, []string{"INSERT ON entries", "DELETE ON entries"}},

@@ -290,7 +290,7 @@ func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 				require.Zero(t, q)
 				return nil
 			}
-			require.LessOrEqual(t, q.Satoshis, satoshis)
+			require.LessOrEqual(t, q.Satoshis*99, satoshis*100)
 			return q.USDCents
 		}
 		note(46_667, 4_200, 1_000)
@@ -300,11 +300,14 @@ func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 		require.EqualValues(t, 4_301, quoted(46_667, 0, 9_000), "the newest, as it was noted last")
 		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_999))
 		require.EqualValues(t, 4_200, quoted(46_667, 1_000, 1_000))
-		require.Nil(t, quoted(46_667, 2_001, 9_000))
+		require.EqualValues(t, 4_400, quoted(46_667, 2_001, 9_000), "a satoshi less")
 		require.EqualValues(t, 4_400, quoted(46_668, 0, 9_000))
 		require.EqualValues(t, 4_400, quoted(99_999, 0, 9_000), "the most satoshis that were paid")
 		require.EqualValues(t, 4_301, quoted(99_999, 0, 2_999), "of those in time")
-		require.Nil(t, quoted(46_666, 0, 9_000))
+		require.EqualValues(t, 4_301, quoted(46_666, 0, 9_000), "the nearest that lacks at most one percent")
+		require.EqualValues(t, 4_301, quoted(46_201, 0, 9_000), "one percent")
+		require.Nil(t, quoted(46_200, 0, 9_000), "more than one percent")
+		require.Nil(t, quoted(46_666, 2_001, 2_999), "which was not in force")
 		_, found := find(l.Quoted(t.Context(), "other", 46_667, 0, 9_000))(t)
 		require.False(t, found)
 

@@ -98,6 +98,33 @@ func (l *Ledger) SessionReceipt(ctx context.Context, offer, session string) (Rec
 	return first(collect(ctx, l, scanReceipt, selectReceipts+ofSession(l.dialect), offer, begins+`"`, begins+`#`)) // # follows on "
 }
 
+// Checkout is the evidence of a payment by card, whose beginning SessionReceipt looks for. Of two
+// equal reports the ledger keeps the later text, so a known Price replaces an unknown one.
+type Checkout struct {
+	Session string `json:"session"`
+	// Price is how the price is set in another currency than US dollars; empty if not known.
+	Price CheckoutPrice `json:"price"`
+	// Subtotal is what was asked for before discounts and taxes, in US cents; 0 in another currency.
+	Subtotal int64  `json:"subtotal,omitempty"`
+	Event    string `json:"event,omitempty"`
+}
+
+// CheckoutPrice is how the price of a checkout is set.
+type CheckoutPrice string
+
+const (
+	PriceChosen CheckoutPrice = "chosen" // by the payer
+	PriceFixed  CheckoutPrice = "fixed"  // by the seller
+)
+
+// CheckoutOf returns the checkout of a payment by card; empty if there is none.
+func CheckoutOf(r Receipt) (c Checkout) {
+	if r.Rail == "card" && json.Unmarshal(r.Evidence, &c) != nil {
+		return Checkout{}
+	}
+	return c
+}
+
 // ofSession is the condition in the form of the index receipts_session.
 func ofSession(d dialect) string {
 	within := `substr(evidence, 1, 300)` + d.bytewise()

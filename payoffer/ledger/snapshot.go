@@ -150,12 +150,13 @@ func (l *Ledger) StoreQuote(ctx context.Context, offer string, satoshis, usdCent
 type Quote struct{ Satoshis, USDCents int64 }
 
 // Quoted returns the largest quote of at most the satoshis that was given between two Unix
-// seconds, and the newest of equal ones.
+// seconds, or else the smallest one of which they lack at most one percent, an exchange's fee,
+// and the newest of equal ones.
 func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q Quote, found bool, err error) {
 	// + 0 makes SQLite use the index of the time: an hour has few quotes.
 	return first(collect(ctx, l, scanQuote, `
-		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $2 AND at BETWEEN $3 AND $4
-		ORDER BY satoshis + 0 DESC, at DESC LIMIT 1`, offer, satoshis, since, until))
+		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $5 AND at BETWEEN $3 AND $4
+		ORDER BY satoshis > $2, abs(satoshis - $2), at DESC LIMIT 1`, offer, satoshis, since, until, satoshis+satoshis/99))
 }
 
 func scanQuote(row scanner) (q Quote, err error) {

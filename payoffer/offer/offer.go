@@ -45,6 +45,17 @@ type Terms struct {
 	MPP  string   // the header of MPP credentials; empty if MPP is off
 }
 
+// DefaultDescription describes an offer without a description of its own.
+func DefaultDescription(price USD) string { return "One fixed payment of " + price.String() + " USD." }
+
+// At is the offer with the description that it has at another price.
+func (o Offer) At(price USD) *Offer {
+	if o.Description == DefaultDescription(o.Amount) {
+		o.Description = DefaultDescription(price)
+	}
+	return &o
+}
+
 // Challenges reports whether quotes contain an MPP challenge, which needs USDC.
 func (o *Offer) Challenges() bool { return o.MPP != "" && len(o.USDC()) > 0 }
 

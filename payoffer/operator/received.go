@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -103,8 +104,9 @@ type LedgerState struct {
 
 // RailState is how well a rail is observed.
 type RailState struct {
-	Rail  string `json:"rail"`
-	Error string `json:"last_error,omitempty"` // a code
+	Rail    string `json:"rail"`
+	Error   string `json:"last_error,omitempty"` // a code
+	Foreign bool   `json:"foreign,omitempty"`    // it has payments in other currencies than its own
 }
 
 // Diagnose returns the state of the offer. It stores nothing.
@@ -127,8 +129,10 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	case err != nil:
 		d.Ledger.Trouble = cmp.Or(d.Ledger.Trouble, err.Error())
 	}
+	totals, _ := s.Ledger.Totals(ctx, s.Offer.ID) // else d.Ledger says it
 	for _, h := range s.Health() {
-		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError})
+		foreign := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Rail == h.Rail && t.Currency != "" })
+		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError, foreign})
 	}
 	return d
 }

@@ -46,6 +46,8 @@ type Processor struct {
 	disputes []processorObject
 	failed   map[string]bool // delayed payments that failed, by their intents
 	charges  map[string]processorObject
+	prices   []processorObject // of the items of every payment link
+	refused  string
 }
 
 // processorObject is an object of the API.
@@ -54,7 +56,8 @@ type processorObject = map[string]any
 // NewProcessor returns a processor in live mode whose API asks for key, and
 // whose clock is now.
 func NewProcessor(key string, now func() time.Time) *Processor {
-	return &Processor{key: key, now: now, failed: map[string]bool{}, charges: map[string]processorObject{}}
+	return &Processor{key: key, now: now, failed: map[string]bool{}, charges: map[string]processorObject{},
+		prices: []processorObject{{"currency": "usd", "unit_amount": 4200, "custom_unit_amount": nil}}}
 }
 
 // SetReply scripts every answer of the API from now on.
@@ -62,6 +65,29 @@ func (p *Processor) SetReply(reply ProcessorReply) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reply = reply
+}
+
+// Refuse makes the API refuse the calls whose path begins with a text, as
+// for a key without the permission; empty refuses none.
+func (p *Processor) Refuse(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = path
+}
+
+// SetPrices sets the prices of the items of every payment link, as objects
+// of the API in JSON.
+func (p *Processor) SetPrices(prices ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prices = nil
+	for _, price := range prices {
+		var object processorObject
+		if err := json.Unmarshal([]byte(price), &object); err != nil {
+			panic("payoffertest: " + err.Error())
+		}
+		p.prices = append(p.prices, object)
+	}
 }
 
 // Calls are the paths and queries that the API was asked for.
@@ -83,6 +109,17 @@ func (p *Processor) PayIn(currency, link string, amount int64, delayed bool) (in
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.checkout(currency, link, amount, !delayed, amount)
+}
+
+// PayDiscounted is Pay with a discount, in US cents.
+func (p *Processor) PayDiscounted(link string, cents, discount int64) (intent string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	intent = p.checkout("usd", link, cents-discount, true, cents-discount)
+	p.sessions[len(p.sessions)-1]["amount_subtotal"] = cents
+	p.events = p.events[:len(p.events)-1]
+	p.tell("checkout.session.completed", p.sessions[len(p.sessions)-1])
+	return intent
 }
 
 // Authorise completes a checkout whose money is taken by Capture alone.
@@ -109,7 +146,7 @@ func (p *Processor) checkout(currency, link string, amount int64, paid bool, cap
 	intent = p.id("pi")
 	session := processorObject{
 		"id": p.id("cs_live"), "object": "checkout.session", "mode": "payment", "status": "complete",
-		"payment_status": "unpaid", "amount_total": amount, "currency": currency, "payment_intent": intent,
+		"payment_status": "unpaid", "amount_subtotal": amount, "amount_total": amount, "currency": currency, "payment_intent": intent,
 		"payment_link": link, "livemode": true, "created": p.now().Unix() - processorOpened,
 		"customer_details": processorObject{"email": "payer@example.com", "name": "A Payer"},
 	}

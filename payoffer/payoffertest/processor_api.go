@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -50,6 +51,9 @@ func (p *Processor) answer(r *http.Request) (status int, body []byte) {
 	if r.Header.Get("Authorization") != "Bearer "+p.key {
 		return http.StatusUnauthorized, apiError("Invalid API Key provided")
 	}
+	if p.refused != "" && strings.HasPrefix(r.URL.Path, p.refused) {
+		return http.StatusForbidden, apiError("The provided key does not have the required permissions")
+	}
 	query := r.URL.Query()
 	intent, isIntent := strings.CutPrefix(r.URL.Path, "/v1/payment_intents/")
 	switch {
@@ -64,6 +68,8 @@ func (p *Processor) answer(r *http.Request) (status int, body []byte) {
 		return list(p.sessions, query, func(o processorObject) bool {
 			return o["payment_link"] == query.Get("payment_link") && o["status"] == query.Get("status")
 		})
+	case strings.HasPrefix(r.URL.Path, "/v1/payment_links/"):
+		return http.StatusOK, p.items(slices.Contains(query["expand[]"], "data.price.currency_options"))
 	case r.URL.Path == "/v1/refunds":
 		return list(p.refunds, query, func(o processorObject) bool { return o["payment_intent"] == query.Get("payment_intent") })
 	case r.URL.Path == "/v1/disputes":
@@ -89,6 +95,19 @@ func (p *Processor) intent(id string, expand bool) []byte {
 		charge = p.charge(id)
 	}
 	return encodeObject(processorObject{"id": id, "object": "payment_intent", "status": status, "latest_charge": charge})
+}
+
+// items are those of a payment link. The other currencies of a price are
+// listed only on request.
+func (p *Processor) items(expand bool) []byte {
+	data := []processorObject{}
+	for _, price := range p.prices {
+		if price = maps.Clone(price); !expand {
+			delete(price, "currency_options")
+		}
+		data = append(data, processorObject{"id": "li_1", "object": "item", "price": price})
+	}
+	return encodeObject(processorObject{"object": "list", "data": data, "has_more": false})
 }
 
 // list is one page of objects, newest first.

@@ -20,6 +20,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -75,9 +76,9 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	}
 	svc.announcer, err = announce.New(announce.Config{
 		Offer: *s.Offer, Endpoints: s.Announce, Owner: rand.Text(),
-		Page: func(t ledger.Transition) string {
-			r := ledger.Receipt{Offer: t.Offer, Account: t.Account, ExternalID: t.ExternalID, Payer: t.Payer, Nonce: t.Nonce}
-			return svc.Server.ReceiptURL(r)
+		Page: func(t ledger.Transition) string { return svc.Server.ReceiptURL(receiptOf(t)) },
+		Closed: func(ctx context.Context, t ledger.Transition) string {
+			return svc.Server.Closed(ctx, text.Languages[0], receiptOf(t))
 		},
 		Emit:    func(name string, data map[string]any) error { return e.Get().Emit(name, data) },
 		Journal: svc.logger, Sent: d.Instruments.Mailed,
@@ -103,6 +104,11 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	}
 	svc.publish()
 	return svc, nil
+}
+
+// receiptOf is what names the receipt of a transition, and its status.
+func receiptOf(t ledger.Transition) ledger.Receipt {
+	return ledger.Receipt{Offer: t.Offer, Account: t.Account, ExternalID: t.ExternalID, Payer: t.Payer, Nonce: t.Nonce, Status: t.To, Testnet: t.Testnet}
 }
 
 // refresh publishes a new rate or address.

@@ -3,6 +3,8 @@ package service
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -250,6 +252,27 @@ func TestOpenLoadsWhatRequestsNeed(t *testing.T) {
 	require.NotEqual(t, did, h.ask(svc, http.MethodGet, offer.PathDID, nil, "").Body.String(), "the document follows at once")
 }
 
+// A start stores the price from when on the offers are tried to open, so that a payment
+// during an outage of the ledger has the price that was published then.
+func TestAStartStoresThePrice(t *testing.T) {
+	h := newHouse(t)
+	runtime := h.runtime(new(lockedBuffer))
+	defer h.release(runtime)
+	svc := h.acquire(runtime, "one")
+	runtime.Attach()
+	require.NoError(t, runtime.Ledger.Open(t.Context()))
+	for _, c := range []struct {
+		at    int64
+		price offer.USD
+		all   []int64
+	}{{1_000, 42_00, []int64{42_00}}, {2_000, 42_00, []int64{42_00}}, {3_000, 50_00, []int64{50_00, 42_00}}} {
+		svc.Offer.Amount = c.price
+		require.NoError(t, (&startup{runtime: runtime, closed: []*Service{svc}, since: c.at}).open(t.Context()))
+		require.Equal(t, c.all, must(runtime.Ledger.Prices(t.Context(), svc.Offer.ID, 0, 9_000))(t))
+	}
+	require.Equal(t, []int64{42_00}, must(runtime.Ledger.Prices(t.Context(), svc.Offer.ID, 0, 2_999))(t))
+}
+
 func TestWhatHappensIsCounted(t *testing.T) {
 	h := newHouse(t)
 	runtime := h.runtime(new(lockedBuffer))
@@ -365,4 +388,36 @@ func must[T any](value T, err error) func(t testing.TB) T {
 		require.NoError(t, err)
 		return value
 	}
+}
+
+// The seller is told why a payment opens nothing.
+func TestTheSellerReadsWhyAPaymentOpensNothing(t *testing.T) {
+	messages := make(chan string, 9)
+	seller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		messages <- string(body)
+	}))
+	t.Cleanup(seller.Close)
+	h := newHouse(t)
+	runtime := h.runtime(new(lockedBuffer))
+	defer h.release(runtime)
+	s := h.settings("one")
+	s.Announce = []announce.Endpoint{announce.Ntfy{URL: seller.URL + "/topic"}}
+	svc := h.acquireWith(runtime, s, offer.Gate{Start: "https://example/members/", Access: time.Hour})
+	h.open(runtime, svc)
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { svc.announcer.Run(ctx) })
+	for cents, why := range map[int64]string{41_99: "opens nothing, because it is less than the price", 42_00: ""} {
+		must(runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
+			Offer: svc.Offer.ID, Account: s.Offer.AccountOf(s.Offer.Card), Rail: "card", ExternalID: fmt.Sprint("pi_", cents), Asset: "USD", Amount: cents,
+			USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: time.Now().Unix(), Cause: "webhook",
+		}))(t)
+		svc.announcer.Notify()
+		message := <-messages
+		require.Equal(t, why != "", strings.Contains(message, "opens nothing"), message)
+		require.Contains(t, message, why)
+	}
+	stop()
+	work.Wait()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
@@ -285,5 +286,11 @@ func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
 	require.Empty(t, got.Ledger.Lost)
 	require.Equal(t, []string{}, got.WebhooksOff)
 	require.Len(t, got.Rails, len(svc.Health()))
+	require.Contains(t, got.Rails, operator.RailState{Rail: "card"})
+	must(runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
+		Offer: svc.Offer.ID, Account: svc.Offer.AccountOf(svc.Offer.Card), Rail: "card", ExternalID: "pi_1", Asset: "EUR", Amount: 39_00,
+		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: time.Now().Unix(), Cause: "webhook",
+	}))(t)
+	require.Contains(t, svc.Operator.Diagnose(t.Context()).Rails, operator.RailState{Rail: "card", Foreign: true})
 	h.release(runtime)
 }

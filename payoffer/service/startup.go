@@ -178,7 +178,9 @@ func (s *startup) open(ctx context.Context) error {
 	var announcers []*announce.Announcer
 	var accounts []ledger.Account
 	var accountIDs []string
+	prices := make(map[string]int64)
 	for _, svc := range s.closed {
+		prices[svc.Offer.ID] = int64(svc.Offer.Amount)
 		announcers = append(announcers, svc.announcer)
 		for _, account := range svc.Accounts() {
 			account.Since = s.since // also if a source responds later for the first time
@@ -190,6 +192,9 @@ func (s *startup) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.runtime.Ledger.Register(ctx, accounts...); err != nil {
+		return err
+	}
+	if err := s.runtime.Ledger.StorePrices(ctx, s.since, prices); err != nil {
 		return err
 	}
 	if err := rememberKeys(ctx, s.runtime.Ledger, s.closed...); err != nil {

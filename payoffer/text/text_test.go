@@ -160,6 +160,7 @@ func TestAMissingTextTakesNoPageDown(t *testing.T) {
 var families = map[string]string{
 	"error.":             "the name of every problemKind",
 	"fact.":              "the Label of every offer.Fact",
+	"gate.closed.":       "every gate.Reason",
 	"receipt.basis.":     "every ledger.ValueBasis",
 	"receipt.proof.":     "every ledger.EvidenceLevel, and the facilitator",
 	"receipt.say.":       "what a receipt amounts to",

@@ -88,6 +88,7 @@ type world struct {
 	hooksOff       []string
 	identity       x402.Identity
 	browsers       []string // that entered
+	prices         []int64  // at the time of every payment
 	// older, if not nil, is what a read of older receipts or of changes waits for.
 	older chan struct{}
 	// delivered is what Config.OnDelivery was told.
@@ -140,6 +141,10 @@ func (w *world) Enter(_ context.Context, _, _, browser string) error {
 }
 
 func (w *world) Browsers(context.Context, string, string) ([]string, error) { return w.browsers, w.err }
+
+func (w *world) Prices(context.Context, string, int64, int64) ([]int64, error) {
+	return w.prices, w.err
+}
 
 func (w *world) EndBrowsers(context.Context, string, string) error {
 	w.browsers = nil

@@ -57,7 +57,7 @@ func (s *Server) receipt(r *http.Request) *response {
 	if problem != nil {
 		return problem
 	}
-	p := s.payment(id, row)
+	p := s.payment(r.Context(), id, row)
 	if prefersPage(r) {
 		return s.receiptPage(r, row, p)
 	}
@@ -71,7 +71,7 @@ func (s *Server) signedReceipt(r *http.Request) *response {
 	if problem != nil {
 		return problem
 	}
-	signed := s.sign(row)
+	signed := s.sign(r.Context(), row)
 	if signed == nil {
 		return s.noReceipt()
 	}
@@ -111,11 +111,11 @@ func (s *Server) readPayment(ctx context.Context, key []byte, id string) (p ledg
 }
 
 // payment is a receipt for its payer.
-func (s *Server) payment(id string, r ledger.Receipt) payment {
+func (s *Server) payment(ctx context.Context, id string, r ledger.Receipt) payment {
 	p := payment{
 		URL: s.Offer.URL(offer.PathReceipt + "/" + id), ID: r.ExternalID, Offer: r.Offer, Name: s.Offer.Name, Operator: s.Offer.Operator,
 		Legal: s.Offer.Legal, Description: s.statusSentence(text.Languages[0], r), Record: report.NewRecord(r),
-		Payer: r.Payer, Authorization: r.Nonce, Signed: s.sign(r),
+		Payer: r.Payer, Authorization: r.Nonce, Signed: s.sign(ctx, r),
 	}
 	if rail := s.railOf(r); rail != nil {
 		p.TransactionURL = rail.TransactionURL(r.Transaction)
@@ -129,12 +129,15 @@ func (s *Server) payment(id string, r ledger.Receipt) payment {
 // sign signs a receipt that names the payer and the chain, as those of x402 do. It returns nil for any other, for a
 // payment that was dropped or returned, and for a transfer below the price. A payment by an authorization of ours is
 // signed before it is confirmed, as in the answer to it. All instances sign the same bytes, as of the last change.
-func (s *Server) sign(r ledger.Receipt) *x402.Artifact {
+func (s *Server) sign(ctx context.Context, r ledger.Receipt) *x402.Artifact {
 	network, _, _ := strings.Cut(r.Account, "/")
 	valid := r.Status == ledger.StatusClaimed || r.EvidenceLevel == ledger.LevelChain &&
 		(r.Status == ledger.StatusConfirmed || r.Status == ledger.StatusSeen && r.IntentID != nil)
-	full := r.Status == ledger.StatusClaimed || r.IntentID != nil || r.USDCents != nil && *r.USDCents >= int64(s.Offer.Amount)
-	if !valid || !full || r.Payer == "" {
+	if !valid || r.Payer == "" {
+		return nil
+	}
+	_, lacks, err := s.Keeper.PriceOf(ctx, r)
+	if full := err == nil && lacks == "" || r.Status == ledger.StatusClaimed || r.IntentID != nil; !full {
 		return nil
 	}
 	transaction := ""
@@ -194,4 +197,13 @@ func (s *Server) isUnobserved(account string) bool {
 			return h.Rail == u.Name() && h.Source == report.SourceFacilitator
 		})
 	})
+}
+
+// Closed says why a confirmed payment opens no gate, in a language; else it is empty.
+func (s *Server) Closed(ctx context.Context, l *text.Language, r ledger.Receipt) string {
+	reason := s.Keeper.Closed(ctx, r)
+	if reason == "" {
+		return ""
+	}
+	return l.Text("gate.closed." + string(reason))
 }

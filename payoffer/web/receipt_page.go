@@ -15,6 +15,7 @@ type receiptView struct {
 	payment
 	access
 	State, Says    string // the status as a key of the texts, and its sentence
+	Closed         string // why it opens nothing, or empty
 	Document, Open bool   // the page is a receipt; the status may still change
 	Rail           offer.Phrase
 	Number         int64 // of the row in the ledger; 0 without evidence
@@ -33,7 +34,13 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	f := s.frame(r, "") // a page without an address that others could open
 	say := formatter{f.Language, s.Offer}
 	state := s.statusKey(row)
+	price, _, err := s.Keeper.PriceOf(r.Context(), row)
+	if err != nil {
+		return s.orUnavailable(s.personal, err, r, nil, noIndex, noReferrer)
+	}
+	f.Offer = f.Offer.At(price)
 	view := receiptView{
+		Closed: s.Closed(r.Context(), f.Language, row),
 		access: s.accessOf(r, row, say), payment: p, State: state, Says: s.statusSentence(f.Language, row), Rail: offer.Literal(row.Rail), Moment: say.when(p.OccurredAt, p.Day),
 		Paid: say.amount(row.Asset, row.Amount), Document: isReceipt(row), Open: slices.Contains([]string{"settling", "claimed", "seen"}, state),
 	}

@@ -106,11 +106,13 @@ func (s *Server) thanksPage(r *http.Request, a arrival, paid ledger.Receipt) pag
 	with := []any{"amount", "", "at", ""}
 	content := struct {
 		Title, How, Part, Receipt, Enter string
+		Closed                           string // why the payment opens nothing, or empty
 		Test, Thanks, Document, Seen     bool
 		Live                             bool // the page waits for the payment of a checkout
 	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone, Seen: a.State == string(ledger.StatusSeen)}
 	if a.Payment != nil {
 		content.Enter = s.accessOf(r, paid, say).Enter
+		content.Closed = s.Closed(r.Context(), f.Language, paid)
 		with[1], with[3] = say.amount(paid.Asset, paid.Amount), say.moment(*a.OccurredAt)
 		content.Thanks = paid.Status == ledger.StatusConfirmed
 		if content.Thanks && paid.Refunded > 0 {

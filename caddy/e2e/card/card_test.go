@@ -25,6 +25,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -199,7 +200,11 @@ func requireSame(t *testing.T, event stripe.Event, s ledger.Observation) {
 		require.Equal(t, strings.ToUpper(string(session.Currency)), s.Asset)
 		require.Equal(t, event.Created, s.OccurredAt)
 		require.Equal(t, session.PaymentStatus == stripe.CheckoutSessionPaymentStatusPaid, s.State == ledger.StatusConfirmed)
-		require.JSONEq(t, fmt.Sprintf(`{"session":%q,"event":%q}`, session.ID, event.ID), string(s.Evidence))
+		checkout := ledger.Checkout{Session: session.ID, Event: event.ID}
+		if s.Asset == "USD" {
+			checkout.Subtotal = session.AmountSubtotal
+		}
+		require.JSONEq(t, string(offer.JSON(checkout)), string(s.Evidence))
 	case kind == "charge.refunded":
 		var charge stripe.Charge
 		decode(&charge)

@@ -44,8 +44,8 @@ func (q *quote) renew(now time.Time) {
 	}
 }
 
-// Quoted stores that satoshis are published for an amount in US cents. A payment of at least that within an hour
-// has that value, or more in proportion. It never blocks; Run stores it.
+// Quoted stores that satoshis are published for an amount in US cents. A payment of at least that, less one
+// percent, within an hour has that value in proportion. It never blocks; Run stores it.
 func (o *Observer) Quoted(satoshis, usdCents int64) {
 	if satoshis <= 0 || usdCents < 0 {
 		return // no amount was published

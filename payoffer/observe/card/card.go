@@ -38,7 +38,7 @@ type Config struct {
 	// TestMode says that only test payments are observed.
 	TestMode bool
 	// Secret is the signing secret of the webhook endpoint, whsec_…. APIKey is a key that can read checkout sessions,
-	// events, payment intents, charges, refunds and disputes. One of the two can be empty.
+	// events, payment intents, charges, refunds, disputes, payment links and prices. One of the two can be empty.
 	Secret, APIKey string
 	// API is the API's address; default https://api.stripe.com.
 	API string
@@ -123,6 +123,9 @@ func (o *Observer) loadScope(ctx context.Context) (scope, error) {
 	s := scope{
 		offer: c.OfferID, account: c.Account, rail: c.Rail, link: c.PaymentLink, test: c.TestMode,
 		origin: begun.Origin, first: begun.First,
+	}
+	if before := o.scope.Load(); before != nil {
+		s.prices = before.prices
 	}
 	o.scope.Store(&s)
 	return s, nil

@@ -44,6 +44,8 @@ type scope struct {
 	offer, account, rail, link string
 	test                       bool
 	origin, first              int64
+	// prices says how the link's prices are set, by currencies in upper case; nil while not known.
+	prices map[string]ledger.CheckoutPrice
 	// now is when the data was read; no time in it can be later.
 	now time.Time
 }
@@ -114,12 +116,6 @@ func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Observation
 	}
 }
 
-// evidence is what finds a payment at Stripe again.
-type evidence struct {
-	Session string `json:"session"`
-	Event   string `json:"event,omitempty"`
-}
-
 // session reads a checkout session. payment_status alone says whether the money came, and failed that it will not. The
 // payment is dated by at and not by when the checkout was opened, because a bank debit takes days. event is the event's
 // id, or empty.
@@ -131,6 +127,12 @@ func (s scope) session(f *fields, failed bool, at int64, event string, from ledg
 	id, intent := f.id("id", "cs_"), f.optionalID("payment_intent", "pi_")
 	status, paid := f.text("status"), f.text("payment_status")
 	amount, currency := f.amount("amount_total"), f.required("currency", f.currency())
+	checkout := ledger.Checkout{Session: id, Event: event}
+	if currency == "USD" {
+		checkout.Subtotal = f.optionalAmount("amount_subtotal")
+	} else {
+		checkout.Price = s.prices[currency]
+	}
 	switch {
 	case f.err != nil:
 		return ledger.Observation{}, malformed("the checkout session cannot be read: " + f.err.Error())
@@ -148,7 +150,7 @@ func (s scope) session(f *fields, failed bool, at int64, event string, from ledg
 	observation := ledger.Observation{
 		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
 		Asset: currency, Amount: amount, State: ledger.StatusSeen,
-		EvidenceLevel: from, Evidence: offer.JSON(evidence{id, event}), Testnet: s.test,
+		EvidenceLevel: from, Evidence: offer.JSON(checkout), Testnet: s.test,
 		OccurredAt: at, Cause: s.cause(from, at),
 	}
 	if failed {

@@ -17,7 +17,7 @@ import (
 // paidEvent is the event of a payment of 42 USD, in the processor's form.
 const paidEvent = `{"id":"evt_1","object":"event","api_version":"2020-08-27","type":"checkout.session.completed",
 	"created":1795250009,"livemode":true,"data":{"object":{"id":"cs_1","object":"checkout.session","mode":"payment",
-	"status":"complete","payment_status":"paid","amount_total":4200,"currency":"usd","payment_intent":"pi_1",
+	"status":"complete","payment_status":"paid","amount_subtotal":4300,"amount_total":4200,"currency":"usd","payment_intent":"pi_1",
 	"payment_link":"plink_ours","livemode":true,"created":1795250000,
 	"customer_details":{"email":"payer@example.com","Email":"x","name":"A Payer"},
 	"presentment_details":{"presentment_amount":3900,"presentment_currency":"eur"}}}}`
@@ -30,7 +30,7 @@ func TestAPaidCheckoutIsConfirmed(t *testing.T) {
 	require.Equal(t, ledger.Observation{
 		Offer: "shop", Account: testAccount, Rail: "card", ExternalID: "pi_1", Via: "link", Asset: "USD", Amount: 4200,
 		USDCents: &cents, ValueBasis: ledger.BasisFace, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned,
-		Evidence: json.RawMessage(`{"session":"cs_1","event":"evt_1"}`), OccurredAt: testStart + 9, Cause: "webhook",
+		Evidence: json.RawMessage(`{"session":"cs_1","price":"","subtotal":4300,"event":"evt_1"}`), OccurredAt: testStart + 9, Cause: "webhook",
 	}, s)
 }
 
@@ -67,6 +67,8 @@ func TestCheckoutEvents(t *testing.T) {
 		"2^53+1":                 {[]string{`4200`, `9007199254740993`}, "", observe.Malformed},
 		"no amount":              {[]string{`"amount_total":4200,`, ``}, "", observe.Malformed},
 		"amount in another case": {[]string{`amount_total`, `Amount_Total`}, "", observe.Malformed},
+		"a negative subtotal":    {[]string{`4300`, `-4300`}, "", observe.Malformed},
+		"no subtotal":            {[]string{`"amount_subtotal":4300,`, ``}, ledger.StatusConfirmed, ""},
 		"currency of no code":    {[]string{`"usd"`, `"US Dollars"`}, "", observe.Malformed},
 		"mode is a number":       {[]string{`"mode":"payment"`, `"mode":1`}, "", observe.Malformed},
 		"no data":                {[]string{`"data"`, `"date"`}, "", observe.Malformed},

@@ -107,6 +107,14 @@ func (f *fields) amount(name string) int64 {
 	return n
 }
 
+// optionalAmount reads an amount, 0 if absent or null.
+func (f *fields) optionalAmount(name string) int64 {
+	if raw, present := f.members[name]; !present || string(raw) == "null" {
+		return 0
+	}
+	return f.amount(name)
+}
+
 // time reads a plausible time in Unix seconds.
 func (f *fields) time(name string, now time.Time) int64 {
 	at := f.number(name)

@@ -46,6 +46,11 @@ func (o *Observer) poll(ctx context.Context) (time.Duration, error) {
 		o.deliveredAt.Store(max(o.deliveredAt.Load(), cursor.OKAt))
 		return interval, nil // the offset of the clock can change
 	}
+	// A key without the permission for it still reads payments.
+	if prices, err := o.provider.prices(ctx, money.link); err == nil {
+		money.prices = prices
+		o.scope.Store(&money)
+	}
 	through, err := strconv.ParseInt(cursor.Position, 10, 64)
 	if err == nil {
 		o.readAt.Store(cursor.OKAt)

@@ -282,6 +282,14 @@ CREATE TABLE quotes (
 
 CREATE INDEX quotes_oldest ON quotes (offer, at);
 
+-- The prices of an offer in US cents, and from when on each was in force.
+CREATE TABLE prices (
+	offer     TEXT NOT NULL,
+	since     BIGINT NOT NULL,
+	usd_cents BIGINT NOT NULL CHECK (usd_cents > 0),
+	PRIMARY KEY (offer, since)
+);
+
 -- The ids of the keys of this ledger's instances: of the signing keys of a domain by its DID, and of the key of QR addresses.
 CREATE TABLE instance_keys (
 	name     TEXT COLLATE "C" NOT NULL,
