@@ -99,9 +99,11 @@ func TestThePriceAtTheTimeOfThePaymentDecides(t *testing.T) {
 	}
 }
 
+// An authorization paid its quote, also one of an instance that still has the old price.
 func TestAnAuthorizationOpensAfterARise(t *testing.T) {
 	w := newWorld(t)
-	w.costs(42_00)
+	w.costs(50_00)
+	w.pass(2 * day)
 	id := w.settles(strings.Repeat("5", 64))
 	w.pass(2 * day)
 	w.costs(50_00)

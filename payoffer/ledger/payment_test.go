@@ -311,6 +311,10 @@ func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
 		_, found := find(l.Quoted(t.Context(), "other", 46_667, 0, 9_000))(t)
 		require.False(t, found)
 
+		note(46_000, 4_100, 4_000)
+		note(46_300, 4_150, 4_000)
+		require.EqualValues(t, 4_100, quoted(46_299, 4_000, 4_000), "one that was paid, although another one is nearer")
+
 		clock.set(2_000 + quoteDays*24*60*60)
 		note(1, 1, 2_000+quoteDays*24*60*60)
 		require.Nil(t, quoted(46_667, 0, 1_999), "30 days old")

@@ -408,10 +408,11 @@ func TestTheSellerReadsWhyAPaymentOpensNothing(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { svc.announcer.Run(ctx) })
-	for cents, why := range map[int64]string{41_99: "opens nothing, because it is less than the price", 42_00: ""} {
+	for cents, why := range map[int64]string{41_99: "opens nothing, because it is less than the price", 42_00: "", 42_01: "opens nothing, because it was a test"} {
 		must(runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
 			Offer: svc.Offer.ID, Account: s.Offer.AccountOf(s.Offer.Card), Rail: "card", ExternalID: fmt.Sprint("pi_", cents), Asset: "USD", Amount: cents,
 			USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: time.Now().Unix(), Cause: "webhook",
+			Testnet: cents == 42_01,
 		}))(t)
 		svc.announcer.Notify()
 		message := <-messages
