@@ -63,6 +63,8 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: an EPC QR code has at most 331 bytes"},
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both receive money at the account gumroad/p`},
 		"another secret":      {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "webhook_secret": "sk_live_1"}}`, "which is whsec_"},
+		"secret key":          {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "api_key": "sk_live_1"}}`, "card api_key: this is a secret key (sk_…), which can move your money"},
+		"dashboard":           {`{"base_url": "http://localhost:8402", "card": {"url": "https://dashboard.stripe.com/payment-links/plink_1"}}`, "card: this is a page of your Stripe account"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; valid names: card`},
 		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "is not on the host of base_url"},
 		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6 tags, and directories accept at most 5"},

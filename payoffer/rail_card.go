@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -88,6 +89,8 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	switch {
 	case link == offer.DemoLink && !r.inDemo:
 		r.fail("card payment_link", fmt.Errorf("%s is the payment link of the demo; write the id of your own, such as plink_1Abc", link))
+	case strings.HasPrefix(observed.APIKey, "sk_"):
+		r.fail("card api_key", errors.New("this is a secret key (sk_…), which can move your money; at Stripe open API keys and create a restricted key (rk_…) that can read, as docs/guides/stripe says"))
 	case observed.WebhookSecret+observed.APIKey != "" && link == "":
 		r.errs = append(r.errs, errNoPaymentLink)
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,8 +50,6 @@ var a2aMethods = map[string]a2aMethod{
 	"agent/getAuthenticatedExtendedCard": {problem: noExtendedCard}, "GetExtendedAgentCard": {problem: noExtendedCard10},
 }
 
-const x402Extension = document.A2APayments
-
 // Members of a message's metadata.
 const (
 	metadataStatus   = "x402.payment.status"
@@ -61,19 +61,23 @@ const (
 
 // serveA2A answers a request. Its answer names the activated extension in the header in which the client asked for it.
 func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, method a2aMethod) {
-	header := e.activated(r)
+	header, extension := e.activated(r)
 	if header != "" {
-		w.Header().Set(header, x402Extension)
+		w.Header().Set(header, extension)
 	}
-	if method.problem != nil {
-		writeFault(w, http.StatusOK, c.ID, method.problem)
+	problem := method.problem
+	if version := r.Header.Get("A2A-Version"); !a2aVersion.MatchString(version) {
+		problem = &fault{-32009, fmt.Sprintf("A2A-Version %.20q is not supported, so the message was not read; send 0.3 or 1.0", version)}
+	}
+	if problem != nil {
+		writeFault(w, http.StatusOK, c.ID, problem)
 		return
 	}
 	var p sendParams
 	var answer *reply
-	problem := &fault{codeInvalidParams, "params.message is missing or has a member of the wrong type; send messageId, role and parts"}
+	problem = &fault{codeInvalidParams, "params.message is missing or has a member of the wrong type; send messageId, role and parts"}
 	if json.Unmarshal(c.Params, &p) == nil {
-		answer, problem = e.send(r, &p, method.version, header != "")
+		answer, problem = e.send(r, &p, method.version, extension)
 	}
 	if problem != nil {
 		writeFault(w, http.StatusOK, c.ID, problem)
@@ -82,15 +86,21 @@ func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, meth
 	write(w, http.StatusOK, response{ID: c.ID, Result: answer.result(method.version)})
 }
 
-// activated returns the header in which a client asked for the payment extension. It is empty without one, or without a USDC rail.
-func (e *Endpoint) activated(r *http.Request) string {
+// a2aVersion are the supported versions: a client without the header has 0.3 (A2A 1.0, section 3.6.2). A patch number does not matter.
+var a2aVersion = regexp.MustCompile(`^(|0\.3(\.\d+)?|1\.0(\.\d+)?)$`)
+
+// activated returns the header in which a client asked for the payment extension, and the newest version that it asked
+// for. Both are empty without one, or without a USDC rail.
+func (e *Endpoint) activated(r *http.Request) (header, extension string) {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
 		uris := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
-		if len(e.Payments.Accepts()) > 0 && slices.ContainsFunc(uris, func(uri string) bool { return strings.TrimSpace(uri) == x402Extension }) {
-			return header
+		for _, known := range slices.Backward(document.A2APayments) {
+			if len(e.Payments.Accepts()) > 0 && slices.ContainsFunc(uris, func(uri string) bool { return strings.TrimSpace(uri) == known }) {
+				return header, known
+			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // sendParams are the members of a message that are read. The answer is always the offer, whatever the parts say.
@@ -110,7 +120,7 @@ type sendParams struct {
 }
 
 // send answers a message with the offer, or with the outcome of its payment.
-func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands bool) (*reply, *fault) {
+func (e *Endpoint) send(r *http.Request, p *sendParams, version, extension string) (*reply, *fault) {
 	m := &p.Message
 	role := map[string]string{"0.3": "user", "1.0": "ROLE_USER"}[version]
 	payload := m.Metadata[metadataPayload]
@@ -133,7 +143,7 @@ func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands 
 	}
 	// No task is stored: a payment and its repetitions derive the same one.
 	taskID := cmp.Or(m.TaskID, derive("task", m.MessageID))
-	answer := &reply{messageID: derive("message", m.MessageID), taskID: taskID, contextID: cmp.Or(m.ContextID, derive("context", taskID))}
+	answer := &reply{extension: cmp.Or(extension, document.A2APayments[0]), messageID: derive("message", m.MessageID), taskID: taskID, contextID: cmp.Or(m.ContextID, derive("context", taskID))}
 	q := e.quote()
 	switch {
 	case pays:
@@ -143,7 +153,7 @@ func (e *Endpoint) send(r *http.Request, p *sendParams, version string, demands 
 		answer.metadata = map[string]any{metadataStatus: status}
 	case m.TaskID != "":
 		return nil, taskNotFound
-	case q.required != nil && demands:
+	case q.required != nil && extension != "":
 		answer.state, answer.text, answer.data = "input-required", q.text, q.data
 		answer.metadata = map[string]any{metadataStatus: "payment-required", metadataRequired: q.required}
 	default:
@@ -198,6 +208,7 @@ func failureCode(reason string) string {
 
 // reply is an answer: a message, or a task with a message if it has a state.
 type reply struct {
+	extension                    string // the version of the payment extension
 	messageID, contextID, taskID string
 	state                        string // of A2A 0.3, such as "input-required"
 	text                         string
@@ -212,7 +223,7 @@ func (a *reply) result(version string) any {
 		m["contextId"] = a.contextID
 	}
 	if a.state != "" {
-		m["taskId"], m["metadata"], m["extensions"] = a.taskID, a.metadata, []string{x402Extension}
+		m["taskId"], m["metadata"], m["extensions"] = a.taskID, a.metadata, []string{a.extension}
 	}
 	status := map[string]any{"state": a.state, "message": m}
 	task := map[string]any{"id": a.taskID, "contextId": a.contextID, "status": status}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -187,7 +188,7 @@ func sendTask(t testing.TB, e *Endpoint, members string, headers ...string) (tas
 	require.Equal(t, task.ID, task.Status.Message.TaskID)
 	require.Equal(t, task.ContextID, task.Status.Message.ContextID)
 	require.NotEmpty(t, task.ContextID)
-	require.Equal(t, []string{extensionURI}, task.Status.Message.Extensions)
+	require.Equal(t, []string{cmp.Or(response.Header.Get("A2A-Extensions"), response.Header.Get("X-A2A-Extensions"), extensionURI)}, task.Status.Message.Extensions)
 	return task, response
 }
 
@@ -218,6 +219,32 @@ func TestActivatedExtensionDemandsPaymentByATask(t *testing.T) {
 	}
 	require.Len(t, tokens, 3, "every answer has its own")
 	require.Empty(t, taken.attempts)
+}
+
+// Of several versions that a client has, the newest is activated.
+func TestEachVersionOfTheExtensionIsActivated(t *testing.T) {
+	const older, newer = extensionURI, "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2"
+	for value, want := range map[string]string{older: older, newer: newer, older + ", " + newer: newer, newer + "," + older: newer} {
+		e, _ := shop(t, settled)
+		task, response := sendTask(t, e, "", "A2A-Extensions", value)
+		require.Equal(t, want, response.Header.Get("A2A-Extensions"))
+		require.Equal(t, []string{want}, task.Status.Message.Extensions)
+		require.Equal(t, "payment-required", task.Status.Message.Metadata["x402.payment.status"])
+	}
+}
+
+func TestUnknownVersionOfTheProtocolIsRefused(t *testing.T) {
+	for version, known := range map[string]bool{"": true, "0.3": true, "0.3.0": true, "1.0": true, "1.0.1": true, "0.2": false, "2.0": false, "1": false, "x": false} {
+		e, taken := shop(t, settled)
+		answer := decode(t, post(t, e, js03, "A2A-Version", version))
+		if known {
+			require.Nil(t, answer.Error, version)
+			continue
+		}
+		require.EqualValues(t, -32009, answer.Error.Code, version)
+		require.Contains(t, answer.Error.Message, "send 0.3 or 1.0")
+		require.Empty(t, taken.attempts)
+	}
 }
 
 func TestExtensionOfOthersIsNotActivated(t *testing.T) {

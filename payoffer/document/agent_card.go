@@ -6,8 +6,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// A2APayments names the A2A extension for payments by x402, version 0.1.
-const A2APayments = "https://github.com/google-a2a/a2a-x402/v0.1"
+// A2APayments name the A2A extension for payments by x402, versions 0.1 and 0.2. Their standalone flows are the same.
+var A2APayments = []string{
+	"https://github.com/google-a2a/a2a-x402/v0.1",
+	"https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2",
+}
 
 // agentCard is an A2A 0.3.0 agent card with the offer's own members
 // (specification section 2.2).
@@ -71,9 +74,11 @@ func AgentCard(o *offer.Offer) Document {
 	tags := []string{"payment", offer.SchemeCard}
 	if len(o.USDC()) > 0 {
 		tags = append(tags, "x402", "usdc")
-		extensions = []agentExtension{{
-			URI: A2APayments, Description: "Takes the payment of " + price(o) + " by x402 in a message, if a person has authorised it.",
-		}}
+		for _, uri := range A2APayments {
+			extensions = append(extensions, agentExtension{
+				URI: uri, Description: "Takes the payment of " + price(o) + " by x402 in a message, if a person has authorised it.",
+			})
+		}
 	}
 	examples := []string{
 		"How can I pay " + price(o) + " to " + o.Operator + "?",

@@ -233,6 +233,9 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 		"capabilities": map[string]any{"streaming": false, "pushNotifications": false, "extensions": []any{map[string]any{
 			"uri": "https://github.com/google-a2a/a2a-x402/v0.1", "required": false,
 			"description": "Takes the payment of 42 USD by x402 in a message, if a person has authorised it.",
+		}, map[string]any{
+			"uri": "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2", "required": false,
+			"description": "Takes the payment of 42 USD by x402 in a message, if a person has authorised it.",
 		}}},
 		"defaultInputModes": modes, "defaultOutputModes": modes, "preferredTransport": "JSONRPC",
 		"card": o.Card.URL,

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -50,6 +51,9 @@ func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
 	u, err := ParseURL(checkout)
 	if err != nil {
 		return nil, err
+	}
+	if strings.EqualFold(u.Hostname(), "dashboard.stripe.com") {
+		return nil, errors.New("this is a page of your Stripe account, which payers cannot open; copy the address of the payment link, such as https://buy.stripe.com/YOUR_LINK")
 	}
 	c := &Card{URL: u.String(), PaymentMethods: slices.Clone(methods), TestMode: isTestCheckout(u), amount: amount, listed: len(methods) > 0}
 	if !c.listed {

@@ -398,7 +398,9 @@ func TestEveryPublishedOfferOfPaymentHasItsChallenge(t *testing.T) {
 					return
 				}
 				require.Equal(t, protocols, listed)
-				require.Equal(t, document.A2APayments, extensions[0].(map[string]any)["uri"])
+				for n, uri := range document.A2APayments {
+					require.Equal(t, uri, extensions[n].(map[string]any)["uri"])
+				}
 				for payee := range want.payees {
 					require.Equal(t, payTo, payee)
 				}

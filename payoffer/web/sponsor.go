@@ -35,9 +35,16 @@ type (
 	}
 )
 
-// sponsorTerms is GET /v1/sponsor.
+// sponsorTerms is GET /v1/sponsor. A client that sends a payment to it gets 402, because it may take a 200 for a receipt.
 func (s *Server) sponsorTerms() http.Handler {
-	return negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, responseFunc(s.sponsorPage)})
+	terms := negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, responseFunc(s.sponsorPage)})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.pays(r.Header) {
+			s.postQuote(r).ServeHTTP(w, r)
+		} else {
+			terms.ServeHTTP(w, r)
+		}
+	})
 }
 
 // howToSponsor is GET /v1/sponsor for API clients: the terms with status 200.

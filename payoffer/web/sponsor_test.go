@@ -176,6 +176,13 @@ func TestEvery402OfThePayableAddressChallengesAndNothingElseDoes(t *testing.T) {
 		require.Equal(t, want.code, res.StatusCode, status)
 		require.Equal(t, want.challenges, len(res.Header["Www-Authenticate"]) > 0, status)
 	}
+	for _, headers := range [][]string{{"PAYMENT-SIGNATURE", "e30="}, {"X-PAYMENT", "e30="}, {"Authorization", "Payment e30"}} {
+		for _, accept := range []string{"*/*", browser} {
+			res := send(t, s, "GET", offer.PathSponsor, "", append(headers, "Accept", accept)...)
+			require.Equal(t, 402, res.StatusCode, "a 200 could be taken for a receipt")
+			require.Contains(t, read(t, res), "POST "+s.Offer.URL(offer.PathSponsor))
+		}
+	}
 	for _, other := range []string{"GET " + offer.PathSponsor, "POST " + offer.PathQuote, "GET " + offer.PathQuote, "GET " + offer.PathOffer, "POST " + offer.PathOffer} {
 		method, path, _ := strings.Cut(other, " ")
 		require.Empty(t, send(t, s, method, path, "").Header["Www-Authenticate"], other)
