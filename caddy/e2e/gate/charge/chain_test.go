@@ -185,6 +185,9 @@ http://second.localhost:{PORT} {
 					require.Equal(t, http.StatusPaymentRequired, a.Status, "%s: %s", name, a.Body)
 					s.requireNoContent(a)
 					require.Zero(t, s.facilitator.settles(p))
+					if p == forOwn {
+						require.Contains(t, a.Body, `"error":"payment required"`, "the payment is not offered to the inner gate")
+					}
 				}
 			}
 			require.Zero(t, s.app.runs(target))
