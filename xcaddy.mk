@@ -32,15 +32,17 @@ run: ## Start the shipped Caddyfile on loopback: service on port 8402, site on p
 # The tests wait for disks, PostgreSQL, other processes, polls and the browser much of the time, so more packages run at once
 # than there are processors, those of the plugin beside those of the built binary. The slowest packages start first; those
 # with a browser wait for one another. Results of the built binary are never taken from the test cache, which cannot see it.
-# Memory is collected less often than by default, which saves a quarter of the time.
+# Memory is collected less often than by default, which saves a quarter of the time. Tests that need a missing program write
+# its name into bin/skipped. Because that file changes, their results are never taken from the test cache either.
 test: export GOGC ?= 400
 test: export PAY_OFFER_RUN := $(shell date +%s)
+test: export PAY_OFFER_SKIPPED := $(CURDIR)/bin/skipped
 test: ## Run the tests of the plugin and those of the built binary.
-	@test -d caddy/e2e/node/node_modules || echo 'skipped: what needs Node.js (run npm ci in caddy/e2e/node)'
-	@command -v "$${PAY_OFFER_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || echo 'skipped: what needs Chromium'
-	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || echo 'skipped: what needs nginx'
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo 'skipped: what needs PostgreSQL'
-	@$(MAKE) -f xcaddy.mk -j2 test-plugin test-binary
+	@mkdir -p bin && : >bin/skipped
+	@status=0; $(MAKE) -f xcaddy.mk -j2 test-plugin test-binary || status=$$?; \
+	awk -F '\t' '{ tests[$$1]++; names[$$1] = names[$$1] " " $$2 } \
+		END { for (reason in tests) print "\n" reason ". Skipped " tests[reason] ":" names[reason] }' bin/skipped | fold -s -w 120; \
+	exit $$status
 
 test-plugin:
 	go test -p 3 $(TESTFLAGS) ./payoffer/ledger ./payoffer ./payoffer/observe/bitcoin ./payoffer/service ./payoffer/x402 ./...

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
@@ -254,11 +254,7 @@ func TestNoCellIsTakenForAFormula(t *testing.T) {
 
 // Another reader finds the same cells.
 func TestPythonReadsTheSameCells(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		require.NotEqual(t, "1", os.Getenv("PAY_OFFER_NO_SKIP"), "python3 is not installed")
-		t.Skip("python3 is not installed")
-	}
+	python := skip.Program(t, "Python", "python3")
 	out, _ := exportHostile(t)
 	reader := exec.CommandContext(t.Context(), python, "-c",
 		"import csv, io, json, sys\nprint(json.dumps(list(csv.reader(io.TextIOWrapper(sys.stdin.buffer, 'utf-8', newline=''), strict=True))))")

@@ -18,6 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/bitcoin/esplora"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // startDeadline is far more than a start takes on a busy machine.
@@ -34,7 +35,7 @@ func binary(t testing.TB) string {
 	t.Helper()
 	path, output, err := btcd.Path(t)
 	if err != nil {
-		lab.Skip(t, fmt.Sprintf("btcd cannot be built: %v\n%s", err, output))
+		skip.Test(t, fmt.Sprintf("btcd cannot be built: %v\n%s", err, output))
 	}
 	return path
 }

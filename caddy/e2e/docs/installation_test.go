@@ -20,6 +20,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // installed reports whether a page is about the server as guides/systemd installs it: root works there.
@@ -140,6 +141,9 @@ func TestTheBooksOfTheDocumentationBalance(t *testing.T) {
 	if os.Getenv("FULL") != "1" {
 		t.Skip("hledger and beancount run with FULL=1")
 	}
+	for _, program := range []string{"hledger", "bean-check", "python3"} {
+		skip.Program(t, program, program)
+	}
 	page := pageOf(t, "accounting")
 	folder := t.TempDir()
 	write := func(name, text string) {
@@ -186,6 +190,7 @@ func pageOf(t *testing.T, guide string) map[string][]string {
 // Each program of guides/notifications gets a payment from a server, delivers for it, and refuses a webhook of somebody else.
 func TestReceiversOfTheDocumentationDeliverForAPayment(t *testing.T) {
 	lab.RequireNode(t)
+	skip.Program(t, "Python", "python3")
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	programs := pageOf(t, "notifications")
 	folder := t.TempDir()

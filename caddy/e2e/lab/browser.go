@@ -2,8 +2,9 @@ package lab
 
 import (
 	"os"
-	"os/exec"
 	"testing"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // RequireBrowser returns the path of Chromium, which PAY_OFFER_CHROMIUM may name, and skips the test where there is none or
@@ -16,11 +17,5 @@ func RequireBrowser(t testing.TB) string {
 	if name := os.Getenv("PAY_OFFER_CHROMIUM"); name != "" {
 		names = []string{name}
 	}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	Skip(t, "Chromium is not installed: install chromium-headless-shell or chromium, or name its program in PAY_OFFER_CHROMIUM")
-	return ""
+	return skip.Program(t, "Chromium (chromium-headless-shell or chromium on the PATH, or PAY_OFFER_CHROMIUM)", names...)
 }

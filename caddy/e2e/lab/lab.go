@@ -1,14 +1,15 @@
-// Package lab is the common ground of the black-box tests: where things lie, and when a test may be skipped.
+// Package lab is the common ground of the black-box tests: where things lie, and what a test needs.
 package lab
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // Path returns the absolute path of a file of the repository, given relative to its root with slashes.
@@ -30,9 +31,7 @@ func Path(t testing.TB, name string) string {
 // RequireNode skips the test unless Node.js and the packages locked in caddy/e2e/node are installed.
 func RequireNode(t testing.TB) {
 	t.Helper()
-	if _, err := exec.LookPath("node"); err != nil {
-		Skip(t, "Node.js is not installed")
-	}
+	skip.Program(t, "Node.js", "node")
 	RequirePackages(t, "caddy/e2e/node")
 }
 
@@ -42,15 +41,6 @@ func RequirePackages(t testing.TB, folder string) {
 	t.Helper()
 	// npm writes this file when it has installed everything.
 	if _, err := os.Stat(Path(t, folder+"/node_modules/.package-lock.json")); err != nil {
-		Skip(t, "the Node.js packages of the tests are not installed: run npm ci in "+folder)
+		skip.Test(t, "the Node.js packages of the tests are not installed: run npm ci in "+folder)
 	}
-}
-
-// Skip ends the test because something that it needs is not here: skipped, or failed when PAY_OFFER_NO_SKIP is 1.
-func Skip(t testing.TB, reason string) {
-	t.Helper()
-	if os.Getenv("PAY_OFFER_NO_SKIP") == "1" {
-		t.Fatal(reason + ", and PAY_OFFER_NO_SKIP=1 forbids to skip")
-	}
-	t.Skip(reason)
 }

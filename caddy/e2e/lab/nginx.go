@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // nginxPatience is how long nginx may take to answer.
@@ -83,11 +85,5 @@ func StartNginx(t testing.TB, port string, upstreams ...string) {
 // users.
 func RequireNginx(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	Skip(t, "nginx is not installed")
-	return ""
+	return skip.Program(t, "nginx", "nginx", "/usr/sbin/nginx")
 }

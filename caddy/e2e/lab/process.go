@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // Resident is the memory of a process in bytes, as Linux tells it.
 func Resident(t testing.TB, pid int) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		Skip(t, "the memory of other processes is read as Linux tells it")
+		skip.Test(t, "the memory of other processes is read as Linux tells it")
 	}
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)

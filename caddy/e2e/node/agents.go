@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // Agent is the script of one official client of an agent protocol.
@@ -56,7 +57,7 @@ func Newer(t testing.TB) string {
 		}
 	})
 	if newer.path == "" {
-		lab.Skip(t, "Node.js 22 is not installed")
+		skip.Test(t, "Node.js 22 is not installed")
 	}
 	return newer.path
 }

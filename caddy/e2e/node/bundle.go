@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -21,8 +22,11 @@ var bundled struct {
 
 // Bundle returns the path of a script in one file with all that it imports: to load the hundreds of modules of a client
 // takes four times as long. The files stand in bin/e2e/node for all packages of tests, until a script or a package changes.
+// The test is skipped without Node.js and the packages of the script.
 func Bundle(t testing.TB, script string) string {
 	t.Helper()
+	lab.RequireNode(t)
+	lab.RequirePackages(t, path.Join("caddy/e2e/node", path.Dir(script)))
 	folder := lab.Path(t, "bin/e2e/node")
 	bundled.Lock()
 	defer bundled.Unlock()
@@ -32,10 +36,14 @@ func Bundle(t testing.TB, script string) string {
 		source := lab.Path(t, "caddy/e2e/node")
 		var scripts []string
 		sum := sha256.New()
-		for _, pattern := range []string{"*.mjs", "cloudflare/*.mjs", "node_modules/.package-lock.json", "cloudflare/node_modules/.package-lock.json"} {
-			files, err := filepath.Glob(filepath.Join(source, pattern))
+		for _, folder := range []string{".", "cloudflare"} {
+			lock := filepath.Join(source, folder, "node_modules/.package-lock.json")
+			if _, err := os.Stat(lock); err != nil {
+				continue // nothing in the folder can be bundled
+			}
+			files, err := filepath.Glob(filepath.Join(source, folder, "*.mjs"))
 			require.NoError(t, err)
-			for _, file := range files {
+			for _, file := range append(files, lock) {
 				content, err := os.ReadFile(file)
 				require.NoError(t, err)
 				sum.Write(content)

@@ -18,8 +18,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
-
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 )
 
 // patience is how long a payment may take: far more than it does on a busy machine.
@@ -91,7 +89,6 @@ func Pay(t testing.TB, buyer Buyer, url string, key *ecdsa.PrivateKey) Answer {
 // is logged if the test failed.
 func start(ctx context.Context, t testing.TB, script string, env ...string) io.Reader {
 	t.Helper()
-	lab.RequireNode(t)
 	command := exec.CommandContext(ctx, "node", Bundle(t, script))
 	command.Env = append(env, "PATH="+os.Getenv("PATH"))
 	var stderr bytes.Buffer

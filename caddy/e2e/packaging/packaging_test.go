@@ -19,6 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // instruction is a line of the Dockerfile.
@@ -53,7 +54,7 @@ func execForm(t *testing.T, text string) (command []string) {
 // of a system, it misses here.
 func TestTheImageRunsAsNobodyOnNothingElse(t *testing.T) {
 	if os.Getuid() != 0 {
-		lab.Skip(t, "only root can change the root folder")
+		skip.Test(t, "only root can change the root folder")
 	}
 	stages, last := image(t)
 	require.Regexp(t, `^golang:1\.26-\S+ AS build$`, stages[0])
@@ -157,10 +158,7 @@ func TestTheImageIsBuiltAsEverythingElse(t *testing.T) {
 }
 
 func TestSystemdTakesTheUnit(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		lab.Skip(t, "systemd-analyze is not installed")
-	}
+	analyze := skip.Program(t, "systemd", "systemd-analyze")
 	unit := lab.Must(os.ReadFile(lab.Path(t, "caddy/package/pay-offer.service")))(t)
 	// It must be there to be taken.
 	const program = "=/usr/local/bin/caddy "

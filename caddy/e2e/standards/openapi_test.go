@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/node"
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 func TestTheDescriptionFollowsTheOpenAPISchema(t *testing.T) {
@@ -275,10 +275,7 @@ func TestTheSkillIsValid(t *testing.T) {
 
 // TestNPMListsEveryFundingAddress installs the package document in a project and asks npm how to fund it.
 func TestNPMListsEveryFundingAddress(t *testing.T) {
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		lab.Skip(t, "npm is not installed")
-	}
+	npm := skip.Program(t, "npm", "npm")
 	s := openShop(t, moreRails)
 	served := s.get(t, "/package.json")
 	var funded struct{ Name string }

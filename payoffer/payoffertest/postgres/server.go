@@ -1,9 +1,10 @@
 // Package postgres runs real PostgreSQL servers for tests. It imports nothing of
-// the project, so that every package can test with it.
+// what is tested, so that every package can test with it.
 package postgres
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -20,27 +21,26 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
-)
 
-// noSkip is the environment variable that makes a missing server an error.
-const noSkip = "PAY_OFFER_NO_SKIP"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
+)
 
 // Server is a PostgreSQL server with a data directory of its own. It flushes
 // every commit as a real one (fsync on), into memory where there is room: that
 // is as good as a disk while the machine runs, and no test cuts its power. It
 // listens on a Unix socket only.
 type Server struct {
-	folder string
-	binary string
-	user   string
-	admin  *sql.DB // of the superuser; nil while the server is stopped
-	guard  io.Closer
-	ended  <-chan error
+	folder  string
+	binary  string
+	account *user.User // who it runs as
+	admin   *sql.DB    // of the superuser; nil while the server is stopped
+	guard   io.Closer
+	ended   <-chan error
 }
 
 // Start starts a server that is stopped at the end of the test, for tests that
 // stop it themselves or change its settings. A test is skipped where no server
-// is installed, and fails there when PAY_OFFER_NO_SKIP=1.
+// can be started, and fails there when PAY_OFFER_NO_SKIP=1.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -61,7 +61,7 @@ var shared struct {
 // process, however that ends. Skipping is as for Start.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	binaries(t) // each test says by itself why it is skipped
+	installed(t) // each test says by itself why it is skipped
 	shared.once.Do(func() { shared.server = newServer(t) })
 	require.NotNil(t, shared.server, "the shared PostgreSQL server did not start")
 	return shared.server
@@ -69,20 +69,13 @@ func Shared(t testing.TB) *Server {
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{binary: binaries(t)}
-	account, err := user.Current()
-	require.NoError(t, err)
-	if account.Uid == "0" {
-		// The server refuses to run as root.
-		account, err = user.Lookup("postgres")
-		require.NoError(t, err, "running as root, PostgreSQL needs the user postgres")
-	}
-	s.user = account.Username
+	s := installed(t)
+	var err error
 	// Short, for a socket's path has at most 107 bytes.
 	s.folder, err = os.MkdirTemp(memory(), "pg")
 	require.NoError(t, err)
 	if os.Geteuid() == 0 {
-		uid, err := strconv.Atoi(account.Uid)
+		uid, err := strconv.Atoi(s.account.Uid)
 		require.NoError(t, err)
 		require.NoError(t, os.Chown(s.folder, uid, -1))
 	}
@@ -151,7 +144,7 @@ func (s *Server) run(t testing.TB, program string, args ...string) {
 // command runs as the server's user.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	if os.Geteuid() == 0 {
-		args = append([]string{"--reuid=" + s.user, "--regid=" + s.user, "--clear-groups", program}, args...)
+		args = append([]string{"--reuid=" + s.account.Username, "--regid=" + s.account.Username, "--clear-groups", program}, args...)
 		program = "setpriv"
 	}
 	command := exec.Command(program, args...)
@@ -183,22 +176,46 @@ func (s *Server) url(parameters url.Values) string {
 	return dsn.String()
 }
 
-// binaries finds the folder of initdb and pg_ctl, which Debian keeps out of the
-// PATH.
-func binaries(t testing.TB) string {
+// installed returns a server that does not run yet.
+func installed(t testing.TB) *Server {
 	t.Helper()
-	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path)
+	s, err := installation()
+	if err != nil {
+		skip.Test(t, err.Error())
 	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		const missing = "no PostgreSQL server is installed (Debian: apt-get install postgresql)"
-		if os.Getenv(noSkip) == "1" {
-			t.Fatal(missing)
+	return &s
+}
+
+var installation = sync.OnceValues(find)
+
+// find looks for a server, whose programs Debian keeps out of the PATH. It runs
+// each of them, because a machine can have a part of what starts a server: some
+// of the programs, or no other user than root.
+func find() (Server, error) {
+	initdb, err := exec.LookPath("initdb")
+	if err != nil {
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+		if len(found) == 0 {
+			return Server{}, errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)")
 		}
-		t.Skip(missing)
+		initdb = slices.MaxFunc(found, byVersion)
 	}
-	return filepath.Dir(slices.MaxFunc(found, byVersion))
+	account, err := user.Current()
+	if err == nil && account.Uid == "0" {
+		// The server refuses to run as root.
+		account, err = user.Lookup("postgres")
+	}
+	if err != nil {
+		return Server{}, fmt.Errorf("PostgreSQL cannot be started: %w", err)
+	}
+	s := Server{binary: filepath.Dir(initdb), account: account, folder: "/"}
+	for _, program := range []string{"initdb", "pg_ctl", "postgres"} {
+		program = filepath.Join(s.binary, program)
+		if out, err := s.command(program, "--version").CombinedOutput(); err != nil {
+			return Server{}, fmt.Errorf("PostgreSQL cannot be started: %s: %s%w", program, out, err)
+		}
+	}
+	return s, nil
 }
 
 // byVersion compares /usr/lib/postgresql/<version>/bin/initdb.

@@ -21,6 +21,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
 // backend is an application behind the gate. It remembers the requests that it gets.
@@ -296,13 +297,7 @@ sub vcl_backend_response {
 // startVarnish runs Varnish in front of the shop until the test ends, and returns its port.
 func (s *shop) startVarnish(configuration string) string {
 	s.Helper()
-	program, err := exec.LookPath("varnishd")
-	if err != nil {
-		program, err = exec.LookPath("/usr/sbin/varnishd")
-	}
-	if err != nil {
-		s.Skip("Varnish is not installed")
-	}
+	program := skip.Program(s, "Varnish", "varnishd", "/usr/sbin/varnishd")
 	dir, port := s.TempDir(), payoffertest.FreePort(s)
 	vcl := filepath.Join(dir, "default.vcl")
 	text := fmt.Sprintf("vcl 4.1;\nbackend default { .host = \"127.0.0.1\"; .port = %q; }\n%s", s.port, configuration)
