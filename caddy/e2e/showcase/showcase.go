@@ -91,7 +91,7 @@ type payments struct{}
 
 func (payments) Quote() *x402.Quote                                  { return &x402.Quote{Body: []byte("{}")} }
 func (payments) Refusal(string) *x402.Quote                          { return &x402.Quote{Body: []byte("{}")} }
-func (payments) QuoteFor(offer.Resource, string) *x402.Quote         { return &x402.Quote{Body: []byte("{}")} }
+func (payments) QuoteFor(offer.Resource, bool, string) *x402.Quote   { return &x402.Quote{Body: []byte("{}")} }
 func (payments) Identify(x402.Attempt) (id x402.Identity, err error) { return id, nil }
 func (payments) Accepts() []x402.Requirements                        { return []x402.Requirements{{Scheme: "exact"}} }
 func (payments) SignReceipt(_, payer, _ string, _ int64) *x402.Artifact {
@@ -101,6 +101,11 @@ func (payments) SignReceipt(_, payer, _ string, _ int64) *x402.Artifact {
 // Pay comes to what the client asks for.
 func (payments) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
 	return x402.Outcome{Status: x402.Status(a.Client), Detail: "This is what became of the payment.", RetryAfter: 10 * time.Second}
+}
+
+// Verify is Pay, because no payment is charged.
+func (p payments) Verify(ctx context.Context, a x402.Attempt) (*x402.Verified, x402.Outcome) {
+	return nil, p.Pay(ctx, a)
 }
 
 // health has a rail of every state.
@@ -116,6 +121,12 @@ func health() []observe.Health {
 }
 
 type receipts struct{ gate.Ledger }
+
+// Prices has none, so that the price of the offer counts.
+func (receipts) Prices(context.Context, string, int64, int64) ([]int64, error) { return nil, nil }
+
+// Returns has none.
+func (receipts) Returns(context.Context, string, string, string) ([]ledger.Return, error) { return nil, nil }
 
 // account is that of all receipts.
 const account = "showcase"
