@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -160,4 +161,18 @@ func TestAChargedPaymentIsNotSentToAnotherOffer(t *testing.T) {
 	require.Equal(t, 402, res.StatusCode)
 	require.Equal(t, 1, forA.charges)
 	require.Empty(t, b.world.attempts)
+}
+
+// The first gate has taken the cookie from the request, and a gate in an error route gets it all the same.
+func TestAGateOfAnErrorRouteKnowsTheCookie(t *testing.T) {
+	g := newGated(t)
+	r := httptest.NewRequest("GET", "https://www.example.org/members/missing", nil)
+	r.Header.Set("Cookie", g.enters(g.pays()))
+	p, failed := new(Passage), errors.New("404")
+	err := g.Serve(httptest.NewRecorder(), r, Visit{URI: "/members/missing", Passage: p, Next: func(http.ResponseWriter, *http.Request) error { return failed }})
+	require.ErrorIs(t, err, failed)
+	w := httptest.NewRecorder()
+	require.NoError(t, g.Serve(w, r, Visit{URI: "/members/missing", Passage: p, Next: g.next}))
+	require.Equal(t, 200, w.Code)
+	require.NotContains(t, g.visits[0], "Cookie")
 }

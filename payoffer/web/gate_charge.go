@@ -43,7 +43,7 @@ func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, t till, p
 	if verified != nil && attempt.Deferred {
 		defer verified.Release()
 		payer := gate.Grant{Rail: verified.Rail, Payer: verified.Payer}
-		refused, err = g.hold(w, r, v, payer, func(h http.Header) (gate.Grant, *response) {
+		refused, err = g.hold(w, r, v, payer, verified.Release, func(h http.Header) (gate.Grant, *response) {
 			return g.admit(ctx, h, t, verified.Charge(ctx), credential)
 		})
 	} else {
@@ -66,9 +66,9 @@ func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, t till, p
 	return err
 }
 
-// hold runs the site once and has the payment charged before the first byte of its response. charge adds the headers of a
-// paid response. refused is the response that was sent instead of the site's.
-func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.Grant, charge func(http.Header) (gate.Grant, *response)) (refused *response, err error) {
+// hold runs the site once and has the payment charged, or released, before the first byte of its response. charge adds the
+// headers of a paid response. refused is the response that was sent instead of the site's.
+func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.Grant, release func(), charge func(http.Header) (gate.Grant, *response)) (refused *response, err error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if r.Method == http.MethodGet {
@@ -82,7 +82,11 @@ func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.
 		case ended:
 			return false
 		case !succeeds(r, v.URI, status, held.header.Get("Location")):
-			return true // and nothing is charged
+			release()
+			for _, name := range []string{"Etag", "Last-Modified", "Content-Range"} { // they are of the content
+				delete(held.header, name)
+			}
+			return true
 		case r.Context().Err() == nil: // the client is there
 			var granted gate.Grant
 			if granted, refused = charge(held.header); refused == nil {
@@ -116,7 +120,7 @@ func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.
 }
 
 // succeeds reports whether a response is worth its price: 2xx and 3xx, but not the redirect of a GET to its own path with
-// or without a slash at the end. uri is the address before rewrites.
+// or without a slash at the end: one with another query can lead to the content. uri is the address before rewrites.
 func succeeds(r *http.Request, uri string, status int, location string) bool {
 	if status >= http.StatusBadRequest || r.Method != http.MethodGet || status < http.StatusMultipleChoices || location == "" {
 		return status < http.StatusBadRequest
@@ -126,7 +130,7 @@ func succeeds(r *http.Request, uri string, status int, location string) bool {
 		return true
 	}
 	to, err := here.Parse(location)
-	return err != nil || to.Hostname() != here.Hostname() || strings.TrimSuffix(to.Path, "/") != strings.TrimSuffix(here.Path, "/")
+	return err != nil || to.Host != here.Host || to.RawQuery != here.RawQuery || strings.TrimSuffix(to.Path, "/") != strings.TrimSuffix(here.Path, "/")
 }
 
 // admit returns what a settled payment opens, or the response to another outcome. It adds the header that confirms the

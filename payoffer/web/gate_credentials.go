@@ -15,8 +15,9 @@ type Passage struct {
 	read    bool
 	code    string      // of an entry link
 	payment http.Header // the headers with a payment
-	open    []*opened   // the gates around the handlers that run now
-	last    *opened     // the gate that was opened last
+	cookies map[string]string
+	open    []*opened // the gates around the handlers that run now
+	last    *opened   // the gate that was opened last
 }
 
 // opened is an open gate of a passage.
@@ -90,7 +91,14 @@ func (g *Gate) takeCredentials(r *http.Request, p *Passage) (cookie string) {
 		}
 	}
 	p.keep(g.server.Offer.MPP, g.till.challenges.Take(r.Header))
-	return takeCookie(r.Header, g.cookie)
+	if cookie = takeCookie(r.Header, g.cookie); cookie == "" {
+		return p.cookies[g.cookie] // in an error route it was taken before
+	}
+	if p.cookies == nil {
+		p.cookies = make(map[string]string)
+	}
+	p.cookies[g.cookie] = cookie
+	return cookie
 }
 
 func (p *Passage) keep(field string, values []string) {

@@ -108,6 +108,43 @@ func TestAnApplicationThatIsTooSlowIsNotCharged(t *testing.T) {
 	}
 }
 
+// A client that keeps the application waiting holds no run and no payer longer than its payment can be charged.
+func TestARunEndsWithItsAuthorization(t *testing.T) {
+	for valid, ends := range map[time.Duration]time.Duration{
+		20 * time.Second: 14 * time.Second, 300 * time.Second: 294 * time.Second, 800 * time.Second: 300 * time.Second,
+	} {
+		withShop(t, fmt.Sprint("valid for ", valid), func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+			b := newBuyer(1)
+			b.auth.ValidBefore = fmt.Sprint(time.Now().Add(valid).Unix())
+			held, _ := s.verify(b)
+			time.Sleep(ends - time.Second)
+			synctest.Wait()
+			require.EqualValues(t, 1, s.runs.count.Load())
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			require.Zero(t, s.runs.count.Load())
+			next, _ := s.verify(newBuyer(2))
+			require.NotNil(t, next, "the payer is free")
+			next.Release()
+			got := held.Charge(t.Context())
+			require.Equal(t, Unavailable, got.Status)
+			require.Equal(t, "application_slow", got.Reason)
+			require.Empty(t, f.Calls(settleCall))
+			held.Release()
+			require.Zero(t, s.runs.count.Load())
+		})
+	}
+}
+
+func TestAReleasedPaymentIsNotCharged(t *testing.T) {
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+		held, _ := s.verify(newBuyer(1))
+		held.Release()
+		require.Equal(t, Unavailable, held.Charge(t.Context()).Status)
+		require.Empty(t, f.Calls(settleCall))
+	})
+}
+
 // One wallet with the money of one payment signs many authorizations.
 func TestOnePayerRunsTheApplicationOnceAtATime(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -187,6 +224,14 @@ func TestAStrangerDoesNotMakeAPayerWait(t *testing.T) {
 		second, _ := s.verify(newBuyer(2))
 		require.NotNil(t, second)
 		second.Release()
+
+		again := newBuyer(3)
+		again.signature = forged.signature
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		third, answer := s.Verify(ctx, Attempt{Payload: again.v2(t), Deferred: true})
+		require.Nil(t, third, "a wallet without proof has one run, too")
+		require.Equal(t, "request_canceled", answer.Reason)
 	})
 }
 

@@ -53,28 +53,28 @@ func (l *keyLocks) lock(ctx context.Context, key any) (unlock func(), waited boo
 // maxRuns is how many deferred payments of one offer may run the application at a time.
 const maxRuns = 256
 
-// beginRun waits until no other deferred payment of the same proven payer runs the application. It returns the
-// conflicting payment, which the other one may have become, or the answer.
+// beginRun waits until no other deferred payment of the same payer runs the application. It returns the conflicting
+// payment, which the other one may have become, or the answer.
 func (s *Service) beginRun(ctx context.Context, p *payment, conflicting *ledger.Intent) (end func(), other *ledger.Intent, answer *Outcome) {
-	unlock := func() {}
-	if p.proven { // otherwise a stranger could make the payer wait
-		free, waited, err := s.locks.lock(ctx, p.key().From)
-		if err != nil {
-			return nil, nil, new(p.unavailable("request_canceled", retryOpen))
+	payer := p.key().From
+	if !p.proven {
+		payer = "unproven " + payer // the sender may be a stranger, for whom the payer does not wait
+	}
+	unlock, waited, err := s.locks.lock(ctx, payer)
+	if err != nil {
+		return nil, nil, new(p.unavailable("request_canceled", retryOpen))
+	}
+	if waited {
+		lookup, err := s.lookUp(ctx, p)
+		switch {
+		case err != nil:
+			unlock()
+			return nil, nil, new(p.ledgerUnavailable())
+		case lookup.Known != nil: // another instance has taken it
+			unlock()
+			return nil, nil, new(s.replay(ctx, p, *lookup.Known))
 		}
-		unlock = free
-		if waited {
-			lookup, err := s.lookUp(ctx, p)
-			switch {
-			case err != nil:
-				unlock()
-				return nil, nil, new(p.ledgerUnavailable())
-			case lookup.Known != nil: // another instance has taken it
-				unlock()
-				return nil, nil, new(s.replay(ctx, p, *lookup.Known))
-			}
-			conflicting = lookup.Conflicting
-		}
+		conflicting = lookup.Conflicting
 	}
 	if s.runs.count.Add(1) > maxRuns {
 		s.runs.end()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -28,9 +29,10 @@ const (
 type Verified struct {
 	Rail  string // the rail's name
 	Payer string // the address of the wallet, in lower case
-	// Charge commits the intent, has the payment settled, and releases it. It must be called at most once.
+	// Charge commits the intent, has the payment settled, and releases it. It charges nothing after Release.
 	Charge func(ctx context.Context) Outcome
 	// Release lets other requests use the authorization and, of a deferred payment, its payer. It may be called again.
+	// A deferred payment is released when its authorization ends, and after five minutes at the latest.
 	Release func()
 }
 
@@ -120,11 +122,27 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 	if answered != nil {
 		return nil, *answered
 	}
-	charge := func(ctx context.Context) Outcome {
+	var over atomic.Bool // it is charged or released
+	v = &Verified{Rail: rail.USDC.Name(), Payer: strings.ToLower(p.authorization.From)}
+	v.Charge = func(ctx context.Context) Outcome {
+		if over.Swap(true) {
+			return p.unavailable("application_slow", retrySoon)
+		}
 		defer release()
 		return s.charge(ctx, p, rail, intent, facilitators, unlock)
 	}
-	return &Verified{Rail: rail.USDC.Name(), Payer: strings.ToLower(p.authorization.From), Charge: charge, Release: release}, Outcome{}
+	v.Release = func() {
+		if !over.Swap(true) {
+			release()
+		}
+	}
+	if p.deferred { // a client that keeps the application waiting must not keep others out
+		ends := time.Unix(p.validBefore(), 0).Sub(s.Now()) - settleMargin
+		timer := time.AfterFunc(maxTimeoutSeconds*time.Second, v.Release)
+		releases = append(releases, func() { timer.Stop() })
+		timer.Reset(min(ends, maxTimeoutSeconds*time.Second))
+	}
+	return v, Outcome{}
 }
 
 // NotReady answers an attempt while the ledger is not open. The payment may have been sent before.

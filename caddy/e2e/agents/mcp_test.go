@@ -145,7 +145,7 @@ func TestOfficialGoClientPaysByA2A(t *testing.T) {
 	m := openMarket(t)
 	card := lab.Must(agentcard.DefaultResolver.Resolve(t.Context(), m.base))(t)
 	require.Equal(t, m.base+"/mcp", card.URL)
-	require.Len(t, card.Capabilities.Extensions, 1)
+	require.Len(t, card.Capabilities.Extensions, 2)
 	require.Equal(t, extension, card.Capabilities.Extensions[0].URI)
 	require.False(t, card.Capabilities.Extensions[0].Required)
 	activation := new(activation)
