@@ -24,8 +24,8 @@ func (g *gated) through(gates []*Gate, path string, headers ...string) (res *htt
 	for n := 0; n < len(headers); n += 2 {
 		r.Header.Add(headers[n], headers[n+1])
 	}
-	p, next := new(Passage), func(w http.ResponseWriter, r *http.Request) error { return nil }
-	next = func(w http.ResponseWriter, r *http.Request) error {
+	p := new(Passage)
+	next := func(w http.ResponseWriter, r *http.Request) error {
 		granted, expires = p.Grant()
 		return g.next(w, r)
 	}

@@ -89,9 +89,11 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 // payments quotes nothing but that there is something to quote.
 type payments struct{}
 
-func (payments) Quote() *x402.Quote                                  { return &x402.Quote{Body: []byte("{}")} }
-func (payments) Refusal(string) *x402.Quote                          { return &x402.Quote{Body: []byte("{}")} }
-func (payments) QuoteFor(offer.Resource, bool, string) *x402.Quote   { return &x402.Quote{Body: []byte("{}")} }
+func (payments) Quote() *x402.Quote         { return &x402.Quote{Body: []byte("{}")} }
+func (payments) Refusal(string) *x402.Quote { return &x402.Quote{Body: []byte("{}")} }
+func (payments) QuoteFor(offer.Resource, bool, string) *x402.Quote {
+	return &x402.Quote{Body: []byte("{}")}
+}
 func (payments) Identify(x402.Attempt) (id x402.Identity, err error) { return id, nil }
 func (payments) Accepts() []x402.Requirements                        { return []x402.Requirements{{Scheme: "exact"}} }
 func (payments) SignReceipt(_, payer, _ string, _ int64) *x402.Artifact {
@@ -126,7 +128,9 @@ type receipts struct{ gate.Ledger }
 func (receipts) Prices(context.Context, string, int64, int64) ([]int64, error) { return nil, nil }
 
 // Returns has none.
-func (receipts) Returns(context.Context, string, string, string) ([]ledger.Return, error) { return nil, nil }
+func (receipts) Returns(context.Context, string, string, string) ([]ledger.Return, error) {
+	return nil, nil
+}
 
 // account is that of all receipts.
 const account = "showcase"
