@@ -370,7 +370,7 @@ func TestTheDocumentationStaysShort(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, pages, 30)
-	require.LessOrEqual(t, words, 21_000) // 20,000, and 1,000 for the gates of issue 26
+	require.LessOrEqual(t, words, 21_100) // 20,000, 1,000 for the gates of issue 26, and 100 for what opens them
 }
 
 func readSource(t *testing.T, name string) string {
