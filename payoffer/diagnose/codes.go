@@ -41,7 +41,7 @@ var (
 		"For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
 	PriceSource = Code{"price-source", "A price source of Bitcoin gives no usable answer. If too few are left, the rail has no amount.",
 		"Check that this machine reaches its host; remove a source that is gone from rates."}
-	CardPrices = Code{"card-prices", "The prices of the payment link cannot be read, so card payments in other currencies than US dollars open no gate.",
+	CardPrices = Code{"card-prices", "The link's prices cannot be read, so card payments in other currencies open no gate.",
 		"Set api_key to a key that may read Payment Links and Prices (docs/guides/stripe). Until then give those who paid a pass ('caddy pay-offer pass')."}
 	WebhookOff = Code{"webhook-off", "The webhook's secret is configured and empty, so deliveries are refused.",
 		"Set the variable and restart the server, because a reload does not read the environment again. If the secret is in a file, set it there and reload with --force."}
