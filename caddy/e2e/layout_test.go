@@ -135,6 +135,9 @@ func TestEveryLayoutAnswersOnItsHosts(t *testing.T) {
 				require.Equal(t, "the application", body)
 			}
 			if c.proxy {
+				// A server that has not started completely does not end in good order.
+				received, _ := l.get(t, c.service+"/v1/received", port)
+				require.Equal(t, http.StatusOK, received.StatusCode)
 				l.Terminate()
 				l.Await(t)
 				require.Contains(t, l.Log(), `"client_ip":"`+payer+`"`)

@@ -133,3 +133,10 @@ func TestEveryReasonHasItsSentence(t *testing.T) {
 		}
 	}
 }
+
+// A checkout with a discount of 100 % brings no payment: the page that waits says so after a while, and names the seller.
+func TestACheckoutWithoutAPaymentSaysWhy(t *testing.T) {
+	page := read(t, send(t, newWorld(t).server(t), "GET", "/v1/thanks?session_id=cs_free", "", "Accept", browser))
+	require.Contains(t, page, "A code for 100% is not a payment.")
+	require.Contains(t, page, "mailto:pay@example.org")
+}

@@ -27,7 +27,7 @@ const handlers = `
 		minimum_length 1
 	}
 }
-http://proxy.localhost:{PORT} {
+http://upstream.localhost:{PORT} {
 	import gate proxy
 	reverse_proxy {APP}
 }
@@ -56,7 +56,7 @@ http://encode-outside.localhost:{PORT} {
 		file_server
 	}
 }
-http://encode-proxy.localhost:{PORT} {
+http://encode-upstream.localhost:{PORT} {
 	import gate encode-proxy
 	import gzip
 	reverse_proxy {APP} {
