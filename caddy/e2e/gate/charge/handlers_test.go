@@ -28,7 +28,7 @@ const handlers = `
 	}
 }
 http://upstream.localhost:{PORT} {
-	import gate proxy
+	import gate upstream
 	reverse_proxy {APP}
 }
 http://stream.localhost:{PORT} {
@@ -57,7 +57,7 @@ http://encode-outside.localhost:{PORT} {
 	}
 }
 http://encode-upstream.localhost:{PORT} {
-	import gate encode-proxy
+	import gate encode-upstream
 	import gzip
 	reverse_proxy {APP} {
 		flush_interval -1
@@ -144,7 +144,7 @@ var page = `{{placeholder "http.pay_offer.rail"}} ` + secret + strings.Repeat(" 
 
 // sites are the names of the sites of handlers, with the content of their pages.
 var sites = map[string]string{
-	"proxy": secret, "stream": secret, "files": page, "encode-inside": page, "encode-outside": page, "encode-proxy": secret,
+	"upstream": secret, "stream": secret, "files": page, "encode-inside": page, "encode-outside": page, "encode-upstream": secret,
 	"templates": strings.Replace(page, `{{placeholder "http.pay_offer.rail"}}`, "usdc", 1), "intercept": "intercepted " + secret,
 	"handle-response": secret, "accelerated": page, "errors": page, "defer-inside": secret, "defer-outside": secret,
 }
