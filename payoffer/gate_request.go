@@ -3,6 +3,7 @@ package payoffer
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -33,6 +34,9 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 // reach the upstream as text.
 func setPlaceholders(r *http.Request, passage *web.Passage) {
 	r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).Map(func(key string) (any, bool) {
+		if !strings.HasPrefix(key, "http.pay_offer.") {
+			return nil, false
+		}
 		granted, expires := passage.Grant()
 		switch key {
 		case "http.pay_offer.payment":

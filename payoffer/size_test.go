@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       4078,
+	"web":                       4081,
 	"x402":                      3979,
 }
 

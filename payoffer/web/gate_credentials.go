@@ -15,9 +15,9 @@ type Passage struct {
 	read    bool
 	code    string      // of an entry link
 	payment http.Header // the headers with a payment
-	cookies map[string]string
-	open    []*opened // the gates around the handlers that run now
-	last    *opened   // the gate that was opened last
+	cookies [][2]string // names and values of those of the gates
+	open    []*opened   // the gates around the handlers that run now
+	last    *opened     // the gate that was opened last
 }
 
 // opened is an open gate of a passage.
@@ -81,9 +81,11 @@ func (p *Passage) charged(held *paidWriter, granted gate.Grant) {
 func (g *Gate) takeCredentials(r *http.Request, p *Passage) (cookie string) {
 	if !p.read {
 		p.read = true
-		if query := r.URL.Query(); query.Has(gate.Parameter) {
-			p.code = query.Get(gate.Parameter)
-			_, r.URL.RawQuery, _ = strings.Cut(withoutCode("/?"+r.URL.RawQuery), "?")
+		if r.URL.RawQuery != "" {
+			if query := r.URL.Query(); query.Has(gate.Parameter) {
+				p.code = query.Get(gate.Parameter)
+				_, r.URL.RawQuery, _ = strings.Cut(withoutCode("/?"+r.URL.RawQuery), "?")
+			}
 		}
 		for _, name := range []string{headerSignature, headerSignatureV1} {
 			p.keep(name, r.Header[name])
@@ -91,13 +93,14 @@ func (g *Gate) takeCredentials(r *http.Request, p *Passage) (cookie string) {
 		}
 	}
 	p.keep(g.server.Offer.MPP, g.till.challenges.Take(r.Header))
-	if cookie = takeCookie(r.Header, g.cookie); cookie == "" {
-		return p.cookies[g.cookie] // in an error route it was taken before
+	if cookie = takeCookie(r.Header, g.cookie); cookie != "" {
+		p.cookies = append(p.cookies, [2]string{g.cookie, cookie})
 	}
-	if p.cookies == nil {
-		p.cookies = make(map[string]string)
+	for _, taken := range p.cookies { // in an error route it was taken before
+		if taken[0] == g.cookie {
+			cookie = taken[1]
+		}
 	}
-	p.cookies[g.cookie] = cookie
 	return cookie
 }
 
