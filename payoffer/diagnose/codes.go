@@ -23,6 +23,8 @@ var (
 		"Two servers share the public address, and each has a ledger of its own. Stop one ('ss -ltnp' lists processes that listen at one port), or give both the same ledger and storage (docs/guides/high-availability)."}
 	HeadersCut = Code{"headers-cut", "A proxy in front refuses POST, or drops headers of the HTTP 402 quote: software cannot pay.",
 		"Let the proxy in front pass POST to /v1/ and /mcp without a challenge for browsers, and every header, such as WWW-Authenticate and PAYMENT-REQUIRED. Give it a larger buffer ('proxy_buffer_size 8k;' in nginx)."}
+	HeadersChanged = Code{"headers-changed", "Headers of a page or a quote were replaced on the way: browsers refuse its style or its script, or keep what they must not.",
+		"The likely cause is a 'header' block of the site: with one '-Name', '>Name' or 'defer' in it, Caddy applies the whole block last. Write that line as a directive of its own, such as 'header -Server' (docs/guides/existing-site). Else a proxy in front replaces them."}
 	LinkBroken = Code{"link-broken", "An address that the offer publishes, or that receives its webhooks, does not answer as it should.",
 		"For a checkout, correct its option. For the page of the site, serve it at site_url with pay_offer_page. For a path of the offer, find what answers in front of the server."}
 	GateOpen = Code{"gate", "The page at which payers arrive at a gate (its start) is free, or does not open for a payer.",
@@ -62,7 +64,7 @@ var (
 // Codes are all codes, in the order of a report: fix the first one first.
 var Codes = []Code{
 	NotRunning, Demo, LedgerLost, LedgerDamaged, LedgerUnwritable, SettingsDiffer, Unreachable,
-	CertificateInvalid, OtherServer, HeadersCut, LinkBroken, GateOpen, ChainID, RPCFailing,
+	CertificateInvalid, OtherServer, HeadersCut, HeadersChanged, LinkBroken, GateOpen, ChainID, RPCFailing,
 	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, CardPrices, WebhookOff,
 	WebhookUnverified, RailUnobserved, ClockWrong,
 }

@@ -27,11 +27,19 @@ const maxBody, maxLinks, connections = 4 << 20, 6, 8
 
 // send sends a request without a body, on a connection of its own, and tells caches not to answer it.
 func (d *diagnosis) send(ctx context.Context, method, address string, cookies ...*http.Cookie) (response *http.Response, body []byte, err error) {
+	return d.accepting(ctx, "", method, address, cookies...)
+}
+
+// accepting is send with the header Accept.
+func (d *diagnosis) accepting(ctx context.Context, accept, method, address string, cookies ...*http.Cookie) (response *http.Response, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	request.Header = http.Header{"Cache-Control": {"no-cache"}, "User-Agent": {"caddy-pay-offer-check"}}
+	if accept != "" {
+		request.Header.Set("Accept", accept)
+	}
 	for _, cookie := range cookies {
 		request.AddCookie(cookie)
 	}
@@ -61,6 +69,7 @@ func (c *check) service(ctx context.Context) {
 	switch {
 	case strange == 0:
 		if c.quote(ctx) && c.sameTerms(ctx) {
+			c.headers(ctx)
 			c.links(ctx, c.addresses())
 		}
 	case err != nil:
@@ -194,7 +203,7 @@ func (c *check) links(ctx context.Context, addresses []string) {
 	work.SetLimit(maxLinks)
 	for _, address := range addresses {
 		work.Go(func() error {
-			r, _, err := c.send(ctx, http.MethodGet, address)
+			r, body, err := c.send(ctx, http.MethodGet, address)
 			at, _, _ := strings.Cut(address, "#")
 			at, _, _ = strings.Cut(at, "?") // the query may contain a secret
 			switch o := c.Offer.Offer; {
@@ -204,6 +213,8 @@ func (c *check) links(ctx context.Context, addresses []string) {
 				c.found(LinkBroken, at, at+" does not answer: "+reason(err))
 			case c.isBroken(address, r.StatusCode):
 				c.found(LinkBroken, at, fmt.Sprintf("%s answers %d", at, r.StatusCode))
+			case address == o.SitePage():
+				c.sitePolicy(r.Header, body)
 			}
 			return nil
 		})

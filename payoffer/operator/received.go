@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -92,6 +93,15 @@ type Diagnostics struct {
 	Clock       int64       `json:"clock_ahead_seconds"` // 0 while it is not proven
 	Rails       []RailState `json:"rails"`
 	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
+	Answers     []Answer    `json:"answers"`      // what the server sends, for comparison with what arrives
+}
+
+// Answer is a request without a payment, and the headers that the server answers it with.
+type Answer struct {
+	Method string      `json:"method"`
+	Path   string      `json:"path"`
+	Accept string      `json:"accept"`
+	Header http.Header `json:"header"`
 }
 
 // LedgerState is whether the server can write to the ledger of an offer.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,6 +179,14 @@ func (svc *Service) diagnostics() operator.Diagnostics {
 	}
 	for _, key := range svc.published() {
 		d.Keys = append(d.Keys, svc.Offer.DID()+"#"+key.ID)
+	}
+	for _, a := range []operator.Answer{
+		{Method: http.MethodGet, Path: offer.PathMethods, Accept: "text/html"},
+		{Method: http.MethodGet, Path: offer.PathOffer, Accept: "application/json"},
+		{Method: http.MethodPost, Path: offer.PathSponsor, Accept: "application/json"},
+	} {
+		a.Header = svc.Server.HeadersOf(a.Method, a.Path, a.Accept)
+		d.Answers = append(d.Answers, a)
 	}
 	return d
 }

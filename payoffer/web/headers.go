@@ -50,3 +50,21 @@ func (s *Server) agent() http.Handler {
 		s.Agent.ServeHTTP(w, r)
 	})
 }
+
+// HeadersOf returns the headers of the answer to a request without a body and without other headers than Accept.
+func (s *Server) HeadersOf(method, path, accept string) http.Header {
+	w := headersOnly{}
+	r, err := http.NewRequest(method, s.Offer.URL(path), http.NoBody)
+	if err == nil {
+		r.Header.Set("Accept", accept)
+		s.Serve(w, r)
+	}
+	return http.Header(w)
+}
+
+// headersOnly keeps the headers of an answer.
+type headersOnly http.Header
+
+func (h headersOnly) Header() http.Header             { return http.Header(h) }
+func (headersOnly) Write(content []byte) (int, error) { return len(content), nil }
+func (headersOnly) WriteHeader(int)                   {}

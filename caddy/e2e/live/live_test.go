@@ -40,6 +40,13 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 				front.ServeHTTP(rw, r)
 			})
 		},
+		"headers-changed": func(w *world) { w.hosts[payHost] = h.front(h.wrapped[0], nil) },
+		"headers-changed (site)": func(w *world) {
+			w.hosts[siteHost] = h.front(h.trusting, func(r *http.Response) error {
+				r.Header.Set("Content-Security-Policy", "default-src 'self'")
+				return nil
+			})
+		},
 		"headers-cut": func(w *world) { w.hosts[payHost] = h.front(h.trusting, smallBuffer) },
 		"link-broken": func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
 		"gate": func(w *world) {
@@ -90,6 +97,13 @@ func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
 		require.Zero(t, got.status, got.out+got.err)
 		require.Equal(t, "no problems found\n", got.out)
 		t.Log("\n" + got.out)
+	})
+	t.Run("headers of the site that leave those of the offer", func(t *testing.T) {
+		t.Parallel()
+		w := h.world(t)
+		w.hosts[payHost] = h.front(h.wrapped[1], nil)
+		got := h.check(t, w)
+		require.Equal(t, "no problems found\n", got.out)
 	})
 	for name, broken := range breaks(h, t) {
 		t.Run(name, func(t *testing.T) {

@@ -111,6 +111,12 @@ http://example.org:TRUSTING {
 `
 )
 
+// headers are directives of a site: the first replaces headers of the offer, and the second does not.
+var headers = [...]string{
+	"header {\n\t-Server\n\tContent-Security-Policy \"default-src 'self'\"\n}\n",
+	"header -Server\nheader Content-Security-Policy \"default-src 'self'\"\nheader ?Cache-Control no-cache\n",
+}
+
 // secrets are what no output may hold: those of the environment.
 var secrets = map[string]string{
 	"CDP_KEY_SECRET": "LS0tLS1CRUdJTg", "RPC_KEY": "rpc-key-0123456789", "CARD_WEBHOOK_SECRET": "whsec_0123456789abcdef0123456789",
@@ -122,6 +128,7 @@ type house struct {
 	authority       *authority
 	replace         *strings.Replacer
 	admin, trusting string
+	wrapped         [len(headers)]string // ports of the offer behind headers
 	chain, prices   http.Handler
 	facilitator     http.Handler
 }
@@ -137,8 +144,12 @@ func newHouse(t *testing.T) *house {
 	secrets["CDP_KEY_SECRET"] = newKey(t)
 	h.replace = strings.NewReplacer("ADMIN", h.admin, "TRUSTING", h.trusting, "DIR", t.TempDir(),
 		"PAYEE", chain.Address(c.Payer).Hex())
-	whole := h.world(t)
-	server.Start(t, "http://127.0.0.1:"+h.trusting, h.replace.Replace(global+mainSite+hookedSite+offSite)+
+	whole, wrapped := h.world(t), ""
+	for i, directives := range headers {
+		h.wrapped[i] = payoffertest.FreePort(t)
+		wrapped += "http://pay.example.org:" + h.wrapped[i] + " {\n" + directives + mainDirective + "}\n"
+	}
+	server.Start(t, "http://127.0.0.1:"+h.trusting, h.replace.Replace(global+mainSite+hookedSite+offSite+wrapped)+
 		"http://127.0.0.1:"+h.trusting+" {\n\trespond /v1/received 200\n}\n", h.env(whole)...)
 	server.Eventually(t, "the offer has its keys", func() bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+h.trusting+"/v1/pay/card.png", nil)
