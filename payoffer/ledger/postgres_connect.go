@@ -86,6 +86,9 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 			_ = conn.Close(ctx)
 		}
 	}()
+	if err = d.requireSession(ctx, conn.PgConn()); err != nil {
+		return err
+	}
 	var commit, fsync, readOnly, schema string
 	err = conn.QueryRow(ctx, `
 		SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('transaction_read_only'),
@@ -133,11 +136,46 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	return err
 }
 
+// requireSession refuses a pooler that gives another server session to each transaction. A pooler
+// makes up the process ID that it greets with (PostgreSQL, "BackendKeyData"); one that keeps
+// sessions never gives the same one to two clients at a time.
+func (d *postgresDialect) requireSession(ctx context.Context, conn *pgconn.PgConn) error {
+	before, err := backend(ctx, conn)
+	if err != nil || before == fmt.Sprint(conn.PID()) {
+		return err
+	}
+	second, err := pgconn.ConnectConfig(ctx, d.config.Config.Copy())
+	if err != nil {
+		return err
+	}
+	defer second.Close(context.WithoutCancel(ctx))
+	other, err := backend(ctx, second)
+	if err != nil {
+		return err
+	}
+	after, err := backend(ctx, conn)
+	if err == nil && (other == before || after != before) {
+		err = errPooled
+	}
+	return err
+}
+
+// backend is the process ID of the server session. A simple query needs no prepared statement,
+// which such poolers refuse.
+func backend(ctx context.Context, conn *pgconn.PgConn) (pid string, err error) {
+	results, err := conn.Exec(ctx, `SELECT pg_backend_pid()`).ReadAll()
+	if err == nil {
+		pid = string(results[0].Rows[0][0])
+	}
+	return pid, err
+}
+
 // sessionEnd is the time in which the server ends the session of a client that has gone.
 const sessionEnd = time.Second
 
 var (
 	errCopied    = &sessionError{"the ledger is being restored or moved; start again when that is done"}
+	errPooled    = &sessionError{"PgBouncer, or another pooler, is between in transaction or statement mode, and the ledger holds a lock for its session: connect directly, or set pool_mode = session"}
 	errInstances = &sessionError{errInUse.Error() + "; stop all instances first"}
 )
 
