@@ -46,6 +46,7 @@ type counting struct {
 	reads atomic.Int64
 	away  atomic.Bool
 	fails atomic.Pointer[string]
+	then  atomic.Pointer[func()] // is called once, after the browsers were read
 }
 
 var errAway = errors.New("away")
@@ -82,7 +83,11 @@ func (c *counting) Browsers(ctx context.Context, offerID, payment string) ([]str
 	if err := c.failure("Browsers"); err != nil {
 		return nil, err
 	}
-	return c.Ledger.Browsers(ctx, offerID, payment)
+	browsers, err := c.Ledger.Browsers(ctx, offerID, payment)
+	if then := c.then.Swap(nil); then != nil {
+		(*then)()
+	}
+	return browsers, err
 }
 
 func (c *counting) Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error) {
@@ -339,6 +344,17 @@ func TestWithoutALedgerKnownBrowsersPassForTenMinutes(t *testing.T) {
 	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), known, access)), ErrUnreadable)
 	w.ledger.away.Store(false)
 	w.requireOpen(w.Keeper, unknown)
+}
+
+// The browsers were read before the sign-out, and are known after it.
+func TestASignOutDuringAReadIsNotForgotten(t *testing.T) {
+	w := newWorld(t)
+	h := w.pays("pi_1", nil)
+	cookie := w.enters(w.Keeper, h)
+	w.ledger.then.Store(new(func() { require.NoError(t, w.End(t.Context(), h)) }))
+	_, _ = w.ByCookie(t.Context(), cookie, access)
+	require.Nil(t, w.ledger.then.Load(), "the browsers were not read")
+	w.requireClosed(w.Keeper, cookie)
 }
 
 // One call of several fails: the browser is asked to come back, and never to pay.

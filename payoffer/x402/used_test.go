@@ -180,6 +180,21 @@ func TestASuspendedPaymentIsDecidedByTheRows(t *testing.T) {
 	}
 }
 
+// The row is of a block that another one replaced: the payment is in another transaction, or in none.
+func TestAPaymentThatTheChainDoesNotProveIsNotImported(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, chain, b := onChain(t)
+		chain.At(7, time.Now().Unix())
+		chain.Cover(1, 7)
+		chain.Transfer(b.key(), "0x"+strings.Repeat("0e", 32), 42_000_000, false)
+		s.observed(chain, b)
+		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
+		require.Equal(t, Open, s.pay(b.v2(t)).Status)
+		s.requireState(b, ledger.IntentSettling)
+		require.Empty(t, f.Calls(settleCall))
+	})
+}
+
 // The chain cannot be read while a facilitator says no.
 func TestARefusalWaitsForTheChain(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {

@@ -69,6 +69,10 @@ func TestEachMovementOfMoneyIsALineWithItsOwnDate(t *testing.T) {
 			[]Moment{moment(20, StatusConfirmed, 100, 0, nil), moment(30, StatusConfirmed, 100, 50, nil), at(40, StatusConfirmed, 50)},
 			[]string{"payment 10 100 100", "refund 30 -50 -50"},
 		},
+		"corrected and valued late": {
+			[]Moment{moment(20, StatusConfirmed, 60, 0, nil), at(30, StatusConfirmed, 0)},
+			[]string{"payment 10 60 ?", "correction 30 40 100"},
+		},
 		"valued otherwise": {
 			[]Moment{moment(20, StatusConfirmed, 100, 0, centsOf(90)), at(30, StatusConfirmed, 0)},
 			[]string{"payment 10 100 90", "valuation 30 0 10"},

@@ -68,3 +68,12 @@ func TestAFailedRecordLosesNothing(t *testing.T) {
 	require.NoError(t, r.try(t))
 	require.Contains(t, outcomes(t, r.db), intent)
 }
+
+// A test payment is no money, whatever the list of it says.
+func TestACheckoutOfTheOtherModeIsIgnored(t *testing.T) {
+	o := newRig(t, nil).Observer
+	for live, test := range map[string]bool{"true": true, "false": false} {
+		_, err := o.readSession(t.Context(), scope{test: test}, json.RawMessage(`{"livemode":`+live+`}`))
+		require.ErrorContains(t, err, "the other mode")
+	}
+}

@@ -117,6 +117,7 @@ func TestAFailedReadingLosesNothing(t *testing.T) {
 			observe.ErrBadAnswer},
 		"a login page":         {payoffertest.ProcessorReply{Body: "<html>"}, observe.ErrBadAnswer},
 		"no list":              {payoffertest.ProcessorReply{Body: `{"object":"list","has_more":false}`}, observe.ErrBadAnswer},
+		"something else":       {payoffertest.ProcessorReply{Body: `{"object":"charge","data":[],"has_more":false}`}, observe.ErrBadAnswer},
 		"more of nothing":      {payoffertest.ProcessorReply{Body: `{"object":"list","data":[],"has_more":true}`}, observe.ErrBadAnswer},
 		"the same page again":  {payoffertest.ProcessorReply{Body: `{"object":"list","data":[{"id":"evt_1"}],"has_more":true}`}, observe.ErrBadAnswer},
 		"a giant answer":       {payoffertest.ProcessorReply{Body: strings.Repeat(" ", maxAnswer+1)}, observe.ErrBadAnswer},
