@@ -30,7 +30,7 @@ var sizes = map[string]int{
 	"filelock":                  74,
 	"gate":                      720,
 	"ledger":                    5499,
-	"ledger/accounting":         1287,
+	"ledger/accounting":         1295,
 	"mpp":                       565,
 	"observe":                   387,
 	"observe/bitcoin":           3028,
@@ -50,7 +50,7 @@ var sizes = map[string]int{
 	"signature":                 560,
 	"site":                      229,
 	"text":                      259,
-	"web":                       4081,
+	"web":                       4082,
 	"x402":                      3979,
 }
 

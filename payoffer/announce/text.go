@@ -43,7 +43,7 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 	if link != "" {
 		fmt.Fprintf(&says, "Receipt: %s\n", link)
 	}
-	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s", e.change.Summary(), e.of.To, e.of.EvidenceLevel)
+	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s", e.change.Summary(), e.change.After.Word(), e.of.EvidenceLevel)
 	if e.usd() == nil {
 		says.WriteString(", value in US dollars unknown")
 	}
