@@ -204,7 +204,7 @@ func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded b
 		return i, nil, new(s.answerDeclined(ctx, p, rail, *refused))
 	case len(facilitators) == 0:
 		return i, nil, new(p.unavailable("facilitator_unavailable", retryOpen))
-	case s.checkTimes(p.authorization) != nil:
+	case s.checkTimes(p) != nil:
 		// It has expired while the facilitator verified it.
 		return i, nil, new(p.unavailable("facilitator_slow", retrySoon))
 	}
@@ -215,7 +215,7 @@ func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded b
 // charge commits the intent of a verified payment and submits it in the background. It calls committed when the ledger
 // has the payment.
 func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator, committed func()) Outcome {
-	if p.deferred && s.checkTimes(p.authorization) != nil {
+	if p.deferred && s.checkTimes(p) != nil {
 		return p.unavailable("application_slow", retrySoon)
 	}
 	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
