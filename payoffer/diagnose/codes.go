@@ -37,8 +37,8 @@ var (
 		"Name a facilitator that does, or choose another network."}
 	FacilitatorCareless = Code{"facilitator-careless", "The facilitator accepts a payer without money: it checks balances only when it settles, if at all. It is used.",
 		"Read the chain with rpc, so that no payment depends only on the facilitator's report, or name another facilitator."}
-	FacilitatorFailing = Code{"facilitator-failing", "The facilitator gives no usable answer or refuses the key, so software cannot pay.",
-		"For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
+	FacilitatorFailing = Code{"facilitator-failing", "The facilitator gives no usable answer, or refuses the key or a payment, so software cannot pay.",
+		"Do what its text says. For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
 	PriceSource = Code{"price-source", "A price source of Bitcoin gives no usable answer. If too few are left, the rail has no amount.",
 		"Check that this machine reaches its host; remove a source that is gone from rates."}
 	CardPrices = Code{"card-prices", "The link's prices cannot be read, so card payments in other currencies open no gate.",

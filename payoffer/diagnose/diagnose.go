@@ -203,6 +203,9 @@ func (c *check) server() {
 	if c.running.Settings != c.Key.String() {
 		c.found(SettingsDiffer, id, "the running server has other settings for "+id)
 	}
+	for host, reply := range c.running.Rejections {
+		c.found(FacilitatorFailing, host, "the last payment was answered "+reply)
+	}
 	for _, rail := range c.running.Rails {
 		switch {
 		case rail.Error == "":

@@ -92,6 +92,8 @@ type Diagnostics struct {
 	Clock       int64       `json:"clock_ahead_seconds"` // 0 while it is not proven
 	Rails       []RailState `json:"rails"`
 	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
+	// Rejections are the replies of 4xx to the last payments, by the host of the facilitator.
+	Rejections map[string]string `json:"rejections,omitempty"`
 }
 
 // LedgerState is whether the server can write to the ledger of an offer.
@@ -133,6 +135,12 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	for _, h := range s.Health() {
 		foreign := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Rail == h.Rail && t.Currency != "" })
 		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError, foreign})
+	}
+	d.Rejections = make(map[string]string)
+	for _, f := range s.Facilitators() {
+		if f.Rejection != "" {
+			d.Rejections[f.Host] = f.Rejection
+		}
 	}
 	return d
 }

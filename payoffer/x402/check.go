@@ -38,6 +38,8 @@ type refusal struct {
 	reason, detail string
 	// expired says that the authorization was valid once.
 	expired bool
+	// message is the facilitator's text, which the payer does not get.
+	message string
 }
 
 // check compares a payment with what this offer accepts and recovers the signer. It returns the rail
@@ -74,7 +76,7 @@ func (s *Service) checkTimes(p *payment) *refusal {
 	case integer(a.ValidAfter).Cmp(after(0)) > 0:
 		return &refusal{reason: reasonEarly, detail: "authorization.validAfter is " + a.ValidAfter + clock}
 	case integer(a.ValidBefore).Cmp(after(settleMargin)) < 0:
-		return &refusal{reasonLate, "authorization.validBefore is " + a.ValidBefore + clock, true}
+		return &refusal{reasonLate, "authorization.validBefore is " + a.ValidBefore + clock, true, ""}
 	case isTooLong(a, s.Now()):
 		return &refusal{reason: reasonLate, detail: "authorization.validBefore is " + a.ValidBefore + clock}
 	}

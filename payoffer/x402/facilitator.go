@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -64,7 +65,9 @@ type Facilitator struct {
 
 	health health
 	loop   source.Loop
-	probed time.Time // when the last probe began; only Run uses it
+	// rejection is FacilitatorHealth.Rejection.
+	rejection atomic.Value
+	probed    time.Time // when the last probe began; only Run uses it
 }
 
 // NewFacilitator checks the configuration and makes no call. Errors name only the host, because a URL
@@ -152,7 +155,8 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 	}
 	defer leave()
 	var reply verifyReply
-	listing, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
+	listing, rejection, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
+	f.noteReply(rejection, err != nil && rejection != "") // with a verdict it is about the payer
 	if err != nil {
 		f.probeSoon(ctx)
 		return verification{listing: listing}, err
@@ -162,6 +166,16 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 	}
 	reason, message := f.sanitize(reply.InvalidReason, reply.InvalidMessage)
 	return verification{reason: reason, message: message, listing: listing}, nil
+}
+
+// noteReply logs why a payment was answered with 4xx. It keeps the reason for FacilitatorHealth, or removes the last one.
+func (f *Facilitator) noteReply(rejection string, keep bool) {
+	if rejection != "" {
+		f.log.Warn("facilitator refused a payment", "facilitator", f.Host(), "reply", rejection, "hint", hintRejected)
+	}
+	if keep {
+		f.rejection.Store(rejection)
+	}
 }
 
 // reasonPending: the transaction is sent and not mined yet. A reply with a paymentId means the same.
@@ -190,7 +204,8 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	listing, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	listing, rejection, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	f.noteReply(rejection, true)
 	if err != nil {
 		f.probeSoon(ctx)
 		return settleReply{listing: listing}, err

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ type health struct {
 	networks map[string]*network
 	// kinds is what it supports; nil while unknown.
 	kinds []kind
-	// down has the error code of each network on which the last probe failed.
+	// down has the error code of each network on which the last probe failed, and after a blank the reply if it is one of 4xx.
 	down     map[string]string
 	failures int
 	next     time.Time
@@ -135,7 +136,8 @@ func (h *health) state(name string, versions ...int) (reason string, next time.T
 	if !slices.ContainsFunc(versions, func(version int) bool { return h.supports(version, name) }) {
 		return reasonUnsupported, h.next
 	}
-	return h.down[name], h.next
+	reason, _, _ = strings.Cut(h.down[name], " ")
+	return reason, h.next
 }
 
 // supports reports whether a version is supported on a network, as far as is known. It needs the lock.
@@ -166,6 +168,9 @@ type FacilitatorHealth struct {
 	// "status_" or "bad_answer_status_" with the HTTP status. It is empty or ReasonUnfunded if the facilitator is used.
 	Reason  string
 	Listing Listing
+	// Rejection is the last reply of 4xx to a payment, without the refusals of a payment by verify: call, status, code and
+	// text in one line, sanitized. It is empty after the next reply to a settlement.
+	Rejection string
 }
 
 func (f FacilitatorHealth) Up() bool { return f.Reason == "" || f.Reason == ReasonUnfunded }
@@ -176,7 +181,8 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 	for _, rail := range s.Rails {
 		name := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: f.health.reason(name), Listing: s.listings.of(f.Host())})
+			rejection, _ := f.rejection.Load().(string)
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: f.health.reason(name), Listing: s.listings.of(f.Host()), Rejection: rejection})
 		}
 	}
 	return all

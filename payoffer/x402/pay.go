@@ -198,12 +198,12 @@ func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded b
 	}
 	i = s.newIntent(p, rail)
 	i.Secret = p.secret // only here: an authorization that is not sent now may be public already
-	facilitators, refused := s.verify(ctx, candidates, facilitatorRequest{p.version, i.Payload, i.Requirement}, funded)
+	facilitators, refused, code := s.verify(ctx, candidates, facilitatorRequest{p.version, i.Payload, i.Requirement}, funded)
 	switch {
 	case refused != nil:
 		return i, nil, new(s.answerDeclined(ctx, p, rail, *refused))
 	case len(facilitators) == 0:
-		return i, nil, new(p.unavailable("facilitator_unavailable", retryOpen))
+		return i, nil, new(p.unavailable(code, retryOpen))
 	case s.checkTimes(p) != nil:
 		// It has expired while the facilitator verified it.
 		return i, nil, new(p.unavailable("facilitator_slow", retrySoon))
@@ -273,23 +273,28 @@ func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
 }
 
 // verify asks the facilitators in order until one replies. It returns that one and those after it,
-// or none if there was no usable reply.
-func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) ([]*Facilitator, *refusal) {
+// or none and a code if there was no usable reply.
+func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *refusal, code string) {
+	code = "facilitator_unavailable"
 	for i, f := range candidates {
 		v, err := f.verify(ctx, r, funded)
 		s.recordListing(ctx, f, callVerify, v.listing)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil // the client left
+			return nil, nil, code // the client left
 		case err != nil:
 			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "hint", hintVerify)
+			if err.Error() == reasonVerify {
+				code = reasonVerify
+			}
 		case !v.valid:
-			return nil, &refusal{reason: v.reason, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one." + quoteFacilitator(v.message)}
+			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", v.reason, "message", v.message)
+			return nil, &refusal{reason: v.reason, message: v.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
 		default:
-			return candidates[i:], nil
+			return candidates[i:], nil, ""
 		}
 	}
-	return nil, nil
+	return nil, nil, code
 }
 
 // newIntent returns the ledger's row of a checked payment that was sent to no facilitator.

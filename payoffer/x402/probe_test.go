@@ -235,7 +235,7 @@ func TestAFacilitatorIsLookedAtOnceWithoutAPayment(t *testing.T) {
 	}{
 		"a good one":            {probeCall, payoffertest.Unfunded, ""},
 		"another network":       {supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:8453"}`), reasonUnsupported},
-		"a key that is unknown": {probeCall, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized}, "status_401"},
+		"a key that is unknown": {probeCall, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized, Body: `{"error":"no such key"}`}, "status_401 (verify HTTP 401 unspecified: no such key)"},
 		"one that takes all":    {probeCall, payoffertest.FacilitatorReply{}, "accepts_unfunded"},
 		"one that is busy":      {probeCall, payoffertest.FacilitatorReply{Status: http.StatusTooManyRequests}, ""},
 		"one that is down":      {supportedCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, "unreachable"},

@@ -38,10 +38,11 @@ func leaseFor(rail *Rail) time.Duration {
 
 // Hints to the operator, in the log.
 const (
-	hintVerify = "the next facilitator is tried; without one, the payer is asked to send the payment again"
-	hintOpen   = "it is resolved from the chain or by a retry; until then, do not deliver or ask for a new payment"
-	hintLedger = "check the disk or the database of the ledger; see docs/reference/diagnostics"
-	hintChain  = "check the rpc endpoints of this network; it is tried again"
+	hintVerify   = "the next facilitator is tried; without one, the payer is asked to send the payment again"
+	hintRejected = "do what the reply says, or ask the facilitator's operator; 'caddy pay-offer check --live' tests it"
+	hintOpen     = "it is resolved from the chain or by a retry; until then, do not deliver or ask for a new payment"
+	hintLedger   = "check the disk or the database of the ledger; see docs/reference/diagnostics"
+	hintChain    = "check the rpc endpoints of this network; it is tried again"
 )
 
 // submit has a committed intent settled. The next facilitator is asked only if no byte reached the

@@ -42,7 +42,7 @@ func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse
 	refused := s.checkTimes(p)
 	if refuse != nil {
 		if reason, detail := refuse(); reason != "" {
-			refused = &refusal{reason, detail, refused != nil && refused.expired}
+			refused = &refusal{reason, detail, refused != nil && refused.expired, ""}
 		}
 	}
 	if rail.Chain == nil {
@@ -215,7 +215,7 @@ var (
 )
 
 func (r refusal) mentions(words *regexp.Regexp) bool {
-	return words.MatchString(r.reason) || words.MatchString(r.detail)
+	return words.MatchString(r.reason) || words.MatchString(r.message)
 }
 
 // chargeUnknown answers a payment that may have been charged before it came here.
