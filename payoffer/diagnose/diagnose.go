@@ -76,7 +76,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 	var work sync.WaitGroup
 	for _, o := range offers {
 		report.Offers = append(report.Offers, Checked{ID: o.Offer.ID, BaseURL: o.Offer.BaseURL})
-		c := &check{diagnosis: d, Offer: o, answered: err == nil}
+		c := &check{diagnosis: d, Offer: o, answered: err == nil, supported: make(map[string]bool)}
 		if i := slices.IndexFunc(running, func(r operator.Diagnostics) bool { return r.ID == o.Offer.ID }); i >= 0 {
 			c.running = &running[i]
 		}
@@ -147,6 +147,8 @@ type check struct {
 	Offer
 	answered bool                  // whether a server answered at the admin API
 	running  *operator.Diagnostics // its report on this offer, or nil
+	// supported are the rails whose network a facilitator may support.
+	supported map[string]bool
 }
 
 // found adds an issue of this offer.
@@ -180,6 +182,7 @@ func (c *check) run(ctx context.Context) {
 		}
 	}
 	work.Wait()
+	c.networks()
 	c.server()
 }
 

@@ -3,10 +3,15 @@ package diagnose
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // facilitator answers as one that supports these kinds, and to verify with a status and a body.
@@ -48,5 +53,45 @@ func TestAFindingHasWhatAFacilitatorSaysOfAReplyOf4xx(t *testing.T) {
 			serve(w, r)
 		}
 		require.Equal(t, []string{"usdc: one.example: " + want + " on base-sepolia"}, s.whats(FacilitatorFailing))
+	}
+}
+
+func TestAFindingNamesTheNetworksThatAreNotOffered(t *testing.T) {
+	const onArbitrum, nowhere = `{"x402Version":2,"scheme":"exact","network":"eip155:421614"}`, ``
+	base := []string{"usdc: no facilitator supports base-sepolia, so it is not offered"}
+	stays := []string{"usdc: no facilitator supports base-sepolia; it is still offered, because no other network is left"}
+	arbitrum := []string{"usdc-2: no facilitator supports arbitrum-sepolia, so it is not offered"}
+	for name, c := range map[string]struct {
+		one, two string // "down": unreachable
+		rails    int
+		want     []string
+	}{
+		"all support both":     {onBaseSepolia + "," + onArbitrum, onBaseSepolia + "," + onArbitrum, 2, nil},
+		"one of two":           {onBaseSepolia + "," + onArbitrum, onArbitrum, 2, nil},
+		"none":                 {onArbitrum, onArbitrum, 2, base},
+		"none any":             {nowhere, nowhere, 2, append(slices.Clone(arbitrum), stays...)},
+		"all unreachable":      {"down", "down", 2, nil},
+		"some unreachable":     {"down", onArbitrum, 2, nil},
+		"only one, which none": {onArbitrum, onArbitrum, 1, stays},
+		"only one":             {onBaseSepolia, onArbitrum, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := around(t)
+			for host, kinds := range map[string]string{"one.example": c.one, "two.example": c.two} {
+				if kinds != "down" {
+					s.facilitator(host, kinds, http.StatusOK, `{"isValid":false}`)
+				}
+			}
+			var rails []service.Rail
+			for n, name := range []string{"base-sepolia", "arbitrum-sepolia"}[:c.rails] {
+				network, err := offer.LookupNetwork(name)
+				require.NoError(t, err)
+				rail, err := offer.NewUSDC([]string{"usdc", "usdc-2"}[n], network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00)
+				require.NoError(t, err)
+				rails = append(rails, service.USDC{USDC: rail, Facilitators: []x402.FacilitatorConfig{{URL: "https://one.example"}, {URL: "https://two.example"}}})
+			}
+			s.offer.Rails = rails
+			require.ElementsMatch(t, c.want, slices.DeleteFunc(s.whats(FacilitatorNetwork), func(what string) bool { return strings.Contains(what, "example: network_unsupported") }))
+		})
 	}
 }

@@ -96,6 +96,9 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 		Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
 	}
 	svc.stops = append(svc.stops, d.keys.Listen(svc.publish))
+	for _, f := range d.facilitators {
+		svc.stops = append(svc.stops, f.Listen(svc.publish))
+	}
 	if d.rates != nil {
 		svc.stops = append(svc.stops, d.rates.Listen(svc.refresh))
 	}
@@ -129,7 +132,7 @@ func (svc *Service) publish() {
 func (svc *Service) newServer() (*web.Server, error) {
 	i := svc.Instruments
 	counted, clientIP := countedPayments{svc.payments, svc}, svc.clientIP(i.ClientIP)
-	challenges := mpp.New(svc.Offer, svc.Offer.BaseURL, svc.qrKey.Bytes, time.Now)
+	challenges := mpp.New(svc.Offer, svc.Offer.BaseURL, svc.qrKey.Bytes, time.Now, svc.live)
 	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
 		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
@@ -192,6 +195,7 @@ func (svc *Service) published() (keys []document.VerificationKey) {
 
 // live is the current price and address. It never blocks and does no I/O.
 func (svc *Service) live() (now offer.Live) {
+	now.Unsupported = svc.payments.Unsupported()
 	if current, known := svc.rates.Current(); known {
 		now.Satoshis, now.RateAt = rate.Satoshis(int64(svc.Offer.Amount), current), current.At
 	}

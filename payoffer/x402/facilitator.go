@@ -65,6 +65,8 @@ type Facilitator struct {
 
 	health health
 	loop   source.Loop
+	// changes are those of what it supports.
+	changes source.Listeners
 	// rejection is FacilitatorHealth.Rejection.
 	rejection atomic.Value
 	probed    time.Time // when the last probe began; only Run uses it
@@ -99,6 +101,9 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	}
 	return f, nil
 }
+
+// Listen calls changed after each change of what the facilitator supports, until stop.
+func (f *Facilitator) Listen(changed func()) (stop func()) { return f.changes.Listen(changed) }
 
 // Host is the public part of the facilitator's address.
 func (f *Facilitator) Host() string { return f.url.Host }

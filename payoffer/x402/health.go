@@ -64,11 +64,12 @@ func (h *health) targets() (all []target) {
 	return all
 }
 
-// learn stores what is supported, if known. It returns the networks that are newly unsupported.
-func (h *health) learn(kinds []kind) (missing []string) {
+// learn stores what is supported, if known. It returns whether that is new, and the networks that are newly unsupported.
+func (h *health) learn(kinds []kind) (changed bool, missing []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if kinds != nil {
+		changed = h.kinds == nil || !slices.Equal(h.kinds, kinds)
 		h.kinds = kinds
 	}
 	for name, n := range h.networks {
@@ -77,7 +78,7 @@ func (h *health) learn(kinds []kind) (missing []string) {
 			missing = append(missing, name)
 		}
 	}
-	return missing
+	return changed, missing
 }
 
 // verified stores the answer to a probe, and reports whether it is the first yes.
@@ -188,13 +189,41 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 	return all
 }
 
+// isUnsupported reports whether no facilitator of the rail supports its network, by the last answer of each.
+func (r Rail) isUnsupported() bool {
+	return !slices.ContainsFunc(r.Facilitators, func(f *Facilitator) bool {
+		reason, _ := f.health.state(r.USDC.Network.CAIP2(), 1, 2)
+		return reason != reasonUnsupported
+	})
+}
+
+// Offered are the rails to offer: those that are supported, and without any the first one, because a quote names a price.
+func Offered[R any](rails []R, unsupported func(R) bool) []R {
+	if offered := slices.DeleteFunc(slices.Clone(rails), unsupported); len(offered) > 0 {
+		return offered
+	}
+	return rails[:min(1, len(rails))]
+}
+
+// Unsupported is offer.Live.Unsupported.
+func (s *Service) Unsupported() (networks string) {
+	accepts := s.Accepts()
+	for _, rail := range s.Rails {
+		if name := rail.terms.accepted.Network; !slices.ContainsFunc(accepts, func(r Requirements) bool { return r.Network == name }) {
+			networks += name + " "
+		}
+	}
+	return networks
+}
+
 // candidates are the facilitators to ask, in order: those that support the payment and whose last
-// probe succeeded. If there are none, retryAfter is the time to the next probe.
+// probe succeeded, and all if none supports the network, because it may have been quoted before. If there are none, retryAfter is the time to the next probe.
 func (r *Rail) candidates(version int) (ready []*Facilitator, retryAfter time.Duration) {
 	retryAfter = probeEvery
+	unsupported := r.isUnsupported()
 	for _, f := range r.Facilitators {
 		reason, next := f.health.state(r.terms.accepted.Network, version)
-		if reason == "" {
+		if reason == "" || unsupported {
 			ready = append(ready, f)
 		}
 		retryAfter = min(retryAfter, max(next.Sub(f.now()), probeGap))

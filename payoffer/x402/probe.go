@@ -73,7 +73,11 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 // error codes of the networks on which that failed, and one error for all.
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
-	for _, name := range f.health.learn(kinds) {
+	changed, missing := f.health.learn(kinds)
+	if changed {
+		f.changes.Notify()
+	}
+	for _, name := range missing {
 		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure a facilitator that supports it")
 	}
 	down = make(map[string]string)

@@ -164,13 +164,15 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 
 		two.Script(supportedCall, supportsOnly(""))
 		time.Sleep(2 * probeEvery)
-		got := s.pay(stranger(2).v2(t))
-		require.Equal(t, Unavailable, got.Status)
-		require.LessOrEqual(t, got.RetryAfter, probeEvery, "the next look")
+		one.Script(verifyCall, fails)
+		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status, "it was quoted before: all are asked")
+		require.Len(t, one.Calls(verifyCall), 1)
 
 		one.Script(supportedCall, works)
+		one.Script(verifyCall, works)
 		time.Sleep(2 * probeEvery)
-		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status, "it may learn")
+		require.Equal(t, Settled, s.pay(stranger(3).v2(t)).Status, "it may learn")
+		require.Len(t, one.Calls(settleCall), 1)
 	})
 }
 
