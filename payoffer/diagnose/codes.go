@@ -33,7 +33,7 @@ var (
 		"Name an endpoint of the rail's network in rpc. If it is one, turn the rail off until this plugin knows the new token."}
 	RPCFailing = Code{"rpc-failing", "The RPC endpoint gives no usable answer, so payments are seen late or never.",
 		"Check its address, the firewall, and the key and the quota at its provider, or name another endpoint in rpc; two hosts are best."}
-	FacilitatorNetwork = Code{"facilitator-network", "The facilitator does not settle on the rail's network.",
+	FacilitatorNetwork = Code{"facilitator-network", "The facilitator does not settle on the rail's network. A network without any facilitator is not offered, unless it is the last one.",
 		"Name a facilitator that does, or choose another network."}
 	FacilitatorCareless = Code{"facilitator-careless", "The facilitator accepts a payer without money: it checks balances only when it settles, if at all. It is used.",
 		"Read the chain with rpc, so that no payment depends only on the facilitator's report, or name another facilitator."}

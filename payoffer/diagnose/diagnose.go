@@ -16,6 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
@@ -76,7 +77,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 	var work sync.WaitGroup
 	for _, o := range offers {
 		report.Offers = append(report.Offers, Checked{ID: o.Offer.ID, BaseURL: o.Offer.BaseURL})
-		c := &check{diagnosis: d, Offer: o, answered: err == nil, supported: make(map[string]bool)}
+		c := &check{diagnosis: d, Offer: o, answered: err == nil}
 		if i := slices.IndexFunc(running, func(r operator.Diagnostics) bool { return r.ID == o.Offer.ID }); i >= 0 {
 			c.running = &running[i]
 		}
@@ -147,8 +148,6 @@ type check struct {
 	Offer
 	answered bool                  // whether a server answered at the admin API
 	running  *operator.Diagnostics // its report on this offer, or nil
-	// supported are the rails whose network a facilitator may support.
-	supported map[string]bool
 }
 
 // found adds an issue of this offer.
@@ -182,7 +181,6 @@ func (c *check) run(ctx context.Context) {
 		}
 	}
 	work.Wait()
-	c.networks()
 	c.server()
 }
 
@@ -205,6 +203,11 @@ func (c *check) server() {
 	}
 	if c.running.Settings != c.Key.String() {
 		c.found(SettingsDiffer, id, "the running server has other settings for "+id)
+	}
+	for _, u := range service.RailsOf[service.USDC](c.Settings) {
+		if !(offer.Live{Networks: c.running.Networks}).Takes(u.Network.CAIP2()) {
+			c.found(FacilitatorNetwork, u.Name(), "no facilitator supports "+u.Network.Name+", so it is not offered now")
+		}
 	}
 	for host, reply := range c.running.Rejections {
 		c.found(FacilitatorFailing, host, "the last payment was answered "+reply)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
@@ -36,11 +35,6 @@ func (c *check) facilitator(ctx context.Context, u service.USDC, config x402.Fac
 	if err != nil {
 		reason = "key_unusable"
 	}
-	if reason != "network_unsupported" {
-		c.mu.Lock()
-		c.supported[u.Name()] = true
-		c.mu.Unlock()
-	}
 	code := FacilitatorFailing
 	switch reason {
 	case "":
@@ -51,22 +45,6 @@ func (c *check) facilitator(ctx context.Context, u service.USDC, config x402.Fac
 		code = FacilitatorCareless
 	}
 	c.found(code, u.Name(), fmt.Sprintf("%s: %s on %s", offer.Host(config.URL), reason, u.Network.Name))
-}
-
-// networks adds the networks that no facilitator supports.
-func (c *check) networks() {
-	rails := service.RailsOf[service.USDC](c.Settings)
-	unsupported := func(u service.USDC) bool { return !c.supported[u.Name()] }
-	offered := x402.Offered(rails, unsupported)
-	for _, u := range rails {
-		switch stays := slices.ContainsFunc(offered, func(o service.USDC) bool { return o.USDC == u.USDC }); {
-		case !unsupported(u):
-		case stays:
-			c.found(FacilitatorNetwork, u.Name(), "no facilitator supports "+u.Network.Name+"; it is still offered, because no other network is left")
-		default:
-			c.found(FacilitatorNetwork, u.Name(), "no facilitator supports "+u.Network.Name+", so it is not offered")
-		}
-	}
 }
 
 // cardPrices reads the prices of the payment link.

@@ -398,8 +398,8 @@ func TestAChainThatIsNotOfferedIsNotChallenged(t *testing.T) {
 	i := New(o, o.BaseURL, func() []byte { return []byte("secret") }, func() time.Time { return at }, func() offer.Live { return live })
 	before := i.AppendHeader(nil)
 	require.Len(t, before, 2)
-	for chain, n := range map[string]int{"84532": 1, "8453": 0} {
-		live.Unsupported = "eip155:" + chain + " "
+	for chain, n := range map[string]int{"84532": 0, "8453": 1} {
+		live.Networks = "eip155:" + chain + " "
 		require.Len(t, i.AppendHeader(nil), 1)
 		left := i.Required(nil).Challenges
 		require.Len(t, left, 1)

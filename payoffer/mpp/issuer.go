@@ -108,15 +108,11 @@ func (i *Issuer) issue(header string) iter.Seq2[int, challenge] {
 		if i.secret() == nil {
 			return
 		}
-		expires := i.now().Add(validity).UTC().Format(time.RFC3339)
+		expires, live := i.now().Add(validity).UTC().Format(time.RFC3339), i.live()
 		opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:13] + `"}`)) // 65 bits; proxies limit headers
-		live := i.live()
 		for n, c := range i.demands {
-			if !live.Takes(i.chains[n]) {
-				continue
-			}
 			c.Expires, c.Header, c.Opaque = expires, header, opaque
-			if c.ID = i.id(&c); !yield(n, c) {
+			if c.ID = i.id(&c); live.Takes(i.chains[n]) && !yield(n, c) {
 				return
 			}
 		}

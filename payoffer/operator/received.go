@@ -92,6 +92,7 @@ type Diagnostics struct {
 	Clock       int64       `json:"clock_ahead_seconds"` // 0 while it is not proven
 	Rails       []RailState `json:"rails"`
 	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
+	Networks    string      `json:"networks"`     // offer.Live.Networks
 	// Rejections are the replies of 4xx to the last payments, by the host of the facilitator.
 	Rejections map[string]string `json:"rejections,omitempty"`
 }

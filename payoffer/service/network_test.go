@@ -165,6 +165,7 @@ func TestAnUnsupportedNetworkIsNotOffered(t *testing.T) {
 			}
 			upstream.probe(t, svc)
 			require.Equal(t, showing(c.want), h.shown(svc))
+			require.ElementsMatch(t, c.want, strings.Fields(svc.Operator.Diagnose(t.Context()).Networks))
 		})
 	}
 }

@@ -97,7 +97,7 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 	}
 	svc.stops = append(svc.stops, d.keys.Listen(svc.publish))
 	for _, f := range d.facilitators {
-		svc.stops = append(svc.stops, f.Listen(svc.publish))
+		svc.stops = append(svc.stops, f.Changes.Listen(svc.publish))
 	}
 	if d.rates != nil {
 		svc.stops = append(svc.stops, d.rates.Listen(svc.refresh))
@@ -177,7 +177,7 @@ func (svc *Service) Health() (all []observe.Health) {
 func (svc *Service) diagnostics() operator.Diagnostics {
 	d := operator.Diagnostics{
 		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: int64(svc.Clock.Offset().Round(time.Second).Seconds()),
-		WebhooksOff: append([]string{}, svc.HooksOff...),
+		WebhooksOff: append([]string{}, svc.HooksOff...), Networks: svc.live().Networks,
 	}
 	for _, key := range svc.published() {
 		d.Keys = append(d.Keys, svc.Offer.DID()+"#"+key.ID)
@@ -195,7 +195,9 @@ func (svc *Service) published() (keys []document.VerificationKey) {
 
 // live is the current price and address. It never blocks and does no I/O.
 func (svc *Service) live() (now offer.Live) {
-	now.Unsupported = svc.payments.Unsupported()
+	for _, accepted := range svc.payments.Accepts() {
+		now.Networks += accepted.Network + " "
+	}
 	if current, known := svc.rates.Current(); known {
 		now.Satoshis, now.RateAt = rate.Satoshis(int64(svc.Offer.Amount), current), current.At
 	}

@@ -53,6 +53,7 @@ type FacilitatorConfig struct {
 // Facilitator is a client of a service that verifies payments and settles them on the chain. Rails,
 // offers and configurations may share it.
 type Facilitator struct {
+	Changes             source.Listeners // of what it supports
 	url                 *url.URL
 	timeout             time.Duration
 	client              *http.Client
@@ -65,8 +66,6 @@ type Facilitator struct {
 
 	health health
 	loop   source.Loop
-	// changes are those of what it supports.
-	changes source.Listeners
 	// rejection is FacilitatorHealth.Rejection.
 	rejection atomic.Value
 	probed    time.Time // when the last probe began; only Run uses it
@@ -102,9 +101,6 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	return f, nil
 }
 
-// Listen calls changed after each change of what the facilitator supports, until stop.
-func (f *Facilitator) Listen(changed func()) (stop func()) { return f.changes.Listen(changed) }
-
 // Host is the public part of the facilitator's address.
 func (f *Facilitator) Host() string { return f.url.Host }
 
@@ -131,7 +127,8 @@ type settleReply struct {
 	// PaymentID is set if the facilitator settles later.
 	PaymentID string `json:"paymentId"`
 
-	listing Listing
+	listing   Listing
+	rejection string // FacilitatorHealth.Rejection
 }
 
 func (r settleReply) reason() string {
@@ -149,6 +146,7 @@ type verification struct {
 	valid           bool
 	reason, message string
 	listing         Listing
+	rejection       string // FacilitatorHealth.Rejection
 }
 
 // verify asks whether a payment can be settled. funded says that the payer was seen to have the money.
@@ -161,26 +159,18 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 	defer leave()
 	var reply verifyReply
 	listing, rejection, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
-	f.noteReply(rejection, err != nil && rejection != "") // with a verdict it is about the payer
 	if err != nil {
+		if rejection != "" { // a verdict is about the payer
+			f.rejection.Store(rejection)
+		}
 		f.probeSoon(ctx)
-		return verification{listing: listing}, err
+		return verification{listing: listing, rejection: rejection}, err
 	}
 	if *reply.IsValid {
 		return verification{valid: true, listing: listing}, nil
 	}
 	reason, message := f.sanitize(reply.InvalidReason, reply.InvalidMessage)
-	return verification{reason: reason, message: message, listing: listing}, nil
-}
-
-// noteReply logs why a payment was answered with 4xx. It keeps the reason for FacilitatorHealth, or removes the last one.
-func (f *Facilitator) noteReply(rejection string, keep bool) {
-	if rejection != "" {
-		f.log.Warn("facilitator refused a payment", "facilitator", f.Host(), "reply", rejection, "hint", hintRejected)
-	}
-	if keep {
-		f.rejection.Store(rejection)
-	}
+	return verification{reason: reason, message: message, listing: listing, rejection: rejection}, nil
 }
 
 // reasonPending: the transaction is sent and not mined yet. A reply with a paymentId means the same.
@@ -210,12 +200,12 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
 	listing, rejection, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
-	f.noteReply(rejection, true)
+	f.rejection.Store(rejection)
 	if err != nil {
 		f.probeSoon(ctx)
-		return settleReply{listing: listing}, err
+		return settleReply{listing: listing, rejection: rejection}, err
 	}
-	reply.listing = listing
+	reply.listing, reply.rejection = listing, rejection
 	reply.ErrorReason, reply.ErrorMessage = f.sanitize(reply.ErrorReason, reply.ErrorMessage)
 	if reply.PaymentID != "" {
 		reply.ErrorReason = reasonPending

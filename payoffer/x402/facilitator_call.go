@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +18,6 @@ import (
 
 // maxReply bounds a facilitator's reply in bytes.
 const maxReply = 256 << 10
-
-// reasonVerify: verify was answered with 4xx without a reason, as in the specification.
-const reasonVerify = "unexpected_verify_error"
 
 // callError says that a facilitator gave no usable reply.
 type callError struct {
@@ -44,25 +42,23 @@ func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call strin
 	if in.X402Version == 2 { // only these payments ask for a listing
 		listing = f.listing(header)
 	}
-	code, rejected := "", status/100 == 4
-	if rejected {
+	code := ""
+	if status/100 == 4 {
 		code, rejection = f.explain(call, status, data)
-	}
-	unread := err == nil && json.Unmarshal(data, out) != nil
-	if *yes == nil && code != "" {
-		*yes = new(false)
 	}
 	switch {
 	case err != nil:
-		return listing, rejection, err
-	case rejected && (*yes == nil || **yes):
-		return listing, rejection, &callError{code: "unexpected_" + call + "_error"} // as in the specification
-	case unread:
-		return listing, rejection, badReply(status)
+	case json.Unmarshal(data, out) != nil:
+		err = badReply(status)
+	case *yes == nil && code != "":
+		*yes = new(false)
 	case *yes == nil || **yes && status/100 != 2:
-		return listing, rejection, &callError{code: "bad_answer"}
+		err = &callError{code: "bad_answer"}
 	}
-	return listing, rejection, nil
+	if err != nil && rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
+		err = &callError{code: "unexpected_" + call + "_error"} // a code of the specification
+	}
+	return listing, rejection, err
 }
 
 // exchange makes one call. status is 0 without a reply. Every error is a *callError; data may be set with it.

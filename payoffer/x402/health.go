@@ -197,25 +197,6 @@ func (r Rail) isUnsupported() bool {
 	})
 }
 
-// Offered are the rails to offer: those that are supported, and without any the first one, because a quote names a price.
-func Offered[R any](rails []R, unsupported func(R) bool) []R {
-	if offered := slices.DeleteFunc(slices.Clone(rails), unsupported); len(offered) > 0 {
-		return offered
-	}
-	return rails[:min(1, len(rails))]
-}
-
-// Unsupported is offer.Live.Unsupported.
-func (s *Service) Unsupported() (networks string) {
-	accepts := s.Accepts()
-	for _, rail := range s.Rails {
-		if name := rail.terms.accepted.Network; !slices.ContainsFunc(accepts, func(r Requirements) bool { return r.Network == name }) {
-			networks += name + " "
-		}
-	}
-	return networks
-}
-
 // candidates are the facilitators to ask, in order: those that support the payment and whose last
 // probe succeeded, and all if none supports the network, because it may have been quoted before. If there are none, retryAfter is the time to the next probe.
 func (r *Rail) candidates(version int) (ready []*Facilitator, retryAfter time.Duration) {

@@ -95,7 +95,10 @@ type quoted struct {
 }
 
 func (s *Service) newQuoted() *quoted {
-	q := &quoted{Offered(s.Rails, Rail.isUnsupported), map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}}
+	q := &quoted{slices.DeleteFunc(slices.Clone(s.Rails), Rail.isUnsupported), map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}}
+	if len(q.rails) == 0 { // a quote names a price
+		q.rails = s.Rails[:min(1, len(s.Rails))]
+	}
 	if offers := s.signedOffers(q.accepts()); len(offers) > 0 {
 		q.extensions[extensionOfferReceipt] = offer.JSON(extension{map[string]any{"offers": offers}, offersSchema})
 	}

@@ -283,12 +283,12 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 		case ctx.Err() != nil:
 			return nil, nil, code // the client left
 		case err != nil:
-			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "hint", hintVerify)
-			if err.Error() == reasonVerify {
-				code = reasonVerify
+			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "reply", v.rejection, "hint", hintVerify)
+			if strings.HasPrefix(err.Error(), "unexpected_") {
+				code = err.Error()
 			}
 		case !v.valid:
-			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", v.reason, "message", v.message)
+			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", v.reason, "message", v.message, "reply", v.rejection)
 			return nil, &refusal{reason: v.reason, message: v.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
 		default:
 			return candidates[i:], nil, ""

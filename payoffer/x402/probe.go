@@ -75,7 +75,7 @@ func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err er
 	kinds, unread := f.supported(ctx)
 	changed, missing := f.health.learn(kinds)
 	if changed {
-		f.changes.Notify()
+		f.Changes.Notify()
 	}
 	for _, name := range missing {
 		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure a facilitator that supports it")

@@ -95,6 +95,6 @@ func TestAReplyThatIsTooLongOrBrokenHasNoText(t *testing.T) {
 		f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 400, Body: `{"error":"` + strings.Repeat("x", maxReply) + `"}`})
 		require.Equal(t, Unavailable, s.pay(newBuyer(1).v2(t)).Status)
 		require.NotContains(t, s.logs.String(), "xxx")
-		require.Contains(t, s.logs.String(), "bad_answer_status_400")
+		require.Contains(t, s.logs.String(), `reply="verify HTTP 400 unspecified"`)
 	})
 }

@@ -38,11 +38,10 @@ func leaseFor(rail *Rail) time.Duration {
 
 // Hints to the operator, in the log.
 const (
-	hintVerify   = "the next facilitator is tried; without one, the payer is asked to send the payment again"
-	hintRejected = "do what the reply says, or ask the facilitator's operator; 'caddy pay-offer check --live' tests it"
-	hintOpen     = "it is resolved from the chain or by a retry; until then, do not deliver or ask for a new payment"
-	hintLedger   = "check the disk or the database of the ledger; see docs/reference/diagnostics"
-	hintChain    = "check the rpc endpoints of this network; it is tried again"
+	hintVerify = "the next facilitator is tried; without one, the payer is asked to send the payment again"
+	hintOpen   = "it is resolved from the chain or by a retry; until then, do not deliver or ask for a new payment"
+	hintLedger = "check the disk or the database of the ledger; see docs/reference/diagnostics"
+	hintChain  = "check the rpc endpoints of this network; it is tried again"
 )
 
 // submit has a committed intent settled. The next facilitator is asked only if no byte reached the
@@ -78,7 +77,7 @@ func (s *Service) settle(ctx context.Context, rail *Rail, intent ledger.Intent, 
 // outcome unknown until the chain decides.
 func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
 	if err != nil {
-		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce, "hint", hintOpen)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "reply", reply.rejection, "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, "", err.Error())
 	}
 	transaction := ""
@@ -88,7 +87,7 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 	}
 	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
 		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(),
-			"reason", reply.ErrorReason, "message", reply.ErrorMessage, "nonce", intent.Nonce, "hint", hintOpen)
+			"reason", reply.ErrorReason, "message", reply.ErrorMessage, "reply", reply.rejection, "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, transaction, reply.reason())
 	}
 	if rail.Chain == nil {
