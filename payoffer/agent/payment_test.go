@@ -249,7 +249,7 @@ func challenging(t testing.TB, outcome x402.Outcome) (*Endpoint, *payments) {
 	t.Helper()
 	c, taken := config(t, func(t *offer.Terms) { t.MPP = "Authorization" }), takesUSDC()
 	taken.outcome, c.Payments = outcome, taken
-	c.Challenges = mpp.New(c.Offer, c.Offer.BaseURL, func() []byte { return []byte("secret") }, func() time.Time { return time.Unix(1_763_724_000, 0) })
+	c.Challenges = mpp.New(c.Offer, c.Offer.BaseURL, func() []byte { return []byte("secret") }, func() time.Time { return time.Unix(1_763_724_000, 0) }, c.Live)
 	return newEndpoint(t, c), taken
 }
 

@@ -35,12 +35,12 @@ var (
 		"Name an endpoint of the rail's network in rpc. If it is one, turn the rail off until this plugin knows the new token."}
 	RPCFailing = Code{"rpc-failing", "The RPC endpoint gives no usable answer, so payments are seen late or never.",
 		"Check its address, the firewall, and the key and the quota at its provider, or name another endpoint in rpc; two hosts are best."}
-	FacilitatorNetwork = Code{"facilitator-network", "The facilitator does not settle on the rail's network.",
+	FacilitatorNetwork = Code{"facilitator-network", "The facilitator does not settle on the rail's network. A network without any facilitator is not offered, unless it is the last one.",
 		"Name a facilitator that does, or choose another network."}
 	FacilitatorCareless = Code{"facilitator-careless", "The facilitator accepts a payer without money: it checks balances only when it settles, if at all. It is used.",
 		"Read the chain with rpc, so that no payment depends only on the facilitator's report, or name another facilitator."}
-	FacilitatorFailing = Code{"facilitator-failing", "The facilitator gives no usable answer or refuses the key, so software cannot pay.",
-		"For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
+	FacilitatorFailing = Code{"facilitator-failing", "The facilitator gives no usable answer, or refuses the key or a payment, so software cannot pay.",
+		"Do what its text says. For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
 	PriceSource = Code{"price-source", "A price source of Bitcoin gives no usable answer. If too few are left, the rail has no amount.",
 		"Check that this machine reaches its host; remove a source that is gone from rates."}
 	CardPrices = Code{"card-prices", "The link's prices cannot be read, so card payments in other currencies open no gate.",

@@ -16,6 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
@@ -203,6 +204,14 @@ func (c *check) server() {
 	}
 	if c.running.Settings != c.Key.String() {
 		c.found(SettingsDiffer, id, "the running server has other settings for "+id)
+	}
+	for _, u := range service.RailsOf[service.USDC](c.Settings) {
+		if !(offer.Live{Networks: c.running.Networks}).Takes(u.Network.CAIP2()) {
+			c.found(FacilitatorNetwork, u.Name(), "no facilitator supports "+u.Network.Name+", so it is not offered now")
+		}
+	}
+	for host, reply := range c.running.Rejections {
+		c.found(FacilitatorFailing, host, "the last payment was answered "+reply)
 	}
 	for _, rail := range c.running.Rails {
 		switch {

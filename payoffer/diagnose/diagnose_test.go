@@ -240,6 +240,9 @@ func TestEachCauseIsOneIssue(t *testing.T) {
 			s.server.Ledger.Writable, s.server.Ledger.Damaged = false, "row 7 missing from index: the file is damaged"
 			s.rail(observe.ErrLedger)
 		}, LedgerDamaged.Name + " ledger"},
+		"a payment that a facilitator refuses": {func(s *surroundings) {
+			s.server.Rejections = map[string]string{"one.example": "settle HTTP 400 invalid_payload: too long"}
+		}, FacilitatorFailing.Name + " one.example"},
 		"a clock behind for the server": {func(s *surroundings) { s.server.Clock = -61 }, ClockWrong.Name + " clock"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,8 @@ const (
 	payer = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
 )
 
+func noLive() offer.Live { return offer.Live{} }
+
 var at = time.Unix(1_763_724_000, 0)
 
 func newOffer(t testing.TB, field string, networks ...string) *offer.Offer {
@@ -45,7 +47,7 @@ func newOffer(t testing.TB, field string, networks ...string) *offer.Offer {
 
 func newIssuer(t testing.TB, o *offer.Offer, secret string) *Issuer {
 	t.Helper()
-	return New(o, o.BaseURL, func() []byte { return []byte(secret) }, func() time.Time { return at })
+	return New(o, o.BaseURL, func() []byte { return []byte(secret) }, func() time.Time { return at }, noLive)
 }
 
 var parameter = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
@@ -105,7 +107,7 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 func TestAnIssuerIsOfOneOrigin(t *testing.T) {
 	o := newOffer(t, "Authorization", "base")
 	secret, now := func() []byte { return []byte("secret") }, func() time.Time { return at }
-	own, shop := New(o, o.BaseURL, secret, now), New(o, "https://shop.example.org", secret, now)
+	own, shop := New(o, o.BaseURL, secret, now, noLive), New(o, "https://shop.example.org", secret, now, noLive)
 	credential := answer(shop.AppendHeader(nil)[0])
 	require.Equal(t, "shop.example.org", credential["challenge"].(map[string]any)["realm"])
 	for issuer, want := range map[*Issuer]string{own: invalidChallenge, shop: ""} {
@@ -119,7 +121,7 @@ func TestAnIssuerIsOfOneOrigin(t *testing.T) {
 // Challenges are issued and recognized as soon as the secret is loaded, also for many payers at once.
 func TestChallengesOfManyPayersAreRecognized(t *testing.T) {
 	var secret []byte
-	i := New(newOffer(t, "Payment-Authorization", "base"), "https://pay.example.org", func() []byte { return secret }, func() time.Time { return at })
+	i := New(newOffer(t, "Payment-Authorization", "base"), "https://pay.example.org", func() []byte { return secret }, func() time.Time { return at }, noLive)
 	require.Empty(t, i.AppendHeader(nil))
 	secret = []byte("secret")
 	var payers sync.WaitGroup
@@ -141,7 +143,7 @@ func TestChallengesOfManyPayersAreRecognized(t *testing.T) {
 func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
 	for _, i := range []*Issuer{
 		newIssuer(t, newOffer(t, "", "base"), "secret"), newIssuer(t, newOffer(t, "Authorization"), "secret"),
-		New(newOffer(t, "Authorization", "base"), "https://pay.example.org", func() []byte { return nil }, time.Now),
+		New(newOffer(t, "Authorization", "base"), "https://pay.example.org", func() []byte { return nil }, time.Now, noLive),
 	} {
 		if i != nil {
 			require.Empty(t, i.AppendHeader(nil))
@@ -242,7 +244,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 		reason, _ := read.reject()
 		require.Equal(t, invalidChallenge, reason, name)
 	}
-	later := New(o, o.BaseURL, i.secret, func() time.Time { return at.Add(validity) })
+	later := New(o, o.BaseURL, i.secret, func() time.Time { return at.Add(validity) }, noLive)
 	read, err := later.FromHeader(carried("Authorization", answer(i.AppendHeader(nil)[0])))
 	require.NoError(t, err)
 	reason, detail := read.reject()
@@ -388,4 +390,28 @@ func TestTakeLeavesOtherCredentials(t *testing.T) {
 		})
 	}
 	require.Nil(t, (*Issuer)(nil).Take(http.Header{fieldAuthorization: {"Payment abc"}}), "the offer does not speak it")
+}
+
+// A chain that is not offered gets no challenge, and the answer to an earlier one is still recognized.
+func TestAChainThatIsNotOfferedIsNotChallenged(t *testing.T) {
+	o, live := newOffer(t, "Authorization", "base-sepolia", "base"), offer.Live{}
+	i := New(o, o.BaseURL, func() []byte { return []byte("secret") }, func() time.Time { return at }, func() offer.Live { return live })
+	before := i.AppendHeader(nil)
+	require.Len(t, before, 2)
+	for chain, n := range map[string]int{"84532": 0, "8453": 1} {
+		live.Networks = "eip155:" + chain + " "
+		require.Len(t, i.AppendHeader(nil), 1)
+		left := i.Required(nil).Challenges
+		require.Len(t, left, 1)
+		require.Equal(t, string(i.charges[n]), string(left[0].Request))
+		require.Contains(t, i.AppendHeader(nil)[0], i.texts[n][1][:20])
+		for _, header := range before {
+			credential := answer(header)
+			delete(credential, "source")
+			read, err := i.FromHeader(carried("Authorization", credential))
+			require.NoError(t, err)
+			reason, _ := read.reject()
+			require.Empty(t, reason)
+		}
+	}
 }

@@ -31,6 +31,8 @@ type Issuer struct {
 	secret  func() []byte
 	binders sync.Pool // of *binder, because a new one costs more than an ID
 	now     func() time.Time
+	live    func() offer.Live
+	chains  []string // CAIP-2 ids
 }
 
 // gap stands for what is different in each challenge.
@@ -39,20 +41,20 @@ const gap = "\x00"
 // New returns the issuer of an offer on an origin, or nil if its MPP is off. Issuers of
 // different origins do not recognize each other's challenges. secret must not block. It
 // returns nil until it is loaded, and always the same afterwards; until then no challenges
-// are issued.
-func New(o *offer.Offer, origin string, secret func() []byte, now func() time.Time) *Issuer {
+// are issued. live says on which networks they are issued.
+func New(o *offer.Offer, origin string, secret func() []byte, now func() time.Time, live func() offer.Live) *Issuer {
 	if !o.Challenges() {
 		return nil
 	}
 	// Clients compare the realm with the name of the host, without a port.
-	i := &Issuer{field: o.MPP, header: o.MPP, realm: offer.Hostname(origin), origin: origin, secret: secret, now: now}
+	i := &Issuer{field: o.MPP, header: o.MPP, realm: offer.Hostname(origin), origin: origin, secret: secret, now: now, live: live}
 	if i.header == fieldAuthorization {
 		i.header = "" // the default is not named
 	}
 	for _, u := range o.USDC() {
 		i.charges = append(i.charges, chargeOf(u))
 		c := challenge{Realm: i.realm, Method: Method, Intent: Intent, Request: base64.RawURLEncoding.EncodeToString(chargeOf(u))}
-		i.demands = append(i.demands, c)
+		i.demands, i.chains = append(i.demands, c), append(i.chains, u.Network.CAIP2())
 		c.ID, c.Expires, c.Header, c.Opaque = gap, gap, i.header, gap
 		i.texts = append(i.texts, strings.Split(c.String(), gap))
 	}
@@ -97,7 +99,7 @@ func (i *Issuer) id(c *challenge) string {
 	return b.id(c)
 }
 
-// issue returns one challenge for each chain, in the order of the rails, and none until the
+// issue returns one challenge for each chain that is offered, in the order of the rails, and none until the
 // secret is loaded. Each is unique, because the nonce of the payment follows from the ID: an
 // equal one would be a replay. header is the request field for the credential, which only
 // HTTP has.
@@ -106,11 +108,11 @@ func (i *Issuer) issue(header string) iter.Seq2[int, challenge] {
 		if i.secret() == nil {
 			return
 		}
-		expires := i.now().Add(validity).UTC().Format(time.RFC3339)
+		expires, live := i.now().Add(validity).UTC().Format(time.RFC3339), i.live()
 		opaque := base64.RawURLEncoding.EncodeToString([]byte(`{"n":"` + rand.Text()[:13] + `"}`)) // 65 bits; proxies limit headers
 		for n, c := range i.demands {
 			c.Expires, c.Header, c.Opaque = expires, header, opaque
-			if c.ID = i.id(&c); !yield(n, c) {
+			if c.ID = i.id(&c); live.Takes(i.chains[n]) && !yield(n, c) {
 				return
 			}
 		}

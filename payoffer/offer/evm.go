@@ -122,8 +122,8 @@ func explored(explorer, transaction string) string {
 	return explorer + url.PathEscape(transaction)
 }
 
-// Methods are the wallet transfer and the x402 payment.
-func (u *USDC) Methods(o *Offer, _ Live) []Method {
+// Methods are the wallet transfer, and the x402 payment if it is offered.
+func (u *USDC) Methods(o *Offer, live Live) []Method {
 	wallet := Method{
 		Rail: u.name, Scheme: "eip681", Title: u.amount.String() + " USDC on " + u.Network.Title, URI: u.URI(),
 		AmountUSD: u.amount, Network: u.Network.CAIP2(), Asset: u.Network.USDC, Symbol: "USDC",
@@ -134,6 +134,10 @@ func (u *USDC) Methods(o *Offer, _ Live) []Method {
 			{Label: "to", Value: Literal(u.PayTo), Copy: u.PayTo},
 			{Label: "token", Value: Literal(u.Network.USDC), Copy: u.Network.USDC, Detail: true},
 		},
+	}
+	if !live.Takes(wallet.Network) {
+		wallet.Chain = nil
+		return []Method{wallet}
 	}
 	program := wallet
 	program.Scheme, program.URI, program.URL = "x402", "", o.URL(PathSponsor)

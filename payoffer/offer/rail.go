@@ -2,6 +2,7 @@ package offer
 
 import (
 	"cmp"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,13 @@ type Live struct {
 	RateAt   time.Time // when that rate was observed; zero without one
 	// Address is the current address of an extended public key; empty while unknown.
 	Address string
+	// Networks are those on which x402 payments are offered: CAIP-2 ids, each with a blank after it; empty for all.
+	Networks string
+}
+
+// Takes reports whether x402 payments are offered on a network (a CAIP-2 id).
+func (l Live) Takes(network string) bool {
+	return l.Networks == "" || strings.Contains(l.Networks, network+" ")
 }
 
 // Fiat is the network of methods that are not on a chain.

@@ -286,3 +286,10 @@ func TestDiagnosticsSayWhyTheLedgerTakesNoChanges(t *testing.T) {
 	require.Contains(t, got.Damaged, "use a backup instead")
 	require.ErrorIs(t, l.Close(), ledger.ErrDamaged)
 }
+
+func TestDiagnosticsHaveTheRepliesOf4xxToPayments(t *testing.T) {
+	o := newFixture(t)
+	o.Report = func() Diagnostics { return Diagnostics{} }
+	o.facilitators = []x402.FacilitatorHealth{{Host: "one.example", Rejection: "settle HTTP 400 invalid_payload"}, {Host: "two.example"}}
+	require.Equal(t, map[string]string{"one.example": "settle HTTP 400 invalid_payload"}, o.Diagnose(t.Context()).Rejections)
+}

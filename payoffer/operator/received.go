@@ -104,6 +104,9 @@ type Diagnostics struct {
 	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
 	Receivers   []Receiver  `json:"receivers"`    // of notifications
 	Answers     []Answer    `json:"answers"`      // what the server sends, for comparison with what arrives
+	Networks    string      `json:"networks"`     // offer.Live.Networks
+	// Rejections are the replies of 4xx to the last payments, by the host of the facilitator.
+	Rejections map[string]string `json:"rejections,omitempty"`
 }
 
 // Answer is a request without a payment, and the headers that the server answers it with.
@@ -158,5 +161,11 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	}
 	waiting, _ := s.Announcements(ctx) // else d.Ledger says it
 	d.Receivers = waiting.Receivers
+	d.Rejections = make(map[string]string)
+	for _, f := range s.Facilitators() {
+		if f.Rejection != "" {
+			d.Rejections[f.Host] = f.Rejection
+		}
+	}
 	return d
 }

@@ -97,6 +97,9 @@ func newService(s *Settings, d *dependencies, e *environment) (*Service, error) 
 		Report: svc.diagnostics, Now: time.Now, Logger: svc.logger,
 	}
 	svc.stops = append(svc.stops, d.keys.Listen(svc.publish))
+	for _, f := range d.facilitators {
+		svc.stops = append(svc.stops, f.Changes.Listen(svc.publish))
+	}
 	if d.rates != nil {
 		svc.stops = append(svc.stops, d.rates.Listen(svc.refresh))
 	}
@@ -130,7 +133,7 @@ func (svc *Service) publish() {
 func (svc *Service) newServer() (*web.Server, error) {
 	i := svc.Instruments
 	counted, clientIP := countedPayments{svc.payments, svc}, svc.clientIP(i.ClientIP)
-	challenges := mpp.New(svc.Offer, svc.Offer.BaseURL, svc.qrKey.Bytes, time.Now)
+	challenges := mpp.New(svc.Offer, svc.Offer.BaseURL, svc.qrKey.Bytes, time.Now, svc.live)
 	var server *web.Server // the agent endpoint and the server depend on each other
 	endpoint, err := agent.New(agent.Config{
 		Offer: svc.Offer, Live: svc.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, Logger: svc.logger,
@@ -175,7 +178,7 @@ func (svc *Service) Health() (all []observe.Health) {
 func (svc *Service) diagnostics() operator.Diagnostics {
 	d := operator.Diagnostics{
 		Demo: svc.Offer.Demo, Settings: svc.Key.String(), Keys: []string{}, Clock: int64(svc.Clock.Offset().Round(time.Second).Seconds()),
-		WebhooksOff: append([]string{}, svc.HooksOff...),
+		WebhooksOff: append([]string{}, svc.HooksOff...), Networks: svc.live().Networks,
 	}
 	for _, key := range svc.published() {
 		d.Keys = append(d.Keys, svc.Offer.DID()+"#"+key.ID)
@@ -201,6 +204,9 @@ func (svc *Service) published() (keys []document.VerificationKey) {
 
 // live is the current price and address. It never blocks and does no I/O.
 func (svc *Service) live() (now offer.Live) {
+	for _, accepted := range svc.payments.Accepts() {
+		now.Networks += accepted.Network + " "
+	}
 	if current, known := svc.rates.Current(); known {
 		now.Satoshis, now.RateAt = rate.Satoshis(int64(svc.Offer.Amount), current), current.At
 	}

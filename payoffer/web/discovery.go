@@ -46,7 +46,10 @@ func (s *Server) hostMeta() http.Handler {
 		variant{asksJRD, once(func() *response { return s.liveDocument(document.HostMetaJSON(s.Offer), varyAccept) })})
 }
 
-func (s *Server) x402() *response { return s.document(document.X402(s.Offer, s.Payments.Accepts())) }
+// x402 is the document for directories, at both of its paths.
+func (s *Server) x402() http.Handler {
+	return s.shown(offer.PathX402, func(*liveState) *response { return s.document(document.X402(s.Offer, s.Payments.Accepts())) })
+}
 
 // securityText is security.txt as of today.
 func (s *Server) securityText(r *http.Request) *response { return (*s.security.Load())(r) }

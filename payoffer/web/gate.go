@@ -52,7 +52,7 @@ const retryGate = 10 * time.Second
 func (s *Server) Gate(g offer.Gate) *Gate {
 	served := &Gate{Gate: g, server: s, cookie: s.Keeper.CookieName(g.Origin())}
 	re := responder{common: []header{{"X-Content-Type-Options", "nosniff"}, {"Vary", gate.Vary}}} // links of the service host are wrong here
-	served.till = till{responder: re, Server: s, challenges: mpp.New(s.Offer, g.Origin(), s.QRKey, s.Now)}
+	served.till = till{responder: re, Server: s, challenges: mpp.New(s.Offer, g.Origin(), s.QRKey, s.Now, s.Live)}
 	return served
 }
 

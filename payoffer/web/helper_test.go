@@ -233,7 +233,7 @@ func (w *world) config() Config {
 	return Config{
 		Hooks: w.hooks, HooksOff: w.hooksOff, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
 		Offer: w.offer, Payments: w, Receipts: w,
-		Challenges: mpp.New(w.offer, w.offer.BaseURL, func() []byte { return w.key }, func() time.Time { return at }),
+		Challenges: mpp.New(w.offer, w.offer.BaseURL, func() []byte { return w.key }, func() time.Time { return at }, func() offer.Live { return w.live }),
 		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0"}`)

@@ -144,8 +144,8 @@ func fixedRoutes() []route {
 			get(offer.PathPreview, "The image of shared links", raster(typePNG, picture.Preview), document.Body{Type: typePNG}),
 			get(offer.PathButton, "A button for other sites", drawing(picture.Button), document.Body{Type: typeSVG}),
 			get(offer.PathBadge, "A badge for other sites", drawing(picture.Badge), document.Body{Type: typeSVG}),
-			get(offer.PathX402, "Payable resources for x402 directories", static((*Server).x402), jsonBody("X402Resources")).forChains(),
-			get(offer.PathX402JSON, "Payable resources, second address", static((*Server).x402), jsonBody("X402Resources")).forChains(),
+			get(offer.PathX402, "Payable resources for x402 directories", (*Server).x402, jsonBody("X402Resources")).forChains(),
+			get(offer.PathX402JSON, "Payable resources, second address", (*Server).x402, jsonBody("X402Resources")).forChains(),
 		),
 	)
 }

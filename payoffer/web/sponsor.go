@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
@@ -72,7 +73,7 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 			Takes       []*offer.USDC
 		}{URL: s.Offer.URL(offer.PathSponsor), Header: x402.HeaderSignature}
 		if len(s.Payments.Accepts()) > 0 {
-			content.Takes = s.Offer.USDC()
+			content.Takes = slices.DeleteFunc(s.Offer.USDC(), func(u *offer.USDC) bool { return !live.now.Takes(u.Network.CAIP2()) })
 		}
 		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
 		return s.compressiblePage(page.Sponsor.Render(f, title, content))

@@ -38,6 +38,8 @@ type refusal struct {
 	reason, detail string
 	// expired says that the authorization was valid once.
 	expired bool
+	// message is the facilitator's text, which the payer does not get.
+	message string
 }
 
 // check compares a payment with what this offer accepts and recovers the signer. It returns the rail
@@ -66,24 +68,24 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 	return rail, nil
 }
 
-func (s *Service) checkTimes(a authorization) *refusal {
-	now := s.Now()
+func (s *Service) checkTimes(p *payment) *refusal {
+	a, now := p.authorization, s.Now().Add(p.behind)
 	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
 	clock := fmt.Sprintf(", and this server's clock is at %d. Sign a new one with validAfter 0 and a validBefore %d seconds from now.", now.Unix(), maxTimeoutSeconds)
 	switch {
 	case integer(a.ValidAfter).Cmp(after(0)) > 0:
 		return &refusal{reason: reasonEarly, detail: "authorization.validAfter is " + a.ValidAfter + clock}
 	case integer(a.ValidBefore).Cmp(after(settleMargin)) < 0:
-		return &refusal{reasonLate, "authorization.validBefore is " + a.ValidBefore + clock, true}
-	case s.isTooLong(a):
+		return &refusal{reasonLate, "authorization.validBefore is " + a.ValidBefore + clock, true, ""}
+	case isTooLong(a, s.Now()):
 		return &refusal{reason: reasonLate, detail: "authorization.validBefore is " + a.ValidBefore + clock}
 	}
 	return nil
 }
 
 // isTooLong reports whether an authorization is valid for longer than a quote plus clockSlack.
-func (s *Service) isTooLong(a authorization) bool {
-	latest := s.Now().Add(clockSlack + maxTimeoutSeconds*time.Second).Unix()
+func isTooLong(a authorization, now time.Time) bool {
+	latest := now.Add(clockSlack + maxTimeoutSeconds*time.Second).Unix()
 	return integer(a.ValidBefore).Cmp(big.NewInt(latest)) > 0
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
@@ -52,6 +53,7 @@ type FacilitatorConfig struct {
 // Facilitator is a client of a service that verifies payments and settles them on the chain. Rails,
 // offers and configurations may share it.
 type Facilitator struct {
+	Changes             source.Listeners // of what it supports
 	url                 *url.URL
 	timeout             time.Duration
 	client              *http.Client
@@ -64,7 +66,9 @@ type Facilitator struct {
 
 	health health
 	loop   source.Loop
-	probed time.Time // when the last probe began; only Run uses it
+	// rejection is FacilitatorHealth.Rejection.
+	rejection atomic.Value
+	probed    time.Time // when the last probe began; only Run uses it
 }
 
 // NewFacilitator checks the configuration and makes no call. Errors name only the host, because a URL
@@ -123,7 +127,8 @@ type settleReply struct {
 	// PaymentID is set if the facilitator settles later.
 	PaymentID string `json:"paymentId"`
 
-	listing Listing
+	listing   Listing
+	rejection string // FacilitatorHealth.Rejection
 }
 
 func (r settleReply) reason() string {
@@ -141,6 +146,7 @@ type verification struct {
 	valid           bool
 	reason, message string
 	listing         Listing
+	rejection       string // FacilitatorHealth.Rejection
 }
 
 // verify asks whether a payment can be settled. funded says that the payer was seen to have the money.
@@ -152,16 +158,19 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 	}
 	defer leave()
 	var reply verifyReply
-	listing, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
+	listing, rejection, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
 	if err != nil {
+		if rejection != "" { // a verdict is about the payer
+			f.rejection.Store(rejection)
+		}
 		f.probeSoon(ctx)
-		return verification{listing: listing}, err
+		return verification{listing: listing, rejection: rejection}, err
 	}
 	if *reply.IsValid {
 		return verification{valid: true, listing: listing}, nil
 	}
 	reason, message := f.sanitize(reply.InvalidReason, reply.InvalidMessage)
-	return verification{reason: reason, message: message, listing: listing}, nil
+	return verification{reason: reason, message: message, listing: listing, rejection: rejection}, nil
 }
 
 // reasonPending: the transaction is sent and not mined yet. A reply with a paymentId means the same.
@@ -190,12 +199,13 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	listing, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	listing, rejection, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	f.rejection.Store(rejection)
 	if err != nil {
 		f.probeSoon(ctx)
-		return settleReply{listing: listing}, err
+		return settleReply{listing: listing, rejection: rejection}, err
 	}
-	reply.listing = listing
+	reply.listing, reply.rejection = listing, rejection
 	reply.ErrorReason, reply.ErrorMessage = f.sanitize(reply.ErrorReason, reply.ErrorMessage)
 	if reply.PaymentID != "" {
 		reply.ErrorReason = reasonPending

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -35,23 +36,32 @@ func badReply(status int) *callError {
 
 // ask posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
 // 2xx. yes points to the member of out that says yes or no; it is set unless there is an error, which is a *callError.
-func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, err error) {
+// rejection explains a reply of 4xx to the operator; it is empty for other replies.
+func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, rejection string, err error) {
 	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, offer.JSON(in))
 	if in.X402Version == 2 { // only these payments ask for a listing
 		listing = f.listing(header)
 	}
+	code := ""
+	if status/100 == 4 {
+		code, rejection = f.explain(call, status, data)
+	}
 	switch {
 	case err != nil:
-		return listing, err
 	case json.Unmarshal(data, out) != nil:
-		return listing, badReply(status)
-	case *yes == nil || **yes && (status < 200 || status > 299):
-		return listing, &callError{code: "bad_answer"}
+		err = badReply(status)
+	case *yes == nil && code != "":
+		*yes = new(false)
+	case *yes == nil || **yes && status/100 != 2:
+		err = &callError{code: "bad_answer"}
 	}
-	return listing, nil
+	if err != nil && rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
+		err = &callError{code: "unexpected_" + call + "_error"} // a code of the specification
+	}
+	return listing, rejection, err
 }
 
-// exchange makes one call. status is 0 without a reply. Every error is a *callError.
+// exchange makes one call. status is 0 without a reply. Every error is a *callError; data may be set with it.
 func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (data []byte, header http.Header, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -83,16 +93,16 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 	}
 	defer response.Body.Close()
 	status, header = response.StatusCode, response.Header
+	data, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
+	if unread := err != nil || len(data) > maxReply; unread {
+		data, err = nil, badReply(status)
+	}
 	switch status {
 	case http.StatusAccepted, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
 		// Neither a yes nor a no, whatever the body says.
-		return nil, header, status, &callError{code: "status_" + strconv.Itoa(status)}
+		err = &callError{code: "status_" + strconv.Itoa(status)}
 	}
-	data, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
-	if err != nil || len(data) > maxReply {
-		return nil, header, status, badReply(status)
-	}
-	return data, header, status, nil
+	return data, header, status, err
 }
 
 const (

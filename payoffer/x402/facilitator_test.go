@@ -269,7 +269,7 @@ func FuzzSanitize(f *testing.F) {
 	})
 }
 
-func TestAFacilitatorsReasonsReachTheBuyer(t *testing.T) {
+func TestThePayerGetsTheCodeOfAFacilitatorAndTheLogItsText(t *testing.T) {
 	for _, c := range []struct {
 		name, reason, message string
 		code, text            string
@@ -287,7 +287,9 @@ func TestAFacilitatorsReasonsReachTheBuyer(t *testing.T) {
 			got := s.pay(newBuyer(1).v2(t))
 			require.Equal(t, Refused, got.Status)
 			require.Equal(t, c.code, got.Reason)
-			require.Equal(t, c.text != "", strings.HasSuffix(got.Detail, `The facilitator says: "`+c.text+`". Nothing was charged.`), got.Detail)
+			require.Equal(t, "The facilitator rejected this payment; correct what the reason names and sign a new one. Nothing was charged.", got.Detail)
+			require.Contains(t, s.logs.String(), fmt.Sprintf("reason=%s message=", c.code))
+			require.Contains(t, s.logs.String(), c.text)
 
 			reply := must(s.facilitators[0].settle(t.Context(), s.request(newBuyer(1))))(t)
 			require.Equal(t, c.code, reply.ErrorReason)

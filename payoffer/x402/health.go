@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ type health struct {
 	networks map[string]*network
 	// kinds is what it supports; nil while unknown.
 	kinds []kind
-	// down has the error code of each network on which the last probe failed.
+	// down has the error code of each network on which the last probe failed, and after a blank the reply if it is one of 4xx.
 	down     map[string]string
 	failures int
 	next     time.Time
@@ -63,11 +64,12 @@ func (h *health) targets() (all []target) {
 	return all
 }
 
-// learn stores what is supported, if known. It returns the networks that are newly unsupported.
-func (h *health) learn(kinds []kind) (missing []string) {
+// learn stores what is supported, if known. It returns whether that is new, and the networks that are newly unsupported.
+func (h *health) learn(kinds []kind) (changed bool, missing []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if kinds != nil {
+		changed = h.kinds == nil || !slices.Equal(h.kinds, kinds)
 		h.kinds = kinds
 	}
 	for name, n := range h.networks {
@@ -76,7 +78,7 @@ func (h *health) learn(kinds []kind) (missing []string) {
 			missing = append(missing, name)
 		}
 	}
-	return missing
+	return changed, missing
 }
 
 // verified stores the answer to a probe, and reports whether it is the first yes.
@@ -135,7 +137,8 @@ func (h *health) state(name string, versions ...int) (reason string, next time.T
 	if !slices.ContainsFunc(versions, func(version int) bool { return h.supports(version, name) }) {
 		return reasonUnsupported, h.next
 	}
-	return h.down[name], h.next
+	reason, _, _ = strings.Cut(h.down[name], " ")
+	return reason, h.next
 }
 
 // supports reports whether a version is supported on a network, as far as is known. It needs the lock.
@@ -166,6 +169,9 @@ type FacilitatorHealth struct {
 	// "status_" or "bad_answer_status_" with the HTTP status. It is empty or ReasonUnfunded if the facilitator is used.
 	Reason  string
 	Listing Listing
+	// Rejection is the last reply of 4xx to a payment, without the refusals of a payment by verify: call, status, code and
+	// text in one line, sanitized. It is empty after the next reply to a settlement.
+	Rejection string
 }
 
 func (f FacilitatorHealth) Up() bool { return f.Reason == "" || f.Reason == ReasonUnfunded }
@@ -176,19 +182,29 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 	for _, rail := range s.Rails {
 		name := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: f.health.reason(name), Listing: s.listings.of(f.Host())})
+			rejection, _ := f.rejection.Load().(string)
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: f.health.reason(name), Listing: s.listings.of(f.Host()), Rejection: rejection})
 		}
 	}
 	return all
 }
 
+// isUnsupported reports whether no facilitator of the rail supports its network, by the last answer of each.
+func (r Rail) isUnsupported() bool {
+	return !slices.ContainsFunc(r.Facilitators, func(f *Facilitator) bool {
+		reason, _ := f.health.state(r.USDC.Network.CAIP2(), 1, 2)
+		return reason != reasonUnsupported
+	})
+}
+
 // candidates are the facilitators to ask, in order: those that support the payment and whose last
-// probe succeeded. If there are none, retryAfter is the time to the next probe.
+// probe succeeded, and all if none supports the network, because it may have been quoted before. If there are none, retryAfter is the time to the next probe.
 func (r *Rail) candidates(version int) (ready []*Facilitator, retryAfter time.Duration) {
 	retryAfter = probeEvery
+	unsupported := r.isUnsupported()
 	for _, f := range r.Facilitators {
 		reason, next := f.health.state(r.terms.accepted.Network, version)
-		if reason == "" {
+		if reason == "" || unsupported {
 			ready = append(ready, f)
 		}
 		retryAfter = min(retryAfter, max(next.Sub(f.now()), probeGap))

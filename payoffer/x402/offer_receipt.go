@@ -79,20 +79,30 @@ type extension struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Refresh renews the cached quote. Call it when the signer has a new key and when a day (UTC) begins.
+// Refresh renews the cached quote. Call it when the signer has a new key, when a day (UTC) begins, and when
+// a facilitator supports other networks.
 func (s *Service) Refresh() {
-	s.extensions.renew(s.newExtensions)
+	s.quoted.renew(s.newQuoted)
 	s.quote.renew(func() *Quote {
 		return s.newQuote(s.Offer.Resource(), false, unpaid, extensionPaymentID, extensionBazaar)
 	})
 }
 
-func (s *Service) newExtensions() *map[string]json.RawMessage {
-	extensions := map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}
-	if offers := s.signedOffers(); len(offers) > 0 {
-		extensions[extensionOfferReceipt] = offer.JSON(extension{map[string]any{"offers": offers}, offersSchema})
+// quoted is what all quotes have until the next Refresh.
+type quoted struct {
+	rails      []Rail // that are offered
+	extensions map[string]json.RawMessage
+}
+
+func (s *Service) newQuoted() *quoted {
+	q := &quoted{slices.DeleteFunc(slices.Clone(s.Rails), Rail.isUnsupported), map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}}
+	if len(q.rails) == 0 { // a quote names a price
+		q.rails = s.Rails[:min(1, len(s.Rails))]
 	}
-	return &extensions
+	if offers := s.signedOffers(q.accepts()); len(offers) > 0 {
+		q.extensions[extensionOfferReceipt] = offer.JSON(extension{map[string]any{"offers": offers}, offersSchema})
+	}
+	return q
 }
 
 // renewed caches a value that the first Load after renew makes, so that it uses the newest key.
@@ -103,10 +113,10 @@ func (r *renewed[V]) renew(made func() *V) { r.made.Store(new(sync.OnceValue(mad
 func (r *renewed[V]) Load() *V { return (*r.made.Load())() }
 
 // signedOffers signs the accepts in their order; nil while there is no key.
-func (s *Service) signedOffers() []Artifact {
+func (s *Service) signedOffers(accepts []Requirements) []Artifact {
 	var offers []Artifact
 	until := s.Now().Truncate(24 * time.Hour).Add(offerValidity).Unix()
-	for n, accepted := range s.Accepts() {
+	for n, accepted := range accepts {
 		signed := s.Signer.Sign(OfferPayload{
 			Version: artifactVersion, ResourceURL: s.Offer.Resource().URL, Scheme: accepted.Scheme, Network: accepted.Network,
 			Asset: accepted.Asset, PayTo: accepted.PayTo, Amount: accepted.Amount, ValidUntil: until,

@@ -131,8 +131,8 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		if i.Facilitator == "" {
 			o.Detail = detailNotSent
 		}
-		if _, text, found := strings.Cut(i.Reason, textMark); found {
-			o.Detail += quoteFacilitator(text)
+		if code, _, _ := strings.Cut(i.Reason, textMark); i.Facilitator != "" && code != "" {
+			o.Detail += " The reason is " + code + "."
 		}
 		o.Intent, o.Account, o.Payer, o.ByPayer = i.Nonce, i.Account, i.From, p.proves(i)
 		return o

@@ -198,13 +198,13 @@ func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded b
 	}
 	i = s.newIntent(p, rail)
 	i.Secret = p.secret // only here: an authorization that is not sent now may be public already
-	facilitators, refused := s.verify(ctx, candidates, facilitatorRequest{p.version, i.Payload, i.Requirement}, funded)
+	facilitators, refused, code := s.verify(ctx, candidates, facilitatorRequest{p.version, i.Payload, i.Requirement}, funded)
 	switch {
 	case refused != nil:
 		return i, nil, new(s.answerDeclined(ctx, p, rail, *refused))
 	case len(facilitators) == 0:
-		return i, nil, new(p.unavailable("facilitator_unavailable", retryOpen))
-	case s.checkTimes(p.authorization) != nil:
+		return i, nil, new(p.unavailable(code, retryOpen))
+	case s.checkTimes(p) != nil:
 		// It has expired while the facilitator verified it.
 		return i, nil, new(p.unavailable("facilitator_slow", retrySoon))
 	}
@@ -215,7 +215,7 @@ func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded b
 // charge commits the intent of a verified payment and submits it in the background. It calls committed when the ledger
 // has the payment.
 func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, intent ledger.Intent, facilitators []*Facilitator, committed func()) Outcome {
-	if p.deferred && s.checkTimes(p.authorization) != nil {
+	if p.deferred && s.checkTimes(p) != nil {
 		return p.unavailable("application_slow", retrySoon)
 	}
 	intent.Facilitator, intent.LeaseUntil = facilitators[0].Host(), s.Now().Add(leaseFor(rail)).Unix()
@@ -273,23 +273,28 @@ func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
 }
 
 // verify asks the facilitators in order until one replies. It returns that one and those after it,
-// or none if there was no usable reply.
-func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) ([]*Facilitator, *refusal) {
+// or none and a code if there was no usable reply.
+func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *refusal, code string) {
+	code = "facilitator_unavailable"
 	for i, f := range candidates {
 		v, err := f.verify(ctx, r, funded)
 		s.recordListing(ctx, f, callVerify, v.listing)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil // the client left
+			return nil, nil, code // the client left
 		case err != nil:
-			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "hint", hintVerify)
+			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "reply", v.rejection, "hint", hintVerify)
+			if strings.HasPrefix(err.Error(), "unexpected_") {
+				code = err.Error()
+			}
 		case !v.valid:
-			return nil, &refusal{reason: v.reason, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one." + quoteFacilitator(v.message)}
+			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", v.reason, "message", v.message, "reply", v.rejection)
+			return nil, &refusal{reason: v.reason, message: v.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
 		default:
-			return candidates[i:], nil
+			return candidates[i:], nil, ""
 		}
 	}
-	return nil, nil
+	return nil, nil, code
 }
 
 // newIntent returns the ledger's row of a checked payment that was sent to no facilitator.
@@ -302,7 +307,7 @@ func (s *Service) newIntent(p *payment, rail *Rail) ledger.Intent {
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.rebuild(terms, *s.extensions.Load()), Requirement: terms.in(p.version),
+		Payload: p.rebuild(terms, s.quoted.Load().extensions), Requirement: terms.in(p.version),
 		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
 		Since: p.since, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
 	}

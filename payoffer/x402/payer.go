@@ -24,7 +24,7 @@ const (
 // of the first look-up, or nil. If it is settled, it may be acknowledged by now, or in a moment, because a payer can be
 // faster than the record of the 200. If it was open, the new payment gets its outcome in any case.
 func (s *Service) conflicting(ctx context.Context, p *payment, rail *Rail, first *ledger.Intent) (other ledger.Intent, found bool, err error) {
-	if first == nil || !p.proven || s.isTooLong(p.authorization) {
+	if first == nil || !p.proven || isTooLong(p.authorization, s.Now()) {
 		// An authorization that is valid for too long is refused and not recorded. If it were
 		// recorded, the other charge would be the response to everything that the payer signs until it expires.
 		return ledger.Intent{}, false, nil
@@ -90,7 +90,7 @@ func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.I
 
 // isUnused reports whether an authorization can still be used, so that it is not public yet.
 func (s *Service) isUnused(ctx context.Context, p *payment) bool {
-	if s.checkTimes(p.authorization) != nil {
+	if s.checkTimes(p) != nil {
 		return false
 	}
 	rail, _ := s.match(p) // never nil, because the payment was checked

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"time"
 
 	strict "github.com/go-json-experiment/json"
 
@@ -35,6 +36,8 @@ type payment struct {
 	secret string
 	// deferred: it is charged after the application's answer.
 	deferred bool
+	// behind is how far this machine's clock is behind the newest block, as far as is known.
+	behind time.Duration
 	// byPayer: the request brought the authorization before it could be public.
 	byPayer bool
 }

@@ -288,7 +288,7 @@ func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
 		p := must(decodePayment(payload))(t)
 		require.Equal(t, of.key(), p.key())
 		require.Equal(t, of.fingerprint(), p.fingerprint())
-		return string(p.rebuild(&s.Rails[0].terms, *s.extensions.Load()))
+		return string(p.rebuild(&s.Rails[0].terms, s.quoted.Load().extensions))
 	}
 	want := rebuild(b.v2(t))
 	require.Equal(t, want, rebuild([]byte(want)))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -55,8 +56,8 @@ func (f *Facilitator) probeSoon(ctx context.Context) {
 	}
 }
 
-// ProbeOnce probes a facilitator for one rail. It returns FacilitatorHealth.Reason, and an error if
-// the configuration is unusable.
+// ProbeOnce probes a facilitator for one rail. It returns FacilitatorHealth.Reason, with a reply of 4xx after a blank,
+// and an error if the configuration is unusable.
 func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offer.USDC) (reason string, err error) {
 	f, err := NewFacilitator(c)
 	if err != nil {
@@ -72,7 +73,11 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 // error codes of the networks on which that failed, and one error for all.
 func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err error) {
 	kinds, unread := f.supported(ctx)
-	for _, name := range f.health.learn(kinds) {
+	changed, missing := f.health.learn(kinds)
+	if changed {
+		f.Changes.Notify()
+	}
+	for _, name := range missing {
 		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure a facilitator that supports it")
 	}
 	down = make(map[string]string)
@@ -97,7 +102,7 @@ func (f *Facilitator) probe(ctx context.Context) (down map[string]string, err er
 // is logged once: some facilitators check balances only when they settle.
 func (f *Facilitator) probeVerify(ctx context.Context, t target) error {
 	var reply verifyReply
-	_, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, t.unfundedPayment(f.now()), &reply, &reply.IsValid)
+	_, rejection, err := f.ask(ctx, min(f.timeout, verifyTimeout), callVerify, t.unfundedPayment(f.now()), &reply, &reply.IsValid)
 	switch {
 	case err == nil:
 		if f.health.verified(t.accepted.Network, *reply.IsValid) {
@@ -106,6 +111,8 @@ func (f *Facilitator) probeVerify(ctx context.Context, t target) error {
 		}
 	case err.Error() == "status_429":
 		return nil // it answers
+	case rejection != "":
+		return fmt.Errorf("%w (%s)", err, rejection)
 	}
 	return err
 }

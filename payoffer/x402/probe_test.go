@@ -164,13 +164,15 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 
 		two.Script(supportedCall, supportsOnly(""))
 		time.Sleep(2 * probeEvery)
-		got := s.pay(stranger(2).v2(t))
-		require.Equal(t, Unavailable, got.Status)
-		require.LessOrEqual(t, got.RetryAfter, probeEvery, "the next look")
+		one.Script(verifyCall, fails)
+		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status, "it was quoted before: all are asked")
+		require.Len(t, one.Calls(verifyCall), 1)
 
 		one.Script(supportedCall, works)
+		one.Script(verifyCall, works)
 		time.Sleep(2 * probeEvery)
-		require.Equal(t, Settled, s.pay(stranger(2).v2(t)).Status, "it may learn")
+		require.Equal(t, Settled, s.pay(stranger(3).v2(t)).Status, "it may learn")
+		require.Len(t, one.Calls(settleCall), 1)
 	})
 }
 
@@ -235,7 +237,7 @@ func TestAFacilitatorIsLookedAtOnceWithoutAPayment(t *testing.T) {
 	}{
 		"a good one":            {probeCall, payoffertest.Unfunded, ""},
 		"another network":       {supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:8453"}`), reasonUnsupported},
-		"a key that is unknown": {probeCall, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized}, "status_401"},
+		"a key that is unknown": {probeCall, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized, Body: `{"error":"no such key"}`}, "status_401 (verify HTTP 401 unspecified: no such key)"},
 		"one that takes all":    {probeCall, payoffertest.FacilitatorReply{}, "accepts_unfunded"},
 		"one that is busy":      {probeCall, payoffertest.FacilitatorReply{Status: http.StatusTooManyRequests}, ""},
 		"one that is down":      {supportedCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, "unreachable"},

@@ -71,10 +71,12 @@ func (t *terms) in(version int) json.RawMessage {
 	return t.v2
 }
 
-// Accepts are the ways to pay in version 2, in the order of the rails.
-func (s *Service) Accepts() []Requirements {
-	accepts := make([]Requirements, len(s.Rails))
-	for i, rail := range s.Rails {
+// Accepts are the ways to pay in version 2 that are offered now, in the order of the rails.
+func (s *Service) Accepts() []Requirements { return s.quoted.Load().accepts() }
+
+func (q *quoted) accepts() []Requirements {
+	accepts := make([]Requirements, len(q.rails))
+	for i, rail := range q.rails {
 		accepts[i] = rail.terms.accepted
 	}
 	return accepts
@@ -90,15 +92,13 @@ func (s *Service) Hint() string {
 
 // Required is the version 2 quote with all extensions and a new token.
 func (s *Service) Required(reason string) PaymentRequired {
-	required := s.required(s.Offer.Resource(), reason)
+	required := s.quoted.Load().required(s.Offer.Resource(), reason)
 	required.Extensions[ExtensionAccess] = NewAccess()
 	return required
 }
 
-func (s *Service) required(resource offer.Resource, reason string) PaymentRequired {
-	return PaymentRequired{
-		X402Version: 2, Error: reason, Resource: resource, Accepts: s.Accepts(), Extensions: maps.Clone(*s.extensions.Load()),
-	}
+func (q *quoted) required(resource offer.Resource, reason string) PaymentRequired {
+	return PaymentRequired{X402Version: 2, Error: reason, Resource: resource, Accepts: q.accepts(), Extensions: maps.Clone(q.extensions)}
 }
 
 // ExtensionAccess has a random token that is new in every quote. A client repeats it in its payment. It never gets to
@@ -143,15 +143,16 @@ func (s *Service) newQuote(resource offer.Resource, deferred bool, reason string
 		return &Quote{Body: append(offer.JSON(terms.CardQuote), '\n'), Terms: terms}
 	}
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
-	for _, rail := range s.Rails {
+	quoted := s.quoted.Load()
+	for _, rail := range quoted.rails {
 		if rail.USDC.Network.V1 {
 			terms.Accepts = append(terms.Accepts, requirementsV1(resource, rail.terms.accepted, rail.USDC.Network.Name))
 		}
 	}
-	required, body := s.required(inHeader(resource), shortened(reason, maxHeaderError)), terms
+	required, body := quoted.required(inHeader(resource), shortened(reason, maxHeaderError)), terms
 	if deferred {
 		for i := range required.Accepts {
-			required.Accepts[i] = s.Rails[i].deferred.accepted
+			required.Accepts[i] = quoted.rails[i].deferred.accepted
 		}
 	}
 	if resource.URL == s.Offer.Resource().URL {

@@ -2,6 +2,8 @@ package x402
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -45,12 +47,20 @@ func printable(r rune) rune {
 	return r
 }
 
-// quoteFacilitator is a sentence that quotes a message, with a space before it; empty for none.
-func quoteFacilitator(text string) string {
-	if text == "" {
-		return ""
+// explain reads a reply of 4xx. code is its invalidReason or errorReason if it is a code, and line has the call, the
+// status, the code and the text for the operator. Both are sanitized.
+func (f *Facilitator) explain(call string, status int, data []byte) (code, line string) {
+	var in struct{ InvalidReason, ErrorReason, ErrorType, Error, InvalidMessage, ErrorMessage, Message string }
+	_ = json.Unmarshal(data, &in) // members of other types stay empty
+	code = cmp.Or(in.InvalidReason, in.ErrorReason)
+	reason, text := f.sanitize(cmp.Or(code, in.ErrorType, in.Error), cmp.Or(in.InvalidMessage, in.ErrorMessage, in.Message))
+	if reason == reasonUnspecified && text == "" && !strings.Contains(string(data), `\`) { // an escape could hide a secret
+		_, text = f.sanitize("", string(data))
 	}
-	return ` The facilitator says: "` + text + `".`
+	if reason != code {
+		code = ""
+	}
+	return code, strings.TrimSuffix(fmt.Sprintf("%s HTTP %d %s%s%s", call, status, reason, textMark, text), textMark)
 }
 
 // plainWord matches a part of an address that is not a key.
@@ -65,6 +75,7 @@ func secretsOf(u *url.URL, credentials ...string) []string {
 	return slices.DeleteFunc(parts, plainWord.MatchString)
 }
 
+// holdsSecret reports whether a text contains a credential, such as the signed token of a request.
 func (f *Facilitator) holdsSecret(text string) bool {
-	return slices.ContainsFunc(f.secrets, func(secret string) bool { return strings.Contains(text, secret) })
+	return compactJWS.MatchString(text) || slices.ContainsFunc(f.secrets, func(secret string) bool { return strings.Contains(text, secret) })
 }

@@ -3,7 +3,6 @@ package x402
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,12 +97,12 @@ type Config struct {
 // Service quotes and takes the payments of one offer.
 type Service struct {
 	Config
-	extensions renewed[map[string]json.RawMessage]
-	quote      renewed[Quote]
-	locks      keyLocks
-	listings   listings
-	inFlight   inFlight // payments that are taken, submitted, resolved or recorded
-	runs       inFlight // deferred payments for which the application runs
+	quoted   renewed[quoted]
+	quote    renewed[Quote]
+	locks    keyLocks
+	listings listings
+	inFlight inFlight // payments that are taken, submitted, resolved or recorded
+	runs     inFlight // deferred payments for which the application runs
 	// recording has the keys of the payments that recordLater works on. acknowledging maps a key to a
 	// channel that is closed when the acknowledgement is recorded.
 	recording, acknowledging sync.Map

@@ -77,7 +77,7 @@ func (s *Service) settle(ctx context.Context, rail *Rail, intent ledger.Intent, 
 // outcome unknown until the chain decides.
 func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
 	if err != nil {
-		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "nonce", intent.Nonce, "hint", hintOpen)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "reply", reply.rejection, "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, "", err.Error())
 	}
 	transaction := ""
@@ -87,7 +87,7 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 	}
 	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
 		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(),
-			"reason", reply.ErrorReason, "message", reply.ErrorMessage, "nonce", intent.Nonce, "hint", hintOpen)
+			"reason", reply.ErrorReason, "message", reply.ErrorMessage, "reply", reply.rejection, "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, transaction, reply.reason())
 	}
 	if rail.Chain == nil {

@@ -33,10 +33,16 @@ const nothingCharged = " Nothing was charged."
 // asked and before the payment may be refused: another service may have settled it. answer is nil
 // if the payment can be taken; funded then says that its payer is proven to have the money.
 func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (funded bool, answer *Outcome) {
-	refused := s.checkTimes(p.authorization)
+	var reading ledger.Reading
+	var err error
+	if rail.Chain != nil {
+		reading, err = rail.Chain.Read(ctx, p.key())
+		p.behind = max(0, time.Unix(reading.Time, 0).Sub(s.Now()))
+	}
+	refused := s.checkTimes(p)
 	if refuse != nil {
 		if reason, detail := refuse(); reason != "" {
-			refused = &refusal{reason, detail, refused != nil && refused.expired}
+			refused = &refusal{reason, detail, refused != nil && refused.expired, ""}
 		}
 	}
 	if rail.Chain == nil {
@@ -51,7 +57,6 @@ func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse
 			return false, new(p.outcome(Refused, refused.reason, refused.detail))
 		}
 	}
-	reading, err := rail.Chain.Read(ctx, p.key())
 	switch {
 	case err != nil && refused == nil:
 		return false, nil
@@ -63,7 +68,8 @@ func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse
 		return p.proven && reading.Funds >= rail.amount(), nil
 	case s.ClockWrong():
 		return false, new(p.unavailable(reasonClock, retryOpen))
-	case refused.expired && reading.Time <= p.validBefore():
+	case refused.expired && reading.Time <= p.validBefore(),
+		refused.reason == reasonLate && !refused.expired && !isTooLong(p.authorization, time.Unix(reading.Time, 0)):
 		// The chain may still accept it.
 		return false, new(p.unavailable(refused.reason, retrySoon))
 	default:
@@ -209,7 +215,7 @@ var (
 )
 
 func (r refusal) mentions(words *regexp.Regexp) bool {
-	return words.MatchString(r.reason) || words.MatchString(r.detail)
+	return words.MatchString(r.reason) || words.MatchString(r.message)
 }
 
 // chargeUnknown answers a payment that may have been charged before it came here.

@@ -1,0 +1,102 @@
+package x402
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+)
+
+func kindsOn(networks ...string) payoffertest.FacilitatorReply {
+	var kinds []string
+	for _, network := range networks {
+		kinds = append(kinds, `{"x402Version":2,"scheme":"exact","network":"`+network+`"}`)
+	}
+	return supportsOnly(strings.Join(kinds, ","))
+}
+
+// networks are those of the quotes, which must agree.
+func (s *shop) networks(t *testing.T, deferred bool) (networks []string) {
+	t.Helper()
+	_, quote := headerOf(t, s.Service)
+	for _, accepted := range quote.Accepts {
+		networks = append(networks, accepted.Network)
+	}
+	var inBody, inRequired, inDeferred []string
+	for _, accepted := range bodyOf(t, s.Service).Accepts {
+		inBody = append(inBody, map[string]string{"base-sepolia": "eip155:84532", "base": "eip155:8453"}[accepted.Network])
+	}
+	for _, accepted := range s.Required("").Accepts {
+		inRequired = append(inRequired, accepted.Network)
+	}
+	required := s.QuoteFor(s.Offer.Resource(), deferred, "")
+	for _, accepted := range required.Terms.Accepts {
+		inDeferred = append(inDeferred, map[string]string{"base-sepolia": "eip155:84532", "base": "eip155:8453"}[accepted.Network])
+	}
+	for _, other := range [][]string{inBody, inRequired, inDeferred} {
+		require.Equal(t, networks, other)
+	}
+	return networks
+}
+
+// A quote that was given out stays payable, and a network is offered again when a facilitator lists it again. A
+// facilitator that stops answering changes nothing.
+func TestAnUnsupportedNetworkIsNotQuotedWhileThatIsSo(t *testing.T) {
+	const base, mainnet = "eip155:84532", "eip155:8453"
+	bubble(t, "", func(t *testing.T) {
+		f := payoffertest.NewPipedFacilitator(t, "one")
+		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "base"}})
+		changes := 0
+		defer s.facilitators[0].Changes.Listen(func() { changes++; s.Refresh() })()
+		require.Equal(t, []string{base, mainnet}, s.networks(t, false))
+		quoted := stranger(1)
+
+		for _, c := range []struct {
+			reply   payoffertest.FacilitatorReply
+			want    []string
+			changes int
+		}{
+			{kindsOn(base, mainnet), []string{base, mainnet}, 1},
+			{kindsOn(mainnet), []string{mainnet}, 2},
+			{kindsOn(mainnet), []string{mainnet}, 2},
+			{fails, []string{mainnet}, 2},
+			{payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, []string{mainnet}, 2},
+			{payoffertest.FacilitatorReply{Status: 404}, []string{mainnet}, 2},
+			{kindsOn(), []string{base}, 3},
+			{kindsOn(base), []string{base}, 4},
+			{kindsOn("eip155:*"), []string{base, mainnet}, 5},
+		} {
+			f.Script(supportedCall, c.reply)
+			if changes == 0 {
+				s.watching()
+			}
+			time.Sleep(2*probeEvery + verifyTimeout)
+			synctest.Wait()
+			require.Equal(t, c.want, s.networks(t, true))
+			require.Equal(t, c.changes, changes)
+			if len(c.want) == 1 && c.want[0] == mainnet && c.reply.Fault == 0 && c.reply.Status == 0 && quoted != nil {
+				quoted = stranger(1)
+				require.Equal(t, Settled, s.pay(quoted.v2(t)).Status, "it was quoted")
+				quoted = nil
+			}
+		}
+	})
+}
+
+// A rail that another facilitator supports does not use the one that does not, and versions are told apart.
+func TestOnlyANetworkWithoutAnyFacilitatorAsksAllOfThem(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		one, two, s := twoFacilitators(t)
+		one.Script(supportedCall, kindsOn())
+		two.Script(supportedCall, kindsOn("eip155:84532"))
+		s.watching()
+		got := s.pay(stranger(1).v1(t))
+		require.Equal(t, Unavailable, got.Status, "version 1 is not supported, and the network is")
+		require.Equal(t, Settled, s.pay(stranger(1).v2(t)).Status)
+		require.Empty(t, one.Calls(verifyCall))
+	})
+}
