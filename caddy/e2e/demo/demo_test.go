@@ -60,7 +60,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	require.Contains(t, string(paid), "Paid 42 pretend USDC")
 	require.Contains(t, string(paid), demo.service+"/v1/receipt/")
 
-	gated, err := demo.run("pay-offer", "pay", demo.site+"/members/", "--method", "GET", "--demo").Output()
+	gated, err := demo.run("pay-offer", "pay", demo.site+"/members/", "--demo").Output()
 	require.NoError(t, err, "%s", gated)
 	require.Contains(t, string(gated), "Welcome. You paid, so this page is open for 30 days.")
 
