@@ -25,7 +25,7 @@ const (
 func initialize(t *testing.T, answers map[int]string, args ...string) (file, out string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	lines := []string{"pay.example.org", "", "", "", "https://buy.example.net/pay", "", "", "", "", ""}
+	lines := []string{"pay.example.org", "", "", "", "https://buy.example.net/pay", "", "", "", "", "", ""}
 	for number, answer := range answers {
 		lines[number-1] = answer
 	}
@@ -102,6 +102,11 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 			},
 			steps: []string{"in its test mode:\n", "money is worth nothing", "     SMTP_PASSWORD\n"},
 		},
+		"private totals": {
+			answers: map[int]string{11: "no"},
+			want:    Handler{Received: "private", Card: &CardConfig{URL: "https://buy.example.net/pay"}},
+		},
+		"public totals": {answers: map[int]string{11: "yes"}, want: Handler{Card: &CardConfig{URL: "https://buy.example.net/pay"}}},
 		"a storefront and an ntfy topic without secrets": {
 			answers: map[int]string{7: initBitcoin, 9: "pack https://club.example.net/l/pack", 10: "ntfy https://ntfy.example.net/club"},
 			want: Handler{
@@ -136,6 +141,7 @@ func TestInitRejectsAnswers(t *testing.T) {
 	}{
 		{1, "", "an answer is needed"},
 		{1, "pay.example.org/shop", "is more than an origin"},
+		{11, "maybe", "write yes or no"},
 		{3, "{env.HOME}", "cannot contain"},
 		{3, "a\x1b[2J", "cannot contain"},
 		{4, "Jane <jane>", "not an e-mail address"},

@@ -101,6 +101,10 @@ type Handler struct {
 	// none.
 	Goal string `json:"goal,omitempty"`
 
+	// Who can read the payments received, without their payers: "public", which is everybody
+	// at /v1/received, or "private", which is only the operator. Default: public.
+	Received string `json:"received,omitempty"`
+
 	// Words for directories of x402 resources: at most five, each of at most 32 printable
 	// ASCII characters. Default: none.
 	Tags []string `json:"tags,omitempty"`
@@ -168,7 +172,7 @@ func (h *Handler) options() options {
 		"id": &h.ID, "base_url": &h.BaseURL, "site_url": &h.SiteURL, "name": &h.Name, "operator": &h.Operator,
 		"description": &h.Description, "contact": &h.Contact, "source_url": &h.SourceURL, "account": &h.Account,
 		"amount": &h.Amount, "ignore_payer": &h.IgnorePayers, "testnet": &h.Testnet, "recommend": &h.Recommend,
-		"logo": &h.Logo, "accent": &h.Accent, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &h.Goal,
+		"logo": &h.Logo, "accent": &h.Accent, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &h.Goal, "received": &h.Received,
 		"tags": &h.Tags, "mpp": &h.MPP, "rate_limit": &h.RateLimit, "card": &h.Card, "usdc": &h.USDC,
 		"bitcoin": &h.Bitcoin, "bank_transfer": &h.BankTransfer, "storefront": &h.Storefronts, "announce": &h.Announce,
 	}
@@ -183,6 +187,7 @@ const (
 
 var (
 	offerID  = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]{1,100}$`)
+	received = regexp.MustCompile(`^(public|private)$`)
 	railName = regexp.MustCompile(`^[a-z0-9-]{1,80}$`)
 	// tag is the form of a tag in facilitators and directories (x402, Bazaar).
 	tag = regexp.MustCompile(`^[!-~]([ -~]{0,30}[!-~])?$`)
@@ -193,17 +198,18 @@ var (
 // terms resolves the options that belong to no rail.
 func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 	t := offer.Terms{
-		BaseURL:   resolve(r, "base_url", h.BaseURL, offer.ParseOrigin),
-		Name:      cmp.Or(r.text("name", h.Name, 80), "Payment offer"),
-		Contact:   resolve(r, "contact", h.Contact, offer.ParseMailbox),
-		SourceURL: cmp.Or(resolve(r, "source_url", h.SourceURL, parseURL), defaultSourceURL),
-		Account:   cmp.Or(resolve(r, "account", h.Account, func(s string) (string, error) { return s, offer.CheckAccount(s) }), "pay"),
-		Amount:    cmp.Or(resolve(r, "amount", h.Amount, offer.ParseUSD), defaultAmount),
-		Goal:      resolve(r, "goal", h.Goal, offer.ParseUSD),
-		Recommend: r.word("recommend", h.Recommend, railName, "the name of a rail, such as usdc"),
-		Thanks:    r.text("thanks", h.Thanks, 500),
-		Refunds:   r.text("refunds", h.Refunds, 500),
-		Updated:   today.UTC().Format(time.DateOnly),
+		BaseURL:         resolve(r, "base_url", h.BaseURL, offer.ParseOrigin),
+		Name:            cmp.Or(r.text("name", h.Name, 80), "Payment offer"),
+		Contact:         resolve(r, "contact", h.Contact, offer.ParseMailbox),
+		SourceURL:       cmp.Or(resolve(r, "source_url", h.SourceURL, parseURL), defaultSourceURL),
+		Account:         cmp.Or(resolve(r, "account", h.Account, func(s string) (string, error) { return s, offer.CheckAccount(s) }), "pay"),
+		Amount:          cmp.Or(resolve(r, "amount", h.Amount, offer.ParseUSD), defaultAmount),
+		Goal:            resolve(r, "goal", h.Goal, offer.ParseUSD),
+		Recommend:       r.word("recommend", h.Recommend, railName, "the name of a rail, such as usdc"),
+		PrivateReceived: r.word("received", h.Received, received, "public or private; write one of them") == "private",
+		Thanks:          r.text("thanks", h.Thanks, 500),
+		Refunds:         r.text("refunds", h.Refunds, 500),
+		Updated:         today.UTC().Format(time.DateOnly),
 	}
 	if t.BaseURL == "" && r.replace(h.BaseURL) == "" {
 		r.fail("base_url", errors.New("the address of this offer is empty; write the one that payers use, such as 'base_url https://pay.example.org'"))

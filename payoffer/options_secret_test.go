@@ -41,7 +41,7 @@ var published = []string{
 	"id %s", "base_url %s", "site_url %s", "name %s", "operator %s", "description %s", "contact %s", "source_url %s", "account %s", "amount %s",
 	"ignore_payer %s", "card %s", "usdc %s 0x52908400098527886E0F7030069857D2E4169EE7", "usdc base-sepolia %s", "bitcoin %s",
 	"bank_transfer %s pay@example.com", "bank_transfer %s", "storefront %s https://shop.example", "storefront shop %s", "announce email %s",
-	"recommend %s", "logo %s", "thanks %s", "refunds %s", "legal %s", "goal %s", "tags %s", "mpp %s",
+	"recommend %s", "logo %s", "thanks %s", "refunds %s", "legal %s", "goal %s", "tags %s", "mpp %s", "received %s",
 	"card https://checkout.example {\n methods card %s\n}", "card https://checkout.example {\n payment_link %s\n}", "card https://checkout.example {\n since %s\n}",
 	usdcWith("explorer %s"), usdcWith("confirm %s"), usdcWith("facilitator https://one.example {\n header %s {env.A}\n}"),
 	bitcoinWith("explorer %s"), bitcoinWith("rates %s"), bitcoinWith("since %s"), bitcoinWith("address_type %s"), bitcoinWith("first_address %s"),

@@ -69,6 +69,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "is not on the host of base_url"},
 		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6 tags, and directories accept at most 5"},
 		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is unknown; write authorization, header or off"},
+		"received":            {`{` + valid + `, "received": "secret"}`, "received: \"secret\" is not public or private"},
 		"goal":                {`{` + valid + `, "goal": "much"}`, "goal: "},
 		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
 		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: the address must end"},

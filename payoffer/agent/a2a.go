@@ -20,7 +20,7 @@ import (
 var (
 	taskNotFound = &fault{-32001, "unknown task: this agent answers every message at once and stores no tasks. Send a message without taskId. " +
 		"If you have paid before, send the same payment again to learn its outcome; do not sign a new one"}
-	noPush         = &fault{-32003, "this agent sends no push notifications; read the payments from GET /v1/received"}
+	noPush         = &fault{-32003, "this agent sends no push notifications; send the payment again to learn its outcome, not a new one"}
 	noStream       = &fault{-32004, "this agent does not stream; use message/send (A2A 0.3) or SendMessage (1.0)"}
 	noList         = &fault{-32004, "this agent stores no tasks; send a message with message/send or SendMessage"}
 	noExtendedCard = &fault{-32007, "there is no extended agent card; use the public one at " + offer.PathAgentCard}

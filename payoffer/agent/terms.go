@@ -24,11 +24,15 @@ type common struct {
 	AmountUSD offer.USD `json:"amountUsd" jsonschema:"Price in US dollars"`
 	Currency  string    `json:"currency"`
 	Paid      bool      `json:"paid" jsonschema:"Whether this call paid; a quote never does"`
-	Received  string    `json:"received" jsonschema:"URL of the report on which payments arrived"`
+	Received  string    `json:"received,omitempty" jsonschema:"URL of the report on which payments arrived"`
 }
 
 func (e *Endpoint) common() common {
-	return common{ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD", Received: e.Offer.URL(offer.PathReceived)}
+	c := common{ID: e.Offer.ID, Name: e.Offer.Name, AmountUSD: e.Offer.Amount, Currency: "USD"}
+	if !e.Offer.PrivateReceived {
+		c.Received = e.Offer.URL(offer.PathReceived)
+	}
+	return c
 }
 
 // terms are the members of the invoice and of a PaymentRequired under their own names, so that one object is both.

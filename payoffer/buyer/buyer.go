@@ -39,7 +39,7 @@ type Buyer struct {
 	Progress func(sentence string)
 }
 
-// Target is a payable resource: a method and a URL.
+// Target is a payable resource: a method and a URL. Without a method the quote decides.
 type Target struct {
 	Method string
 	url    *url.URL
@@ -47,7 +47,7 @@ type Target struct {
 
 // NewTarget parses the address of a resource. The error does not repeat it.
 func NewTarget(method, address string) (Target, error) {
-	if method != http.MethodGet && method != http.MethodPost {
+	if method != "" && method != http.MethodGet && method != http.MethodPost {
 		return Target{}, fmt.Errorf("the method %.20q is not supported; use GET or POST", method)
 	}
 	u, err := offer.ParseURL(address)

@@ -46,7 +46,7 @@ func (p *Purchase) Sign(t Target, q *Quote, key Key) error {
 	failpoint.Hit(failpoint.BuySigned)
 	p.number++
 	p.Payment = &Payment{
-		State: Open, Method: t.Method, URL: t.URL(), Payer: key.Address(), PayTo: q.PayTo, Network: q.Network.CAIP2(), Asset: q.Network.USDC,
+		State: Open, Method: q.Method, URL: t.URL(), Payer: key.Address(), PayTo: q.PayTo, Network: q.Network.CAIP2(), Asset: q.Network.USDC,
 		Atomic: q.Atomic, Nonce: authorized.Authorization.Nonce, ValidBefore: until, SignedAt: now, Header: q.payload(authorized),
 	}
 	err := p.store()
@@ -83,8 +83,10 @@ func withPaymentID(extension json.RawMessage) json.RawMessage {
 }
 
 // Settle sends an undecided payment, the same bytes each time, until it is paid, the
-// seller refuses it, or Wait is over. A nil error means paid. Error: ErrOpen.
+// seller refuses it, or Wait is over. It sends them by the method of the payment, whatever
+// the target's is. A nil error means paid. Error: ErrOpen.
 func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
+	t.Method = p.Method
 	for began := time.Now(); ; {
 		a, err := b.send(ctx, t, p.Header, payTimeout, maxAnswer)
 		failpoint.Hit(failpoint.BuySent)
@@ -116,12 +118,12 @@ func judge(a *answer, err error, spendable bool) (State, string) {
 		return Open, Plain(err.Error())
 	}
 	switch settlement := parseSettlement(a.header); {
-	case a.status >= 200 && a.status < 300 && (settlement == nil || settlement.Success):
+	case settlement != nil && settlement.Success: // charged, also if the seller's application then failed
+		return Paid, ""
+	case a.status >= 200 && a.status < 300 && settlement == nil:
 		return Paid, ""
 	case a.status >= 500, a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly:
 		return Open, a.reason()
-	case settlement != nil && settlement.Success && a.status != http.StatusPaymentRequired:
-		return Paid, "" // charged, but the seller's application refused the request
 	case spendable && settlement != nil && settlement.Transaction != "":
 		return Open, a.reason() // the transaction may still be mined
 	default:
@@ -178,6 +180,7 @@ func (a *answer) reason() string {
 // markPaid stores the answer to a successful payment, the body first.
 func (p *Purchase) markPaid(a *answer) error {
 	incomplete := a.incomplete
+	p.body, p.ContentType = a.body, a.header.Get("Content-Type")
 	if len(a.body) > 0 {
 		p.Answer = strings.TrimSuffix(p.file(), ".json") + ".answer"
 		if err := writeDurably(p.Answer, a.body); err != nil {

@@ -104,7 +104,7 @@ func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
 
 // A gate charges before the application behind it answers, such as a file server that refuses POST.
 func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
-	for _, status := range []int{303, 404, 405} {
+	for _, status := range []int{303, 402, 404, 405, 429, 500, 503} {
 		s, c, p := opened(t)
 		s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{Success: true, Transaction: transaction}))
@@ -116,6 +116,9 @@ func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
 		require.Equal(t, transaction, p.Transaction)
 		require.Contains(t, p.Reason, fmt.Sprint("the payment was taken, and the answer is status ", status))
 		require.NotContains(t, p.Reason, "incomplete")
+		require.Equal(t, status, p.Status)
+		all, _ := s.sent()
+		require.Equal(t, 1, all)
 		require.NoError(t, p.Close())
 	}
 }
@@ -209,10 +212,10 @@ func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
 	require.ErrorIs(t, err, ErrBusy)
 	_, err = OpenPurchase(c.state, c.target, payee)
 	require.NoError(t, err, "another payer's is another purchase")
-	other, err := NewTarget(http.MethodGet, c.target.URL())
-	require.NoError(t, err)
-	_, err = OpenPurchase(c.state, other, c.key.Address())
-	require.NoError(t, err, "so is that by another method")
+	for _, method := range []string{"", http.MethodGet} {
+		_, err = OpenPurchase(c.state, must(NewTarget(method, c.target.URL()))(t), c.key.Address())
+		require.ErrorIs(t, err, ErrBusy, "whatever the method: the payment in it may be charged")
+	}
 	require.NoError(t, p.Close())
 	c.open()
 }

@@ -62,6 +62,7 @@ type Payment struct {
 	ReceiptURL  string `json:"receiptUrl,omitempty"`
 	Status      int    `json:"status,omitempty"`
 	Answer      string `json:"answer,omitempty"`
+	ContentType string `json:"contentType,omitempty"`
 }
 
 // voidAfter is how long an expired authorization counts as spendable, because this
@@ -71,13 +72,14 @@ const voidAfter = 10 * time.Minute
 // Spendable reports whether the authorization may still be spent.
 func (p *Payment) Spendable() bool { return time.Now().Before(p.ValidBefore.Add(voidAfter)) }
 
-// Purchase is a folder with the payments of one payer for one target, one file each. Only the last payment is valid. A
-// lock excludes other processes.
+// Purchase is a folder with the payments of one payer for one URL by whatever method, one file each. Only the last payment is
+// valid. A lock excludes other processes.
 type Purchase struct {
 	// Payment is the last one; nil if there is none.
 	*Payment
 	folder string
-	number int // of the last payment
+	number int    // of the last payment
+	body   []byte // of the answer in this run
 	lock   *os.File
 }
 
@@ -90,7 +92,7 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := sha256.Sum256([]byte(t.Method + "\n" + t.URL() + "\n" + strings.ToLower(payer)))
+	id := sha256.Sum256([]byte(t.URL() + "\n" + strings.ToLower(payer)))
 	p := &Purchase{folder: filepath.Join(state, hex.EncodeToString(id[:16]))}
 	if err := makeFolder(p.folder); err != nil {
 		return nil, fmt.Errorf("the folder for payments cannot be made: %w", err)
@@ -108,6 +110,14 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// Content is the body of the answer to a paid purchase; it may be empty.
+func (p *Purchase) Content() ([]byte, error) {
+	if p.body != nil || p.Answer == "" {
+		return p.body, nil
+	}
+	return os.ReadFile(p.Answer)
 }
 
 // Close lets others open the purchase.

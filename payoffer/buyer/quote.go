@@ -30,6 +30,8 @@ const (
 // Quote is the price of a resource. Its texts are the seller's.
 type Quote struct {
 	Resource, Description string
+	// Method is GET or POST.
+	Method string
 	// Demo means that the seller is a demo of this plugin.
 	Demo    bool
 	Network offer.Network
@@ -57,8 +59,41 @@ type required struct {
 	Extensions  map[string]json.RawMessage `json:"extensions"`
 }
 
-// Quote requests the price of a target. It sends no payment and needs no key.
+// Quote requests the price of a target. It sends no payment and needs no key. Without a
+// method it sends GET, and POST if GET is answered, but not by a quote; a method that the
+// quote declares (x402, Bazaar) replaces GET.
 func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
+	if t.Method != "" {
+		return b.quote(ctx, t)
+	}
+	t.Method = http.MethodGet
+	q, err := b.quote(ctx, t)
+	t.Method = http.MethodPost
+	switch {
+	case errors.Is(err, errNoQuote):
+		q, refused := b.quote(ctx, t)
+		if errors.Is(refused, errNoQuote) {
+			refused = fmt.Errorf("GET: %w; POST: %w", err, refused)
+		}
+		return q, refused
+	case err == nil && q.declares(http.MethodPost):
+		return b.quote(ctx, t)
+	}
+	return q, err
+}
+
+// declares reports whether the quote says that the resource is paid by a method.
+func (q *Quote) declares(method string) bool {
+	var bazaar struct {
+		Info struct{ Input struct{ Method string } }
+	}
+	return json.Unmarshal(q.extensions["bazaar"], &bazaar) == nil && bazaar.Info.Input.Method == method
+}
+
+// errNoQuote means that the seller answers the method without asking for a payment.
+var errNoQuote = errors.New("no quote")
+
+func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	a, err := b.send(ctx, t, "", quoteTimeout, maxQuote)
 	if err != nil {
 		return nil, fmt.Errorf("%s sent no quote: %w; check the URL and the network connection", offer.Host(t.Origin()), err)
@@ -82,7 +117,7 @@ func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
 		return nil, err
 	}
 	delete(in.Extensions, extensionSigned)
-	q.Resource, q.Description, q.Demo = resource.URL, resource.Description, a.header.Get(offer.HeaderDemo) != ""
+	q.Resource, q.Description, q.Method, q.Demo = resource.URL, resource.Description, t.Method, a.header.Get(offer.HeaderDemo) != ""
 	q.resource, q.extensions = in.Resource, in.Extensions
 	return q, nil
 }
@@ -98,9 +133,11 @@ func (a *answer) checkQuote() error {
 		return fmt.Errorf("the URL redirects (status %d) to %s; pay that address instead if you trust it",
 			status, quoted(a.header.Get("Location")))
 	case status >= 200 && status < 300:
-		return fmt.Errorf("the URL does not ask for a payment (status %d); try --method POST or --method GET", status)
+		return fmt.Errorf("%w: the URL does not ask for a payment (status %d); try --method POST or --method GET", errNoQuote, status)
+	case status >= 500:
+		return fmt.Errorf("the URL responds with status %d instead of 402; try again later", status)
 	default:
-		return fmt.Errorf("the URL responds with status %d instead of 402; check the URL and --method", status)
+		return fmt.Errorf("%w: the URL responds with status %d instead of 402; check the URL and --method", errNoQuote, status)
 	}
 }
 

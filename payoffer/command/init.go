@@ -25,16 +25,16 @@ import (
 func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [--output <file>]",
-		Short: "Asks ten questions and writes a Caddyfile with an offer",
+		Short: "Asks eleven questions and writes a Caddyfile with an offer",
 		Long: `
-Asks ten questions, writes a Caddyfile with one offer of 42 USD, and prints what
-is left to do. Enter skips a question; only the domain and the card checkout are
-needed. init does not ask for secrets: the file names their environment
-variables. It starts nothing, sends no request and does not overwrite a file.
-'caddy pay-offer check' checks the result.
+Asks eleven questions, writes a Caddyfile with one offer of 42 USD, and prints
+what is left to do. Enter skips a question; only the domain and the card
+checkout are needed. init does not ask for secrets: the file names their
+environment variables. It starts nothing, sends no request and does not
+overwrite a file. 'caddy pay-offer check' checks the result.
 
-A script sends the ten answers to its standard input, one a line. Then the first
-rejected answer ends the command.`,
+A script sends the eleven answers to its standard input, one a line. Then the
+first rejected answer ends the command.`,
 		Example: "  caddy pay-offer init\n  caddy pay-offer init --output pay-offer.caddyfile",
 	}
 	cmd.Flags().String("output", "Caddyfile", "The file to write")
@@ -97,7 +97,7 @@ func answer[T any](i *interview, question, example string, needed bool, parse fu
 		text := strings.TrimSpace(line)
 		switch {
 		case err != nil && text == "":
-			i.err = errors.New("nothing was written, because there are fewer answers than questions; send ten lines, empty ones to skip")
+			i.err = errors.New("nothing was written, because there are fewer answers than questions; send eleven lines, empty ones to skip")
 			return value
 		case text == "" && !needed:
 			return value

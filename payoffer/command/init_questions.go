@@ -19,6 +19,7 @@ type answers struct {
 	Inbox         string // for bank transfers
 	Storefront    storefrontAnswer
 	Announce      announceAnswer
+	Private       bool // the totals
 }
 
 type (
@@ -39,7 +40,7 @@ type (
 	announceAnswer   struct{ Webhook, Ntfy, Mailbox, SMTP, User string }
 )
 
-// answers asks the ten questions.
+// answers asks the questions.
 func (i *interview) answers() (a answers) {
 	a.Service = answer(i, "The domain of the service", "pay.example.org", true, parseDomain)
 	a.Site = answer(i, "The domain of the site with the page /offer/ [the same]", "example.org", false, parseDomain)
@@ -57,6 +58,7 @@ func (i *interview) answers() (a answers) {
 		"tip-jar https://… ab12C", false, parseStorefront)
 	a.Announce = answer(i, "Notify of each payment: a webhook, an ntfy topic, or a mailbox with its mail server",
 		"https://…, or ntfy https://…, or email me@example.org mail.example.org:587 user", false, parseAnnounce)
+	a.Private = answer(i, "Publish your totals, and the amount, time and transaction of each payment, at "+offer.PathReceived+"? [yes]", "no", false, parsePrivate)
 	return a
 }
 
@@ -167,4 +169,11 @@ func parseAnnounce(text string) (a announceAnswer, err error) {
 		err = errors.New("write https://…, or ntfy https://ntfy.sh/topic, or email me@example.org mail.example.org:587 user (without a password)")
 	}
 	return a, err
+}
+
+func parsePrivate(text string) (bool, error) {
+	if text != "yes" && text != "no" {
+		return false, errors.New("write yes or no")
+	}
+	return text == "no", nil
 }

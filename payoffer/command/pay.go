@@ -33,8 +33,9 @@ func payCommand() *cobra.Command {
 		Short: "Pays an offer or any other URL by x402",
 		Long: `
 Pays a URL with USDC (x402 version 2): an offer of this plugin, or of any other
-seller. It shows the price and asks before it signs. It sends POST; to buy a
-page or a file write --method GET.
+seller. It shows the price and asks before it signs. Without --method it pays by
+GET if GET gets a quote, and by POST if the quote says so or only POST gets one.
+--output writes the content to a file, and replaces the file.
 
 The payer's private key (64 hexadecimal digits) is in the variable
 PAY_OFFER_KEY, or in a file that only its owner can read (--key-file). The payer
@@ -46,17 +47,18 @@ twice. If the purchase is paid, the command shows its receipt; --new buys again.
 
 A seller that refuses a payment can still charge it until it expires, in at most
 ten minutes. After that, --new signs another one.
-Exit status: 0 paid; 1 not paid; 75 not known yet.`,
+Exit status: 0 paid; 1 not paid, or --output failed; 75 not known yet.`,
 		Example: "  caddy pay-offer pay http://localhost:8402/v1/sponsor --demo\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --key-file payer.key\n" +
-			"  PAY_OFFER_KEY=$(pass payer) caddy pay-offer pay https://api.example.com/report --method GET --max 0.10 --yes --json",
+			"  PAY_OFFER_KEY=$(pass payer) caddy pay-offer pay https://api.example.com/report --output report.pdf --max 0.10 --yes --json",
 	}
 	flags := cmd.Flags()
 	flags.Bool("dry-run", false, "Show the price, and pay nothing")
 	flags.BoolP("yes", "y", false, "Do not ask")
 	flags.String("max", "50", "The most to pay, in US dollars")
-	flags.String("method", "POST", "The method of the payable URL: POST for /v1/sponsor, GET for a page or a file")
+	flags.String("method", "", "GET or POST (default: the one of the quote)")
+	flags.StringP("output", "o", "", "The file for the content")
 	flags.String("network", "", "The network to pay on (default: the first one of the quote)")
 	flags.String("key-file", "", "The file of the private key, instead of "+keyVariable)
 	flags.Bool("demo", false, "Pay a demo on this machine, with a new key")
@@ -112,6 +114,9 @@ func (p *payer) run(ctx context.Context) (err error) {
 	}
 	if p.target, err = buyer.NewTarget(strings.ToUpper(p.fl.String("method")), p.fl.Arg(0)); err != nil {
 		return err
+	}
+	if err := checkWritable(p.fl.String("output")); err != nil {
+		return fmt.Errorf("nothing was sent, because --output cannot be written: %w; name a file that you can write", err)
 	}
 	if p.fl.Bool("dry-run") {
 		if p.quote, err = b.Quote(ctx, p.target); err == nil {
@@ -186,10 +191,12 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	}
 	switch last := p.purchase.Payment; {
 	case last == nil || again:
+	case last.State == buyer.Paid && p.target.Method != "" && p.target.Method != last.Method:
+		p.purchase = nil // the payment of another method
+		return fmt.Errorf("not paid: this URL was paid before by %s; leave out --method to see that payment, or add --new to pay again", last.Method)
 	case last.State == buyer.Paid:
 		p.printf("This was paid before. Nothing is sent now; --new buys again.")
-		p.showReceipt()
-		return nil
+		return p.showReceipt()
 	default:
 		return p.notPaid(errors.New("not paid: the seller refused the last payment: " + last.Reason))
 	}
@@ -238,8 +245,7 @@ func (p *payer) settle(ctx context.Context, b *buyer.Buyer) error {
 	err := b.Settle(ctx, p.target, p.purchase)
 	switch {
 	case p.purchase.State == buyer.Paid:
-		p.showReceipt()
-		return err
+		return errors.Join(err, p.showReceipt())
 	case p.fl.Bool("demo"):
 		return fmt.Errorf("not paid: the demo refused the payment of test money: %v", err)
 	case errors.Is(err, buyer.ErrOpen):
@@ -273,7 +279,7 @@ func (p *payer) showQuote(payer string) {
 		money = ", a TEST network: its money is worth nothing"
 	}
 	p.table([][2]string{
-		{"resource", quotedText(q.Resource)}, {"description", quotedText(q.Description)}, {"amount", q.Amount() + " USDC (" + q.Amount() + " USD)"},
+		{"resource", quotedText(q.Resource)}, {"description", quotedText(q.Description)}, {"method", q.Method}, {"amount", q.Amount() + " USDC (" + q.Amount() + " USD)"},
 		{"payee", q.PayTo}, {"network", q.Network.Name + " (" + q.Network.CAIP2() + ")" + money}, {"payer", payer},
 	})
 }
@@ -286,17 +292,13 @@ func quotedText(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// showReceipt prints the answer to a paid purchase.
-func (p *payer) showReceipt() {
+// showReceipt prints a paid purchase and delivers its content.
+func (p *payer) showReceipt() error {
 	paid := p.purchase.Payment
 	if p.fl.Bool("demo") {
 		p.printf("Paid %s pretend USDC to %s: a demo has no chain, and there is no transaction.", offer.FormatDecimal(paid.Atomic, 6), paid.PayTo)
-		content, _ := os.ReadFile(paid.Answer) // a demo keeps no file
-		if paid.ReceiptURL != "" {
-			content = nil
-		}
-		p.table([][2]string{{"receipt page", paid.ReceiptURL}, {"content", buyer.Plain(string(content))}, {"note", paid.Reason}})
-		return
+		p.table([][2]string{{"receipt page", paid.ReceiptURL}, {"note", paid.Reason}})
+		return p.deliver()
 	}
 	var explorer string
 	if known, err := offer.LookupNetwork(paid.Network); err == nil && paid.Transaction != "" {
@@ -312,6 +314,7 @@ func (p *payer) showReceipt() {
 		{"transaction", paid.Transaction}, {"explorer", explorer}, {"network", network(paid.Network)}, {"payer", paid.Payer},
 		{"receipt page", paid.ReceiptURL}, {"answer", paid.Answer}, {"note", paid.Reason},
 	})
+	return p.deliver()
 }
 
 // table prints names and values, without the empty ones.
@@ -342,7 +345,9 @@ func (p *payer) printJSON(out io.Writer, err error) {
 		Payer       string `json:"payer,omitempty"`
 		Transaction string `json:"transaction,omitempty"`
 		ReceiptURL  string `json:"receiptUrl,omitempty"`
-		Answer      string `json:"answer,omitempty"` // a file
+		HTTPStatus  int    `json:"httpStatus,omitempty"`
+		Answer      string `json:"answer,omitempty"`  // a file
+		Content     string `json:"content,omitempty"` // text of at most maxShown bytes
 	}{Status: "not_paid"}
 	if err != nil {
 		result.Reason = err.Error()
@@ -356,7 +361,10 @@ func (p *payer) printJSON(out io.Writer, err error) {
 	if p.purchase != nil && p.purchase.Payment != nil {
 		last := p.purchase.Payment
 		result.Status, result.PayTo, result.Network, result.AmountUSD = string(last.State), last.PayTo, last.Network, offer.FormatDecimal(last.Atomic, 6)
-		result.Payer, result.Transaction, result.ReceiptURL = last.Payer, last.Transaction, last.ReceiptURL
+		result.Payer, result.Transaction, result.ReceiptURL, result.HTTPStatus = last.Payer, last.Transaction, last.ReceiptURL, last.Status
+		if content, err := p.purchase.Content(); err == nil && isText(last.ContentType, content) {
+			result.Content = string(content)
+		}
 		if !p.fl.Bool("demo") { // its folder is gone
 			result.Answer = last.Answer
 		}

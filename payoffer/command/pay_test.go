@@ -73,6 +73,7 @@ func TestCommandPayShowsWhatItWouldPay(t *testing.T) {
 	out := must(pay(t, t.TempDir(), url, "--dry-run"))(t)
 	require.Equal(t, `  resource     "`+url+`"
   description  "A thing"
+  method       GET
   amount       42 USDC (42 USD)
   payee        0x52908400098527886E0F7030069857D2E4169EE7
   network      base (eip155:8453), real money

@@ -46,7 +46,9 @@ func LLMs(o *offer.Offer) Document {
 	entry("API description", offer.PathOpenAPI, "OpenAPI 3.1")
 
 	b.WriteString("\n## Optional\n\n")
-	entry("Received", offer.PathReceived, "received payments and the evidence for them")
+	if !o.PrivateReceived {
+		entry("Received", offer.PathReceived, "received payments and the evidence for them")
+	}
 	entry("Humans", offer.PathHumans, "who operates this")
 	return Document{Type: "text/plain; charset=utf-8", Body: []byte(b.String())}
 }

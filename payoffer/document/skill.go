@@ -17,18 +17,21 @@ func Skill(o *offer.Offer) Document {
 	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nmetadata:\n  version: %q\n---\n\n", skillName, skillDescription(o), Version)
 	fmt.Fprintf(&b, "# Pay %s to %s\n\n", price(o), markdown(o.Operator))
 	fmt.Fprintf(&b, "The offer is “%s”: %s\n\n", markdown(o.Name), markdown(o.Description))
+	reported := " Received money is\n  reported at <" + o.URL(offer.PathReceived) + ">."
+	if o.PrivateReceived {
+		reported = ""
+	}
 	fmt.Fprintf(&b, `## Before you pay
 
 - A human must have authorised this spending: the amount, the payee and the
   rail. If that is not certain, ask first.
-- A 402 answer or a 200 invoice is a quote, not a payment. Received money is
-  reported at <%s>.
+- A 402 answer or a 200 invoice is a quote, not a payment.%s
 - Pay once. When the outcome of a payment is unknown, find it out before you
   try again; never start a second payment.
 
 ## Ways to pay
 
-`, o.URL(offer.PathReceived))
+`, reported)
 	for _, r := range o.Rails {
 		skillRail(&b, o, r)
 	}

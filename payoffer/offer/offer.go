@@ -39,6 +39,7 @@ type Terms struct {
 	Thanks, Refunds string   // texts after the payment and about refunds, or empty
 	Legal           []string // the lines that an invoice needs: name, address, tax number
 	Goal            USD      // the sum to be received; 0 for no goal
+	PrivateReceived bool     // the totals and payments received are not published
 
 	// Options of the API.
 	Tags []string // keywords for directories

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"math"
+	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
@@ -41,7 +44,8 @@ type Receipts struct {
 	Receipts []Receipt `json:"receipts"`
 }
 
-// Receipts lists receipts with a number below before, or the newest for 0.
+// Receipts lists receipts with a number below before, or the newest for 0. In a demo the claims of its facilitator, which its
+// report counts, come first and have no number.
 func (s *Service) Receipts(ctx context.Context, before int64, limit int) (Receipts, error) {
 	rows, err := s.Ledger.Receipts(ctx, s.Offer.ID, before, limit+1)
 	if err != nil {
@@ -49,6 +53,16 @@ func (s *Service) Receipts(ctx context.Context, before int64, limit int) (Receip
 	}
 	rows, next := cut(rows, limit, func(r ledger.Receipt) int64 { return r.ID })
 	page := Receipts{Next: next, Receipts: []Receipt{}}
+	if s.Offer.Demo && before == 0 {
+		claims, err := s.Ledger.Claims(ctx, s.Offer.ID, 0, math.MaxInt32)
+		for _, i := range slices.Backward(claims) {
+			row, unread := s.newReceipt(ctx, i.Receipt(), false)
+			page.Receipts, err = append(page.Receipts, row), errors.Join(err, unread)
+		}
+		if err != nil {
+			return Receipts{}, unreadable(err)
+		}
+	}
 	if len(rows) == 0 {
 		return page, nil
 	}

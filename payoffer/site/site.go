@@ -46,6 +46,7 @@ type Data struct {
 	// does not go there by itself.
 	Checkout string
 	Demo     bool
+	Reported bool // the payments received are public
 	Pretend  bool // everything behind the page is a demo, including the checkout
 	Test     bool // the checkout takes test payments only
 	// BaseURL is the origin of the service host. The others are URLs of the page and of images.
@@ -74,7 +75,7 @@ type Method struct {
 func NewData(o *offer.Offer, tag string, accept []string) Data {
 	d := Data{
 		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
-		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
+		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Reported: !o.PrivateReceived, Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		Initial: Initial(cmp.Or(o.Operator, o.Name)), Host: offer.Host(o.SiteURL),
 		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle + Brand(o),
 	}

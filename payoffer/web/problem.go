@@ -50,6 +50,7 @@ var (
 	problemUnknown      = newKind(http.StatusNotFound, "unknown-resource")
 	problemPage         = newKind(http.StatusBadRequest, "bad-page")
 	problemSession      = newKind(http.StatusBadRequest, "bad-session")
+	problemPrivate      = newKind(http.StatusForbidden, "private-totals")
 	problemCursor       = newKind(http.StatusGone, "unknown-cursor")
 	problemLedger       = newKind(http.StatusServiceUnavailable, "ledger-unavailable")
 	problemMalformed    = newKind(http.StatusBadRequest, "malformed-payment")

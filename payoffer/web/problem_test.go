@@ -142,7 +142,7 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 		}
 	}
 	for _, kind := range problemKinds {
-		elsewhere := []problemKind{problemCursor, problemUnverified, problemDelivery, problemNotRecorded, problemUsed}
+		elsewhere := []problemKind{problemPrivate, problemCursor, problemUnverified, problemDelivery, problemNotRecorded, problemUsed}
 		require.Equal(t, !slices.Contains(elsewhere, kind), slices.Contains(met, kind), kind.name)
 	}
 }

@@ -64,7 +64,7 @@ func (s *Server) ReceiptURL(r ledger.Receipt) string {
 }
 
 // PaidURL is where the payer of an authorization sees its outcome: the receipt's page, or the report while the key is
-// not loaded; empty if the request does not prove that the payer sent it, because anyone can rebuild a settled payload
+// not loaded and the report is public; empty if the request does not prove that the payer sent it, because anyone can rebuild a settled payload
 // from the calldata.
 func (s *Server) PaidURL(o x402.Outcome) string {
 	key := s.QRKey()
@@ -73,7 +73,7 @@ func (s *Server) PaidURL(o x402.Outcome) string {
 		return ""
 	case o.Account != "" && key != nil:
 		return s.Offer.URL(offer.PathReceipt + "/" + intentID(key, s.Offer.ID, o.Account, o.Payer, o.Intent))
-	case o.Status == x402.Settled:
+	case o.Status == x402.Settled && !s.Offer.PrivateReceived:
 		return s.Offer.URL(offer.PathReceived)
 	}
 	return ""

@@ -188,7 +188,7 @@ func railRoutes(o *offer.Offer) []route {
 // table is every route of an offer.
 func table(o *offer.Offer) []route {
 	return slices.DeleteFunc(slices.Concat(fixedRoutes(), railRoutes(o)), func(r route) bool {
-		return r.onChains && len(o.USDC()) == 0 || r.gates && len(o.Gates) == 0
+		return r.onChains && len(o.USDC()) == 0 || r.gates && len(o.Gates) == 0 || r.Path == offer.PathReceived && o.PrivateReceived
 	})
 }
 
@@ -250,6 +250,9 @@ func (s *Server) newResources() map[string]*resource {
 		} else {
 			all[row.Path].post = row.handler(s)
 		}
+	}
+	if s.Offer.PrivateReceived {
+		all[offer.PathReceived] = &resource{get: s.refuse(problemPrivate, "detail", nil)}
 	}
 	for path, res := range all {
 		re, allow := s.responder, http.MethodOptions

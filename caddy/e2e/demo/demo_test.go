@@ -60,7 +60,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	require.Contains(t, string(paid), "Paid 42 pretend USDC")
 	require.Contains(t, string(paid), demo.service+"/v1/receipt/")
 
-	gated, err := demo.run("pay-offer", "pay", demo.site+"/members/", "--method", "GET", "--demo").Output()
+	gated, err := demo.run("pay-offer", "pay", demo.site+"/members/", "--demo").Output()
 	require.NoError(t, err, "%s", gated)
 	require.Contains(t, string(gated), "Welcome. You paid, so this page is open for 30 days.")
 
@@ -70,6 +70,9 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(received), ": 0.00 USD received in 0 payments\n6 test payments, 252.00 USD (test money, not counted)\nMETHOD")
 	require.Contains(t, string(received), "\nSome payment methods are not monitored automatically: usdc\n")
+	receipts, err := demo.run("pay-offer", "received", "--receipts").Output()
+	require.NoError(t, err)
+	require.Equal(t, 6, strings.Count(string(receipts), "  claimed "), "all that the report counts: %s", receipts)
 	page := server.Get(t, demo.service+"/v1/received", "text/html")
 	require.Contains(t, page, "6 test payments, $252 (not counted)")
 	require.Contains(t, page, "Not monitored automatically: USDC")
