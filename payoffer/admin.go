@@ -45,6 +45,7 @@ const (
 //   - `POST /pay_offer/passes`: makes, revokes or deletes a pass.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: the endpoints of notifications, and how many changes wait for them.
+//   - `POST /pay_offer/announcements`: sends a test message to each endpoint.
 //   - `GET /pay_offer/feed`: the changes of receipts after a cursor; the request waits for the next change.
 type AdminAPI struct{}
 
@@ -72,7 +73,8 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		}},
 		{Pattern: operator.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*operator.Service).Claims)}},
 		{Pattern: operator.PathAnnouncements, Handler: byMethod{
-			http.MethodGet: every((*operator.Service).Announcements, func(a operator.Announcements) string { return a.Offer }),
+			http.MethodGet:  every((*operator.Service).Announcements, func(a operator.Announcements) string { return a.Offer }),
+			http.MethodPost: every((*operator.Service).TestAnnouncements, func(a operator.Announcements) string { return a.Offer }),
 		}},
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: operator.PathDiagnostics, Handler: byMethod{

@@ -328,5 +328,26 @@ func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 	out := must(o.payOffer("announcements", "--json"))(t)
 	require.Contains(t, out, `"last_error":"refused"`)
-	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathAnnouncements, "{}").status)
+}
+
+func TestCommandAnnouncementsSendsATestToEachEndpoint(t *testing.T) {
+	hook, topic := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t)
+	o := newOperated(t, strings.Replace(books, "bank_transfer", "announce "+hook.URL()+"\n\t\tannounce ntfy "+topic.URL()+"\n\t\tbank_transfer", 1))
+	before := o.ask(http.MethodGet, operator.PathReceipts, "").body
+	out, err := o.payOffer("announcements", "--test")
+	require.NoError(t, err, out)
+	id := offer.Host(o.service)
+	require.Equal(t, id+", events: accepted\n"+id+", "+hook.Host()+": accepted\n"+id+", "+topic.Host()+": accepted\n", out)
+
+	hook.Script(payoffertest.AnnouncedReply{Status: http.StatusForbidden})
+	out, err = o.payOffer("announcements", "--test")
+	require.ErrorContains(t, err, "an endpoint did not accept the test message")
+	require.Contains(t, out, hook.Host()+": refused (status 403): check the endpoint's address, secret and log\n")
+	require.Contains(t, out, topic.Host()+": accepted\n", "the others are tested all the same")
+	require.NotContains(t, out+err.Error(), "secret-path")
+
+	require.Contains(t, string(hook.Requests()[0].Body), `"type":"notification_test"`)
+	require.Equal(t, before, o.ask(http.MethodGet, operator.PathReceipts, "").body, "a test enters no ledger")
+	_, err = o.payOffer("announcements", "--test", "--json")
+	require.Error(t, err)
 }

@@ -241,7 +241,7 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	}
 	requests := map[string][]string{
 		http.MethodGet:  {operator.PathReceived, operator.PathReceipts, operator.PathMovements, operator.PathIntents, operator.PathClaims, operator.PathAnnouncements, operator.PathFeed},
-		http.MethodPost: {operator.PathReceipts, operator.PathIntents, operator.PathKeys},
+		http.MethodPost: {operator.PathReceipts, operator.PathIntents, operator.PathKeys, operator.PathAnnouncements},
 	}
 	for method, paths := range requests {
 		for _, path := range paths {

@@ -12,6 +12,7 @@ package announce
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -188,6 +189,23 @@ func (a *Announcer) Health(behind map[ledger.SubscriberKey]int64) []EndpointHeal
 	all := make([]EndpointHealth, len(a.subscribers))
 	for i, s := range a.subscribers {
 		all[i] = EndpointHealth{s.host, behind[s.key()], s.failing()}
+	}
+	return all
+}
+
+// Test sends a test message to each endpoint but the log. LastError is its answer, empty if the endpoint accepted. The
+// outbox and Health do not change.
+func (a *Announcer) Test(ctx context.Context) (all []EndpointHealth) {
+	for _, s := range a.subscribers {
+		if s.name == "log" {
+			continue
+		}
+		answer, offer := "", a.config.Offer.ID
+		f := s.deliver(ctx, event{kind: kindTest, id: "test:" + rand.Text(), at: a.config.Now(), of: ledger.Transition{Offer: offer, Testnet: true}})
+		if f.code != "" {
+			answer = fmt.Sprintf("%s (status %d): %s", f.code, f.status, hints[f.code])
+		}
+		all = append(all, EndpointHealth{Host: s.host, LastError: answer})
 	}
 	return all
 }

@@ -11,10 +11,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
+// kindTest is the kind of a test message, which is about no payment.
+const kindTest = "notification_test"
+
 // event is the notification of one transition.
 type event struct {
 	// kind is what the receipt has become: payment_seen, payment_confirmed, payment_refunded (also in part, while its
-	// status is confirmed), payment_reversed or payment_dropped.
+	// status is confirmed), payment_reversed, payment_dropped, or kindTest.
 	kind string
 	id   string    // identifies the transition for good
 	at   time.Time // when the transition was recorded
@@ -51,7 +54,7 @@ func (e event) usd() any {
 
 // members are the data as an event of Caddy has them. Numbers keep their digits.
 func (e event) members() (members map[string]any, err error) {
-	text, err := json.Marshal(e.data)
+	text, err := json.Marshal(e.payload())
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +98,16 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // body is the payload that Standard Webhooks recommends.
 func (e event) body() ([]byte, error) {
 	return json.Marshal(struct {
-		Type      string       `json:"type"`
-		Timestamp string       `json:"timestamp"`
-		Data      report.Event `json:"data"`
-	}{e.kind, rfc3339(e.at), e.data})
+		Type      string `json:"type"`
+		Timestamp string `json:"timestamp"`
+		Data      any    `json:"data"`
+	}{e.kind, rfc3339(e.at), e.payload()})
+}
+
+// payload is the data of a webhook and of an event of Caddy.
+func (e event) payload() any {
+	if e.kind == kindTest {
+		return map[string]any{"id": e.id, "offer": e.of.Offer, "counted": false}
+	}
+	return e.data
 }

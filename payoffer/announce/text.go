@@ -8,16 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-// Messages for people contain nothing about the payer, and no reference: that of a bank transfer may be a name. Only the
-// link to the receipt has it, encoded.
+// Messages for people contain nothing about the payer. Of a manual entry only the link to the receipt has the
+// reference, encoded, because the seller wrote it and it may be a name.
 
 // headline is one line, such as "$42 received", whatever a provider reports as the currency.
 func (e event) headline() string {
+	if e.kind == kindTest {
+		return "Test: notifications arrive"
+	}
 	line := strings.Join(strings.Fields(e.change.Headline()), " ")
 	if e.of.Testnet {
 		line += " (test)"
@@ -27,6 +31,9 @@ func (e event) headline() string {
 
 // message is the text below the headline: the method, the offer, the total and the link, then the change.
 func (c *Config) message(ctx context.Context, e event, link string) string {
+	if e.kind == kindTest {
+		return "This is a test of the notifications of " + c.Offer.Name + ". It is about no payment.\n"
+	}
 	method := e.of.Rail // a removed rail has only its name
 	if rail, offered := c.Offer.Rail(method); offered {
 		method = text.Languages[0].Say(rail.Face().Way)
@@ -36,7 +43,7 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 	if link != "" {
 		fmt.Fprintf(&says, "Receipt: %s\n", link)
 	}
-	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s", e.change.Summary(), e.of.To, e.of.EvidenceLevel)
+	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s", e.change.Summary(), e.change.After.Word(), e.of.EvidenceLevel)
 	if e.usd() == nil {
 		says.WriteString(", value in US dollars unknown")
 	}
@@ -53,6 +60,9 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 			says.WriteString("\n" + why + " To let the payer in, send a pass ('caddy pay-offer pass'). " +
 				"For prices in other currencies, 'caddy pay-offer check --live' says what is missing.")
 		}
+	}
+	if e.of.EvidenceLevel != ledger.LevelManual {
+		fmt.Fprintf(&says, "\nReference: %.200s", strings.Join(strings.Fields(e.of.ExternalID), " "))
 	}
 	fmt.Fprintf(&says, "\nReceipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
 	return says.String()

@@ -2,8 +2,10 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"text/tabwriter"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -19,11 +21,16 @@ func announcementsCommand() *cobra.Command {
 		Long: `
 Lists each notification endpoint, its undelivered notifications and its last
 error. A notification that is refused for three days is logged and skipped.`,
-		Example: "  caddy pay-offer announcements",
+		Example: "  caddy pay-offer announcements\n  caddy pay-offer announcements --test",
 	}, func(fl caddycmd.Flags, out io.Writer) error {
+		if fl.Bool("test") {
+			return testAnnouncements(fl, out)
+		}
 		return show(fl, out, operator.PathAnnouncements, printAnnouncements)
 	})
 	cmd.Flags().Bool("json", false, "Print JSON")
+	cmd.Flags().Bool("test", false, "Send a test message to each endpoint, and print the answers")
+	cmd.MarkFlagsMutuallyExclusive("json", "test")
 	return cmd
 }
 
@@ -36,4 +43,18 @@ func printAnnouncements(out io.Writer, answer perOffer[operator.Announcements]) 
 		}
 	}
 	return table.Flush()
+}
+
+// testAnnouncements sends a test message to each endpoint of all offers.
+func testAnnouncements(fl caddycmd.Flags, out io.Writer) error {
+	tested, err := ask[perOffer[operator.Announcements]](fl, http.MethodPost, operator.PathAnnouncements, nil)
+	for _, offer := range tested.Offers {
+		for _, r := range offer.Receivers {
+			fmt.Fprintf(out, "%s, %s: %s\n", printable(offer.Offer), printable(r.Host), cmp.Or(printable(r.LastError), "accepted"))
+			if r.LastError != "" {
+				err = errors.New("an endpoint did not accept the test message; do what its answer says, and test again")
+			}
+		}
+	}
+	return err
 }

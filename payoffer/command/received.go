@@ -236,7 +236,7 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 	fmt.Fprintln(table, "NUMBER\tTIME\tMETHOD\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, minute(r), printable(r.Rail), printable(r.Value()),
-			orDash(r.Refunded()), printable(r.Status), printable(r.Evidence), printable(r.ID), lastReason(r))
+			orDash(r.Refunded()), printable(r.Classification().Word()), printable(r.Evidence), printable(r.ID), lastReason(r))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -105,7 +105,7 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 // printEntry prints the receipt after an entry.
 func printEntry(out io.Writer, r operator.Receipt) error {
 	lines := []string{fmt.Sprintf("%s %s: %s of %s, %s, evidence %s, version %d", r.Rail, r.ID,
-		r.Value(), local(r.OccurredAt), r.Status, r.Evidence, r.Version)}
+		r.Value(), local(r.OccurredAt), r.Classification().Word(), r.Evidence, r.Version)}
 	if r.Own {
 		lines = append(lines, "  your own payment, not a customer's")
 	}

@@ -154,6 +154,6 @@ func (w *watcher) print(raw json.RawMessage) error {
 		what += " (" + c.Reason + ")"
 	}
 	_, err := fmt.Fprintf(w.out, changeLine, c.Number, at, printable(c.Rail), printable(c.Value()), orDash(c.Refunded()),
-		printable(c.Status), printable(c.Evidence), printable(what))
+		printable(c.Classification().Word()), printable(c.Evidence), printable(what))
 	return err
 }

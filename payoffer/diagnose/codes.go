@@ -45,6 +45,8 @@ var (
 		"Check that this machine reaches its host; remove a source that is gone from rates."}
 	CardPrices = Code{"card-prices", "The link's prices cannot be read, so card payments in other currencies open no gate.",
 		"Set api_key to a key that may read Payment Links and Prices (docs/guides/stripe). Until then give those who paid a pass ('caddy pay-offer pass')."}
+	CardLink = Code{"card-link", "A checkout of another payment link of the same Stripe account was paid. It is not counted here, and opens no gate.",
+		"If that link sells this offer, write it into payment_link (docs/guides/stripe). If it sells something else, there is nothing to do."}
 	WebhookOff = Code{"webhook-off", "The webhook's secret is configured and empty, so deliveries are refused.",
 		"Set the variable and restart the server, because a reload does not read the environment again. If the secret is in a file, set it there and reload with --force."}
 	WebhookUnverified = Code{"webhook-unverified", "Deliveries to the webhook are refused, because they are not signed with the configured secret. They may also be forged.",
@@ -57,6 +59,8 @@ var (
 		"Stop the server, move the file and its -wal away, restore the newest backup and start the server (docs/guides/backup): sources are read again. Replace a disk that fails."}
 	LedgerUnwritable = Code{"ledger-unwritable", "The server cannot write to the ledger, so payments are refused.",
 		"Do what the reason says. If it says nothing to do, read the log of the server, and of the database."}
+	NotificationFailing = Code{"notification-failing", "An endpoint did not accept the last notification. It is sent again.",
+		"Send it a test with 'caddy pay-offer announcements --test', and correct the endpoint or its options (docs/guides/notifications)."}
 	ClockWrong = Code{"clock-wrong", "The clock of this machine is off by more than a minute, so payments cannot be judged by their time.",
 		"Set the clock, and keep it right by NTP."}
 )
@@ -65,6 +69,6 @@ var (
 var Codes = []Code{
 	NotRunning, Demo, LedgerLost, LedgerDamaged, LedgerUnwritable, SettingsDiffer, Unreachable,
 	CertificateInvalid, OtherServer, HeadersCut, HeadersChanged, LinkBroken, GateOpen, ChainID, RPCFailing,
-	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, CardPrices, WebhookOff,
-	WebhookUnverified, RailUnobserved, ClockWrong,
+	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, CardPrices, CardLink, WebhookOff,
+	WebhookUnverified, RailUnobserved, NotificationFailing, ClockWrong,
 }

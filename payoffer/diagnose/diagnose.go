@@ -65,7 +65,7 @@ type Checked struct {
 func Run(ctx context.Context, w World, offers []Offer) Report {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	d := &diagnosis{World: w, clock: clock.New(w.Now)}
+	d := &diagnosis{World: w, offers: offers, clock: clock.New(w.Now)}
 	d.client = http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}
 	running, err := w.Ask(ctx)
 	if err != nil {
@@ -91,6 +91,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 // diagnosis is one run of the checks.
 type diagnosis struct {
 	World
+	offers []Offer
 	clock  *clock.Clock // compares the header Date of upstreams
 	client http.Client
 	mu     sync.Mutex
@@ -217,6 +218,18 @@ func (c *check) server() {
 			return card.APIKey == "" && card.Name() == rail.Rail
 		}) {
 			c.found(CardPrices, rail.Rail, "api_key is not set, and there are payments in other currencies")
+		}
+		for _, link := range strings.Fields(rail.OtherLinks) {
+			// Each offer of the configuration gets the webhooks of all of them.
+			sold := slices.ContainsFunc(c.offers, func(o Offer) bool { return o.Offer.Card != nil && o.Offer.Card.PaymentLink == link })
+			if card := c.Offer.Offer.Card; card != nil && !sold {
+				c.found(CardLink, rail.Rail, fmt.Sprintf("payment_link is %s, and a checkout of %s was paid", card.PaymentLink, link))
+			}
+		}
+	}
+	for _, r := range c.running.Receivers {
+		if r.LastError != "" && !c.explained(r.Host) {
+			c.found(NotificationFailing, r.Host, fmt.Sprintf("the last notification to %s failed (%s); %d wait", r.Host, r.LastError, r.Behind))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
@@ -80,7 +81,7 @@ func newFixtureOn(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.
 	o.Service = &Service{
 		Trouble: func() string { return "" },
 		Offer:   offered, Ledger: o.book, Now: func() time.Time { return time.Unix(o.unix, 0) }, Logger: slog.New(slog.NewTextHandler(&o.log, nil)),
-		Accounts: accounts, Page: page,
+		Accounts: accounts, Page: page, Announcer: new(announce.Announcer),
 		Health:       func() []observe.Health { return []observe.Health{o.health} },
 		Facilitators: func() []x402.FacilitatorHealth { return o.facilitators },
 	}

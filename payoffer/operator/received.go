@@ -56,11 +56,11 @@ func (s *Service) Received(ctx context.Context) (Received, error) {
 // Announcements is the state of an offer's notifications.
 type Announcements struct {
 	Offer     string     `json:"offer"`
-	Receivers []receiver `json:"receivers"`
+	Receivers []Receiver `json:"receivers"`
 }
 
-// receiver is an endpoint, or "events" for Caddy's events.
-type receiver struct {
+// Receiver is an endpoint, or "events" for Caddy's events.
+type Receiver struct {
 	Host      string `json:"host"`
 	Behind    int64  `json:"behind"` // changes that were not delivered yet
 	LastError string `json:"last_error,omitempty"`
@@ -68,13 +68,22 @@ type receiver struct {
 
 // Announcements returns the state of each endpoint.
 func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
-	a := Announcements{Offer: s.Offer.ID, Receivers: []receiver{}}
+	a := Announcements{Offer: s.Offer.ID, Receivers: []Receiver{}}
 	behind, err := s.Ledger.Undelivered(ctx)
 	if err != nil {
 		return a, unreadable(err)
 	}
 	for _, h := range s.Announcer.Health(behind) {
-		a.Receivers = append(a.Receivers, receiver(h))
+		a.Receivers = append(a.Receivers, Receiver(h))
+	}
+	return a, nil
+}
+
+// TestAnnouncements sends a test message to each endpoint. LastError is its answer, empty if the endpoint accepted.
+func (s *Service) TestAnnouncements(ctx context.Context) (Announcements, error) {
+	a := Announcements{Offer: s.Offer.ID}
+	for _, h := range s.Announcer.Test(ctx) {
+		a.Receivers = append(a.Receivers, Receiver(h))
 	}
 	return a, nil
 }
@@ -93,6 +102,7 @@ type Diagnostics struct {
 	Clock       int64       `json:"clock_ahead_seconds"` // 0 while it is not proven
 	Rails       []RailState `json:"rails"`
 	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
+	Receivers   []Receiver  `json:"receivers"`    // of notifications
 	Answers     []Answer    `json:"answers"`      // what the server sends, for comparison with what arrives
 }
 
@@ -117,6 +127,8 @@ type RailState struct {
 	Rail    string `json:"rail"`
 	Error   string `json:"last_error,omitempty"` // a code
 	Foreign bool   `json:"foreign,omitempty"`    // it has payments in other currencies than its own
+	// OtherLinks are payment links that were paid and are not the rail's, separated by spaces.
+	OtherLinks string `json:"other_links,omitempty"`
 }
 
 // Diagnose returns the state of the offer. It stores nothing.
@@ -142,7 +154,9 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	totals, _ := s.Ledger.Totals(ctx, s.Offer.ID) // else d.Ledger says it
 	for _, h := range s.Health() {
 		foreign := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Rail == h.Rail && t.Currency != "" })
-		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError, foreign})
+		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError, foreign, h.OtherLinks})
 	}
+	waiting, _ := s.Announcements(ctx) // else d.Ledger says it
+	d.Receivers = waiting.Receivers
 	return d
 }

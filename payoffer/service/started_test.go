@@ -287,6 +287,10 @@ func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
 	require.Equal(t, []string{}, got.WebhooksOff)
 	require.Len(t, got.Rails, len(svc.Health()))
 	require.Contains(t, got.Rails, operator.RailState{Rail: "card"})
+	waiting, err := svc.Operator.Announcements(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, waiting.Receivers)
+	require.Equal(t, waiting.Receivers, got.Receivers)
 	must(runtime.Ledger.Record(t.Context(), nil, ledger.Observation{
 		Offer: svc.Offer.ID, Account: svc.Offer.AccountOf(svc.Offer.Card), Rail: "card", ExternalID: "pi_1", Asset: "EUR", Amount: 39_00,
 		State: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, OccurredAt: time.Now().Unix(), Cause: "webhook",

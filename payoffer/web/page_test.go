@@ -217,7 +217,8 @@ func TestReceiptsAreReadInPlainWords(t *testing.T) {
 		"pending":                                  receipt("seen", "chain", "", "0", false, false),
 		"failed":                                   receipt("dropped", "chain", "", "0", false, false),
 		"refunded":                                 receipt("refunded", "signed", "", "1", false, false),
-		"disputed or voided":                       receipt("reversed", "manual", "", "0", false, false),
+		"disputed or voided":                       receipt("reversed", "signed", "", "0", false, false),
+		"voided":                                   receipt("reversed", "manual", "", "0", false, false),
 		"own transfer, not a payment":              receipt("moved", "chain", "", "0", true, false),
 		"confirmed (test, no real money)":          receipt("confirmed", "chain", "", "0", false, true),
 	} {

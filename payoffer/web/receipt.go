@@ -8,6 +8,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
@@ -185,7 +186,7 @@ func (s *Server) statusKey(r ledger.Receipt) string {
 	case r.Status == ledger.StatusClaimed && s.isUnobserved(r.Account):
 		return "claimedOnly"
 	}
-	return string(r.Status)
+	return accounting.Classification{Status: r.Status, EvidenceLevel: r.EvidenceLevel}.Word()
 }
 
 // isUnobserved reports whether the server does not read the chain of an account, so that only the facilitator reports

@@ -91,6 +91,8 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 		"refunded": {rail: "card", change: func(r *ledger.Receipt) { r.Status, r.Refunded, r.RefundedCents = ledger.StatusRefunded, 42_00, 42_00 },
 			state: "refunded", status: "refunded", paid: "$42", back: "$42"},
 		"reversed": {rail: "card", change: func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }, state: "reversed", status: "reversed", paid: "$42"},
+		"an entry that the seller voided": {rail: "transfer", change: func(r *ledger.Receipt) { r.Status, r.EvidenceLevel = ledger.StatusReversed, ledger.LevelManual },
+			state: "voided", status: "reversed", paid: "$42"},
 		"usdc by transfer": {rail: "usdc", change: func(r *ledger.Receipt) { r.Final = true }, state: "confirmed", status: "confirmed", paid: "42 USDC", worth: "$42",
 			link: "https://basescan.org/tx/" + tx, signed: true},
 		"usdc, less than the price": {rail: "usdc", change: func(r *ledger.Receipt) { r.Amount, r.USDCents = 10_000, cents(1) }, state: "confirmed", status: "confirmed", paid: "0.01 USDC", worth: "$0.01",
@@ -216,7 +218,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has(`<th scope="row">`+l.Text("receipt.worth"), c.worth != "")
 				has(`<th scope="row">`+l.Text("receipt.refunded")+"</th><td>−"+shown(c.back)+"</td>", c.back != "")
 				total := cmp.Or(c.kept, c.paid)
-				if void := []string{"refunded", "reversed", "dropped", "moved"}; slices.Contains(void, c.state) {
+				if void := []string{"refunded", "reversed", "voided", "dropped", "moved"}; slices.Contains(void, c.state) {
 					require.Contains(t, page, "<s>"+shown(c.paid)+"</s>", l.Tag)
 					total = regexp.MustCompile(`[0-9.]+`).ReplaceAllString(c.paid, "0")
 				}

@@ -273,7 +273,7 @@ func (w formatter) receipt(r report.Receipt) receiptRow {
 
 // state is the receipt's status.
 func (w formatter) state(r report.Receipt) string {
-	said := w.word("status", r.Status)
+	said := w.word("status", r.Classification().Word())
 	switch {
 	case ledger.Status(r.Status) == ledger.StatusMoved:
 		return said

@@ -177,9 +177,9 @@ func (c Change) statusHeadline(paid string) string {
 	}
 }
 
-// reversal is the word for a return that is not a refund. The operator voids, all others dispute.
+// reversal is the word for a return that is not a refund. The operator voids, also every entry; all others dispute.
 func (c Change) reversal() string {
-	if c.Cause == "entered" || strings.HasSuffix(c.Cause, "_by_operator") {
+	if c.After.EvidenceLevel == LevelManual || c.Cause == "entered" || strings.HasSuffix(c.Cause, "_by_operator") {
 		return "voided"
 	}
 	return "disputed"

@@ -56,6 +56,14 @@ type Classification struct {
 // Held reports whether the money arrived and stayed.
 func (s Classification) Held() bool { return s.Status == StatusConfirmed }
 
+// Word is the status in texts for people. An entry that the seller reversed is voided: no bank can dispute it.
+func (s Classification) Word() string {
+	if s.Status == StatusReversed && s.EvidenceLevel == LevelManual {
+		return "voided"
+	}
+	return string(s.Status)
+}
+
 // Arrived reports whether the money arrived, also if it was refunded or disputed later.
 func (s Classification) Arrived() bool {
 	return s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed

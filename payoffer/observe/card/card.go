@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,7 +22,10 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const defaultAPI = "https://api.stripe.com"
+const (
+	defaultAPI = "https://api.stripe.com"
+	maxLinks   = 20
+)
 
 // Ledger is what the observer reads and writes.
 type Ledger interface {
@@ -67,6 +72,9 @@ type Observer struct {
 	deliveredAt, readAt, through atomic.Int64
 	// warned has the refunds in another currency that the log has, because the API is read repeatedly.
 	warned sync.Map
+	// otherLinks has at most maxLinks payment links of other products, with the last day of each in the log.
+	otherLinks map[string]int64
+	linksMu    sync.Mutex
 }
 
 // New checks the configuration. It makes no network call.
@@ -86,7 +94,7 @@ func New(c Config) (*Observer, error) {
 		return nil, errors.New("api_key is a live key with test_mode, or a test key without it; use the key of the same mode, or change test_mode")
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
-	o := &Observer{config: c}
+	o := &Observer{config: c, otherLinks: map[string]int64{}}
 	o.deliveries.Option, o.deliveries.Logger = "webhook_secret", c.Logger
 	o.loop = source.Loop{
 		Poll: o.poll, Least: firstRetry, Most: maxRetry, Random: c.Random,
@@ -151,5 +159,21 @@ func (o *Observer) Health() observe.Health {
 	if trouble := o.deliveries.Trouble(); h.LastError == "" || trouble == observe.ErrLedger {
 		h.LastError = trouble
 	}
+	o.linksMu.Lock()
+	defer o.linksMu.Unlock()
+	h.OtherLinks = strings.Join(slices.Sorted(maps.Keys(o.otherLinks)), " ")
 	return h
+}
+
+// warnLink logs a paid checkout of another payment link, once for each link and day.
+func (o *Observer) warnLink(u *unusableError) {
+	o.linksMu.Lock()
+	defer o.linksMu.Unlock()
+	day, known := o.otherLinks[u.otherLink]
+	if u.otherLink == "" || known && day >= u.day || !known && len(o.otherLinks) == maxLinks {
+		return
+	}
+	o.otherLinks[u.otherLink] = u.day
+	o.config.Logger.Warn("paid checkout of another payment link ignored", "payment_link", o.config.PaymentLink, "paid_link", u.otherLink,
+		"hint", "write it into payment_link if it sells this offer")
 }

@@ -74,12 +74,15 @@ func (s scope) cause(from ledger.EvidenceLevel, at int64) string {
 type unusableError struct {
 	verdict observe.Verdict
 	detail  string
+	// otherLink is a payment link of another product that was paid on a day, counted from 1970; empty for none.
+	otherLink string
+	day       int64
 }
 
 func (u *unusableError) Error() string { return u.detail }
 
-func ignored(detail string) error   { return &unusableError{observe.Ignored, detail} }
-func malformed(detail string) error { return &unusableError{observe.Malformed, detail} }
+func ignored(detail string) error   { return &unusableError{observe.Ignored, detail, "", 0} }
+func malformed(detail string) error { return &unusableError{observe.Malformed, detail, "", 0} }
 
 // event reads a snapshot event of Stripe's API v1. The members that are read are the same in all API versions. The error
 // is an *unusableError.
@@ -122,7 +125,11 @@ func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Observation
 func (s scope) session(f *fields, failed bool, at int64, event string, from ledger.EvidenceLevel) (ledger.Observation, error) {
 	mode, link := f.optional("mode"), f.optional("payment_link")
 	if f.err == nil && (mode != "payment" || link != s.link) {
-		return ledger.Observation{}, ignored("the checkout is not of the configured payment link")
+		u := unusableError{observe.Ignored, "the checkout is not of the configured payment link", "", at / (24 * 3600)}
+		if link != s.link && f.optional("payment_status") == "paid" && at >= s.origin {
+			u.otherLink = f.optionalID("payment_link", "plink_")
+		}
+		return ledger.Observation{}, &u
 	}
 	id, intent := f.id("id", "cs_"), f.optionalID("payment_intent", "pi_")
 	status, paid := f.text("status"), f.text("payment_status")

@@ -214,6 +214,8 @@ func (o *Observer) record(ctx context.Context, items []json.RawMessage, read fun
 			return nil, err
 		case unusable.verdict == observe.Malformed:
 			unreadable++
+		default:
+			o.warnLink(unusable)
 		}
 	}
 	refused, err := observe.Record(ctx, o.config.Ledger, nil, observations...)

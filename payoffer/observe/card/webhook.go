@@ -64,6 +64,7 @@ func (o *Observer) recordEvent(ctx context.Context, body []byte) (observe.Verdic
 	observation, err := money.at(now).event(body, fromWebhook)
 	var unusable *unusableError
 	if errors.As(err, &unusable) {
+		o.warnLink(unusable)
 		return unusable.verdict, unusable.detail
 	}
 	// Without a key the cursor keeps the time of the delivery for the next start. With one it is the API's.

@@ -39,6 +39,8 @@ type Health struct {
 	At              int64
 	// LastError is an error code of package observe, or empty.
 	LastError string
+	// OtherLinks are payment links that were paid and are not the rail's, separated by spaces.
+	OtherLinks string
 }
 
 // Listeners are called when something has changed. The zero value is empty.
