@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -104,10 +102,12 @@ func (b *countingBody) Read(p []byte) (n int, err error) {
 // requestLog writes the lines of requests that Caddy would log with a secret.
 type requestLog struct{ access, failures *zap.Logger }
 
-// accessLog stands for Caddy's access logs: the lines of its logger go where theirs go.
+// accessLog names the logger of redacted lines, which is below those of Caddy's access logs.
 type accessLog struct{}
 
-func (accessLog) CaddyModule() caddy.ModuleInfo { return caddy.ModuleInfo{ID: "http.log.access"} }
+func (accessLog) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.log.access.pay_offer"}
+}
 
 // serve serves a request. If the request has a secret or the response is a quote, it writes the line of the access log in
 // Caddy's place, redacted and without the fields of log_append. Caddy would log the address and headers of a request whose
@@ -115,8 +115,8 @@ func (accessLog) CaddyModule() caddy.ModuleInfo { return caddy.ModuleInfo{ID: "h
 // requests. Handlers that are ordered before pay_offer, and lines of other modules about a request that they handle, are not
 // covered.
 func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, serve func(http.ResponseWriter) error) error {
-	loggers := l.loggers(r)
-	if !secret && loggers == nil {
+	logger := l.logger(r)
+	if !secret && logger == nil {
 		return serve(w)
 	}
 	start, recorder, body := time.Now(), caddyhttp.NewResponseRecorder(w, nil, nil), &countingBody{ReadCloser: r.Body}
@@ -141,8 +141,11 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 		if recorder.Status() >= http.StatusInternalServerError {
 			level = zapcore.ErrorLevel
 		}
-		if err != nil && level == zapcore.ErrorLevel && loggers == nil {
-			loggers = []*zap.Logger{l.failures} // Caddy logs them, too
+		if err != nil && level == zapcore.ErrorLevel && logger == nil {
+			logger = l.failures // Caddy logs them, too
+		}
+		if logger == nil {
+			return
 		}
 		userID, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).GetString("http.auth.user.id")
 		fields := []zap.Field{
@@ -153,9 +156,7 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 		if err != nil {
 			fields = append(fields, zap.String("error", redactAddress(err.Error())))
 		}
-		for _, logger := range loggers {
-			logger.Log(level, "handled request", fields...)
-		}
+		logger.Log(level, "handled request", fields...)
 	}()
 	if err = serve(recorder); !secret {
 		return err
@@ -170,37 +171,11 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 	return nil
 }
 
-// loggers are those of the access logs for a request, as Caddy's server chooses them; nil if it does not log the request.
-func (l requestLog) loggers(r *http.Request) (loggers []*zap.Logger) {
+// logger is the one of redacted lines; nil if the server has no access log, or 'log_skip' left the request out.
+func (l requestLog) logger(r *http.Request) *zap.Logger {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool); !ok || server.Logs == nil || skipped {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	matches := func(pattern string) bool { return certmagic.MatchWildcard(host, pattern) }
-	names, mapped := server.Logs.LoggerNames[strings.ToLower(host)]
-	for pattern, of := range server.Logs.LoggerNames {
-		if !mapped && matches(pattern) {
-			names, mapped = of, true
-		}
-	}
-	if !mapped {
-		if server.Logs.SkipUnmappedHosts || slices.ContainsFunc(server.Logs.SkipHosts, matches) {
-			return nil
-		}
-		names = []string{server.Logs.DefaultLoggerName}
-	}
-	if chosen, ok := caddyhttp.GetVar(r.Context(), caddyhttp.AccessLoggerNameVarKey).([]any); ok { // by log_name
-		names = nil
-		for _, name := range chosen {
-			names = append(names, name.(string))
-		}
-	}
-	for _, name := range names {
-		loggers = append(loggers, l.access.Named(name))
-	}
-	return loggers
+	return l.access
 }

@@ -7,13 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 )
 
 // payersSecret is what no line of a log may contain.
@@ -182,19 +183,23 @@ func TestARedactedLineHasTheFieldsOfCaddysLine(t *testing.T) {
 	require.Equal(t, "error", failed.Level)
 }
 
-// What is redacted stands in the log that has the other requests of the site. A failure is always logged, as Caddy does.
-func TestARedactedLineIsWrittenIfTheSiteHasALog(t *testing.T) {
+// Redacted lines have a logger of their own. A failure is always logged, as Caddy does.
+func TestRedactedLineNeedsAnAccessLog(t *testing.T) {
 	const fails = "\terror /fails {uri} 500\n"
 	without := strings.ReplaceAll(loggingSite(fails), "\tlog\n", "")
+	failure := []string{"http.handlers.pay_offer 500"}
+	all := func(ordinary string) []string {
+		const own = "http.log.access.pay_offer "
+		return []string{ordinary + " 200", own + "402", own + "404", own + "500"}
+	}
 	for _, c := range []struct {
 		name, sites string
-		logged      bool
+		want        []string
 	}{
-		{"no log", without, false},
-		{"another site has a log", "http://localhost:PORT {\n\tlog\n}\n" + strings.ReplaceAll(without, "SERVICE {", "http://other.localhost:PORT, SERVICE {"), false},
-		{"log_skip", loggingSite(fails + "\tlog_skip\n"), false},
-		{"log", loggingSite(fails), true},
-		{"log_name and log_append", loggingSite(fails + "\tlog_append uri {uri}\n\tlog_name elsewhere\n"), true},
+		{"no log", without, failure},
+		{"log_skip", loggingSite(fails + "\tlog_skip\n"), failure},
+		{"log", loggingSite(fails), all("http.log.access")},
+		{"log_name and log_append", loggingSite(fails + "\tlog_append uri {uri}\n\tlog_name elsewhere\n"), all("http.log.access.elsewhere")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := newInstance(t)
@@ -206,17 +211,45 @@ func TestARedactedLineIsWrittenIfTheSiteHasALog(t *testing.T) {
 			require.Equal(t, 500, i.get(i.service+"/fails?session_id="+payersSecret).status)
 			require.NoError(t, caddy.Stop())
 			lines := handled(t, i.log())
-			require.True(t, len(lines) == 4 == c.logged || c.name == "another site has a log", "Caddy decides by the host, and by the order of the sites")
-			if len(lines) != 4 {
-				require.Equal(t, 1, len(lines))
-				require.Equal(t, [2]any{"http.handlers.pay_offer", 500}, [2]any{lines[0].Logger, lines[0].Status})
-			}
+			var loggers []string
 			for _, line := range lines {
-				require.Equal(t, lines[0].Logger, line.Logger, "Caddy's own is the first of four")
+				loggers = append(loggers, fmt.Sprint(line.Logger, " ", line.Status))
 			}
+			require.Equal(t, c.want, loggers)
 			require.NotContains(t, i.log(), payersSecret)
 			require.NotEmpty(t, quote.header.Get("PAYMENT-REQUIRED"))
 			require.NotContains(t, i.log(), quote.header.Get("PAYMENT-REQUIRED"), "its token proves who the payer is")
+		})
+	}
+}
+
+// The log of a host that has a file of its own gets the lines without a secret, and the server's log the others.
+func TestRedactedLinePlacement(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access.log")
+	for _, c := range []struct {
+		directives   string
+		server, host int // how many lines
+	}{
+		{"log", 4, 0},
+		{"log {\n\t\toutput file " + file + "\n\t}", 3, 1},
+		{"log\n\tlog_skip", 0, 0},
+	} {
+		t.Run(c.directives, func(t *testing.T) {
+			i := newInstance(t)
+			require.NoError(t, i.load(strings.Replace(loggingSite(""), "log", c.directives, 1)))
+			i.get(i.service + "/v1/receipt/" + payersSecret)
+			i.get(i.service + "/v1/pay")
+			for _, path := range []string{"/v1/sponsor", "/v1/hook/gumroad/" + payersSecret} {
+				request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, i.service+path, http.NoBody))(t)
+				request.Header.Set("X-Payment", payersSecret)
+				require.NoError(t, must(i.client.Do(request))(t).Body.Close())
+			}
+			require.NoError(t, caddy.Stop())
+			own, _ := os.ReadFile(file)
+			_ = os.Remove(file)
+			require.NotContains(t, i.log()+string(own), payersSecret)
+			require.Len(t, handled(t, i.log()), c.server)
+			require.Len(t, handled(t, string(own)), c.host)
 		})
 	}
 }
@@ -256,28 +289,6 @@ func requestContext(r *http.Request) context.Context {
 	ctx = context.WithValue(ctx, caddyhttp.ServerCtxKey, &caddyhttp.Server{Logs: new(caddyhttp.ServerLogConfig)})
 	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 	return context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, http.Request{Method: r.Method, RequestURI: r.RequestURI})
-}
-
-func TestCaddysServerChoosesTheAccessLogs(t *testing.T) {
-	names := map[string]caddyhttp.StringArray{"*.example": {"wild"}, "shop.example": {"own", "second"}}
-	for name, c := range map[string]struct {
-		logs caddyhttp.ServerLogConfig
-		want []string
-	}{
-		"default":          {caddyhttp.ServerLogConfig{DefaultLoggerName: "default"}, []string{"default"}},
-		"host before wild": {caddyhttp.ServerLogConfig{LoggerNames: names}, []string{"own", "second"}},
-		"wild":             {caddyhttp.ServerLogConfig{LoggerNames: map[string]caddyhttp.StringArray{"*.example": {"wild"}}, SkipUnmappedHosts: true}, []string{"wild"}},
-		"unmapped":         {caddyhttp.ServerLogConfig{LoggerNames: map[string]caddyhttp.StringArray{"other.example": {"other"}}, SkipUnmappedHosts: true}, nil},
-		"skipped":          {caddyhttp.ServerLogConfig{SkipHosts: []string{"*.example"}}, nil},
-	} {
-		r := httptest.NewRequest(http.MethodGet, "http://Shop.Example:8402/", nil)
-		r = r.WithContext(context.WithValue(requestContext(r), caddyhttp.ServerCtxKey, &caddyhttp.Server{Logs: &c.logs}))
-		var got []string
-		for _, logger := range (requestLog{zap.NewNop(), zap.NewNop()}).loggers(r) {
-			got = append(got, logger.Name())
-		}
-		require.Equal(t, c.want, got, name)
-	}
 }
 
 func TestAPanicIsLoggedWithoutTheSecret(t *testing.T) {

@@ -100,7 +100,10 @@ func (app *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	events := value.(*caddyevents.App)
-	app.emit = newEmitter(ctx, events)
+	app.emit = func(name string, data map[string]any) error {
+		events.Emit(ctx, name, data)
+		return ctx.Err() // handlers of a configuration that ends may not have been called; the next one emits it again
+	}
 	return events.On("started", app)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/spf13/cobra"
+	"github.com/xrash/smetrics"
 )
 
 func init() {
@@ -191,18 +191,16 @@ func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Durat
 // unrecognized is the error for an option that a block does not have.
 func (o options) unrecognized(name, block string) error {
 	names := slices.Sorted(maps.Keys(o))
-	similar := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, known := range names {
-		similar.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
-	}
+	distance := func(known string) int { return smetrics.WagnerFischer(name, known, 1, 1, 1) }
+	nearest := slices.MinFunc(names, func(a, b string) int { return distance(a) - distance(b) })
 	if blocks := blocksWith(name, "pay_offer", new(Handler).options()); len(blocks) > 0 {
 		return fmt.Errorf("'%s' belongs inside the %s block; if it stands there, a '}' above is missing", name, strings.Join(blocks, " or "))
 	} else if name == "ledger" {
 		return errors.New("'ledger' belongs inside the 'pay_offer { }' block of the global options, at the top of the file")
 	} else if strings.HasPrefix(name, "pay_offer") {
 		return fmt.Errorf("'%s' is a directive of its own; a '}' above it is missing", redact(errors.New(name)))
-	} else if nearest := similar.SuggestionsFor(name); len(nearest) > 0 && len(name) > 2 {
-		return redact(fmt.Errorf("unrecognized option %q of %s (did you mean '%s'?)", name, block, nearest[0]))
+	} else if len(name) > 2 && distance(nearest) <= 2 {
+		return redact(fmt.Errorf("unrecognized option %q of %s (did you mean '%s'?)", name, block, nearest))
 	}
 	return redact(fmt.Errorf("unrecognized option %q of %s; valid options: %s", name, block, strings.Join(names, ", ")))
 }

@@ -360,19 +360,6 @@ func TestPagesThatTheProgramNamesExist(t *testing.T) {
 	}
 }
 
-// TestTheDocumentationStaysShort counts pages and words, code included.
-func TestTheDocumentationStaysShort(t *testing.T) {
-	pages, words := 0, 0
-	for _, p := range documentation(t) {
-		if strings.HasPrefix(p.Name, "payoffer/docs/") {
-			pages++
-			words += len(strings.Fields(p.Text))
-		}
-	}
-	require.LessOrEqual(t, pages, 30)
-	require.LessOrEqual(t, words, 22_000)
-}
-
 func readSource(t *testing.T, name string) string {
 	t.Helper()
 	text := must(os.ReadFile(name))(t)

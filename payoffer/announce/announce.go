@@ -65,7 +65,8 @@ type Config struct {
 	Page func(ledger.Transition) string
 	// Closed says why a confirmed payment opens no gate, empty for none; may be nil.
 	Closed func(context.Context, ledger.Transition) string
-	// Emit raises a Caddy event and returns the error of a handler; nil for none.
+	// Emit emits a Caddy event, whose handlers' errors Caddy logs; nil for none. An error means that
+	// they may not have been called.
 	Emit func(name string, data map[string]any) error
 	// Journal logs one line for each transition; nil for none.
 	Journal   *slog.Logger
@@ -209,11 +210,11 @@ func (a *Announcer) Test(ctx context.Context) (all []EndpointHealth) {
 	return all
 }
 
-// raise raises a Caddy event.
+// raise emits a Caddy event.
 func (c *Config) raise(_ context.Context, e event) failure {
 	data, err := e.members()
 	if err != nil || c.Emit(e.kind, data) != nil {
-		return failure{code: codeHandler} // Caddy has logged the error
+		return failure{code: codeReloaded}
 	}
 	return failure{}
 }

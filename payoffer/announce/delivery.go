@@ -26,7 +26,7 @@ const (
 	codeLimited      = "rate_limited"
 	codeRefused      = "refused"      // any other status below 500, or a reply 5yz to a message
 	codeServerError  = "server_error" // 500 and above
-	codeHandler      = "handler_failed"
+	codeReloaded     = "reloaded"     // the configuration ended meanwhile
 	codeDeferred     = "deferred"     // a mail server replied 4yz
 	codeUnencrypted  = "unencrypted"  // a mail server does not offer STARTTLS
 	codeUnauthorized = "unauthorized" // a mail server refuses or does not offer the login
@@ -38,7 +38,7 @@ var hints = map[string]string{
 	codeUnreachable: "check the host name and the firewall", codeTimeout: "the endpoint must respond within 15 seconds",
 	codeRedirected: "configure the address to which it redirects", codeGone: "remove the endpoint if it has ended",
 	codeLimited: "raise the endpoint's rate limit if this lasts", codeRefused: "check the endpoint's address, secret and log",
-	codeServerError: "look at the endpoint's log", codeHandler: "look at the log of the event handler",
+	codeServerError: "look at the endpoint's log", codeReloaded: "nothing: the next configuration emits it",
 	codeDeferred: "look at the mail server's log if this lasts", codeUnencrypted: "use port 465 with 'tls implicit'", codeUnauthorized: "check user and password",
 }
 
@@ -52,7 +52,7 @@ type failure struct {
 // concernsEvent reports whether the cause may be this one event. A redirect, 410, 429 or
 // 5xx concerns the endpoint: any other event would fail too.
 func (f failure) concernsEvent() bool {
-	return f.code == codeHandler || f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
+	return f.code == codeRefused && f.status != http.StatusRequestTimeout && f.status != http.StatusTooEarly
 }
 
 // client sends requests to endpoints.

@@ -125,12 +125,12 @@ func TestTestMessageIsNoPayment(t *testing.T) {
 	require.Empty(t, must(d.outbox.Totals(t.Context(), testOffer))(t))
 }
 
-func TestTestMessageOfAFailingEventHandlerIsNotAccepted(t *testing.T) {
+func TestTestMessageDuringAReloadIsNotAccepted(t *testing.T) {
 	d := newFixture(t)
 	a := d.configured(Config{Emit: func(string, map[string]any) error { return errors.New("/secret-path failed") }})
 	got := a.Test(t.Context())
 	require.Equal(t, "events", got[0].Host)
-	require.Equal(t, "handler_failed (status 0): look at the log of the event handler", got[0].LastError)
+	require.Equal(t, "reloaded (status 0): nothing: the next configuration emits it", got[0].LastError)
 }
 
 // The seller finds the payment by what its provider calls it. A reference that the seller wrote may be a name.

@@ -190,7 +190,7 @@ func (c *check) elsewhere() (all []string) {
 		all = append(all, o.SitePage())
 	}
 	for _, m := range o.Methods(offer.Live{}) {
-		if m.Network == offer.Fiat && m.URL != "" {
+		if m.Network == offer.OffChain && m.URL != "" {
 			all = append(all, m.URL)
 		}
 	}

@@ -119,6 +119,9 @@ func (b *Bitcoin) Test() bool { return b.network.test }
 // Account is "<CAIP-2 id>/<address or extended public key>".
 func (b *Bitcoin) Account() string { return b.network.caip2 + "/" + b.account }
 
+// Source is the chain.
+func (*Bitcoin) Source() Source { return SourceChain }
+
 // CAIP2 is the network's identifier (CAIP-2, bip122): "bip122:" and the first
 // 32 hexadecimal digits of the hash of its first block.
 func (b *Bitcoin) CAIP2() string { return b.network.caip2 }

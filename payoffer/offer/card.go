@@ -98,6 +98,9 @@ func (c *Card) Account() string {
 	return cardAccounts + c.PaymentLink
 }
 
+// Source is a provider.
+func (*Card) Source() Source { return SourceProvider }
+
 // Face names the best known methods and the processor.
 func (c *Card) Face() Face {
 	names := c.names()
@@ -161,7 +164,7 @@ func (*Card) TransactionURL(string) string { return "" }
 func (c *Card) Methods(_ *Offer, _ Live) []Method {
 	m := Method{
 		Rail: RailCard, Scheme: SchemeCard, Title: c.amount.String() + " USD by card or wallet", URL: c.URL,
-		AmountUSD: c.amount, Network: Fiat, Asset: "USD", Available: true,
+		AmountUSD: c.amount, Network: OffChain, Asset: "USD", Available: true,
 	}
 	if c.listed {
 		m.Facts = []Fact{{Label: "accepts", Value: list(c.names())}}
@@ -182,5 +185,5 @@ type Fallback struct {
 
 // Fallback is the card checkout for clients that cannot pay by x402.
 func (c *Card) Fallback() Fallback {
-	return Fallback{Scheme: SchemeCard, Network: Fiat, AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
+	return Fallback{Scheme: SchemeCard, Network: OffChain, AmountUSD: c.amount, Asset: "USD", URL: c.URL, Methods: c.PaymentMethods}
 }

@@ -80,6 +80,9 @@ func (u *USDC) Atomic() int64 { return int64(u.amount) * atomicPerCent }
 // Account is "eip155:<chain>/erc20:<token>/<payTo>" in lower case (CAIP-19 and the address).
 func (u *USDC) Account() string { return USDCAccount(u.Network, u.PayTo) }
 
+// Source is the chain.
+func (*USDC) Source() Source { return SourceChain }
+
 // ParseUSDCAccount returns the network and the receiving address, in EIP-55 form, of an account.
 func ParseUSDCAccount(account string) (Network, string, error) {
 	for _, network := range networks {

@@ -16,6 +16,8 @@ type Rail interface {
 	// Account is a unique name for where the money arrives; empty if only the operator
 	// reports payments.
 	Account() string
+	// Source is who reports the payments of the rail.
+	Source() Source
 	// Face is what payers see before they choose the rail.
 	Face() Face
 	// TransactionURL is the page of a transaction in a public explorer; empty without one.
@@ -40,8 +42,17 @@ func (l Live) Takes(network string) bool {
 	return l.Networks == "" || strings.Contains(l.Networks, network+" ")
 }
 
-// Fiat is the network of methods that are not on a chain.
-const Fiat = "fiat"
+// Source is who reports the payments of a rail.
+type Source int
+
+const (
+	SourceChain    Source = iota + 1 // a public chain; payments cannot be entered
+	SourceProvider                   // a provider, if its options are set, or the seller
+	SourceSeller                     // only the seller, who enters payments
+)
+
+// OffChain is the network of methods that are not on a chain.
+const OffChain = "fiat"
 
 // Method is one way to pay, as the invoice publishes it.
 type Method struct {

@@ -35,6 +35,9 @@ func (s *Storefront) Account() string {
 	return "gumroad/" + s.Product
 }
 
+// Source is a provider.
+func (*Storefront) Source() Source { return SourceProvider }
+
 // Face names the shop.
 func (s *Storefront) Face() Face {
 	host := Host(s.url)
@@ -56,6 +59,6 @@ func (s *Storefront) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: s.name, Scheme: "storefront", URL: s.url,
 		Title:     s.amount.String() + " USD at the storefront: " + strings.ReplaceAll(s.name, "-", " "),
-		AmountUSD: s.amount, Network: Fiat, Asset: "USD", Available: true,
+		AmountUSD: s.amount, Network: OffChain, Asset: "USD", Available: true,
 	}}
 }

@@ -54,6 +54,9 @@ func (t *Transfer) Test() bool { return false }
 // Account is empty, because only the operator reports transfers.
 func (t *Transfer) Account() string { return "" }
 
+// Source is the seller, who reads the bank statement.
+func (*Transfer) Source() Source { return SourceSeller }
+
 // Face adds the bank's fees and days.
 func (t *Transfer) Face() Face {
 	name, note := Phrase{Key: "rail.transfer.name"}, Phrase{Key: "rail.transfer.note"}
@@ -77,7 +80,7 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 	return []Method{{
 		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
 		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
-		AmountUSD: t.amount, Network: Fiat, Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
+		AmountUSD: t.amount, Network: OffChain, Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
 		Facts: t.short(),
 	}}
 }

@@ -283,7 +283,7 @@ func (s *Service) isReportedByProvider(rail string) bool {
 
 // enterable is the account of a rail on which payments are entered.
 func (s *Service) enterable(name string) (ledger.Account, error) {
-	if rail, found := s.Offer.Rail(name); found && rail.Methods(s.Offer, offer.Live{})[0].Network != offer.Fiat {
+	if rail, found := s.Offer.Rail(name); found && rail.Source() == offer.SourceChain {
 		return ledger.Account{}, refuse(Conflict, "payments by %s are read from the chain and cannot be entered; wait until the chain confirms this one", name)
 	}
 	if i := slices.IndexFunc(s.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {

@@ -26,7 +26,7 @@ type Environment struct {
 	Logger slog.Handler
 	// Storage keeps the secrets that instances share.
 	Storage signature.Storage
-	// Emit raises an event of the server. It returns the error of a handler.
+	// Emit emits an event of the server, see announce.Config.
 	Emit func(name string, data map[string]any) error
 }
 
