@@ -351,3 +351,14 @@ func TestCommandAnnouncementsSendsATestToEachEndpoint(t *testing.T) {
 	_, err = o.payOffer("announcements", "--test", "--json")
 	require.Error(t, err)
 }
+
+// The published state stays reversed, which programs read.
+func TestCommandsCallAnEntryThatTheSellerVoidedVoided(t *testing.T) {
+	o := newOperated(t, books)
+	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--amount", "42", "--date", "2026-11-20", "--sure"))(t)
+	require.Contains(t, must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--reverse", "--reason", "typo"))(t), ", voided, evidence manual")
+	list := must(o.payOffer("received", "--receipts"))(t)
+	require.Regexp(t, `42 USD +- +voided +manual +INV-1`, list)
+	require.NotContains(t, list, "isputed")
+	require.Contains(t, must(o.payOffer("received", "--receipts", "--json"))(t), `"status":"reversed"`)
+}
