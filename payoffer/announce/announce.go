@@ -177,11 +177,11 @@ func (a *Announcer) Notify() {
 // EndpointHealth is the state of deliveries to one endpoint.
 type EndpointHealth struct {
 	// Host is the host, with the port if the address has one, or "events" or "log". Two endpoints may have the same host.
-	Host string
+	Host string `json:"host"`
 	// Behind is the number of transitions that no instance has delivered yet.
-	Behind int64
+	Behind int64 `json:"behind"`
 	// LastError is a code of delivery.go, empty after a success.
-	LastError string
+	LastError string `json:"last_error,omitempty"`
 }
 
 // Health returns the state of each endpoint, by the counts of Ledger.Undelivered. It never blocks.
@@ -193,19 +193,18 @@ func (a *Announcer) Health(behind map[ledger.SubscriberKey]int64) []EndpointHeal
 	return all
 }
 
-// Test sends a test message to each endpoint but the log. LastError is its answer, empty if the endpoint accepted. The
-// outbox and Health do not change.
+// Test sends a test message to each endpoint but the log. LastError is its answer, empty if the endpoint accepted.
 func (a *Announcer) Test(ctx context.Context) (all []EndpointHealth) {
 	for _, s := range a.subscribers {
-		if s.name == "log" {
-			continue
+		if s.name != "log" {
+			e := event{kind: kindTest, id: "test:" + rand.Text(), at: a.config.Now(), of: ledger.Transition{Offer: a.config.Offer.ID, Testnet: true}}
+			e.data = map[string]any{"id": e.id, "offer": e.of.Offer, "counted": false}
+			h, f := EndpointHealth{Host: s.host}, s.deliver(ctx, e)
+			if f.code != "" {
+				h.LastError = fmt.Sprintf("%s (status %d): %s", f.code, f.status, hints[f.code])
+			}
+			all = append(all, h)
 		}
-		answer, offer := "", a.config.Offer.ID
-		f := s.deliver(ctx, event{kind: kindTest, id: "test:" + rand.Text(), at: a.config.Now(), of: ledger.Transition{Offer: offer, Testnet: true}})
-		if f.code != "" {
-			answer = fmt.Sprintf("%s (status %d): %s", f.code, f.status, hints[f.code])
-		}
-		all = append(all, EndpointHealth{Host: s.host, LastError: answer})
 	}
 	return all
 }

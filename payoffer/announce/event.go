@@ -8,11 +8,11 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-// kindTest is the kind of a test message, which is about no payment.
-const kindTest = "notification_test"
+const kindTest = "notification_test" // of an event that is about no payment
 
 // event is the notification of one transition.
 type event struct {
@@ -21,7 +21,7 @@ type event struct {
 	kind string
 	id   string    // identifies the transition for good
 	at   time.Time // when the transition was recorded
-	data report.Event
+	data any       // a report.Event, but of a test
 	of   ledger.Transition
 	// change is what the transition changed, and counted whether the money is received after it.
 	change  accounting.Change
@@ -46,15 +46,15 @@ func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 
 // usd is the value with two decimals; nil while it is unknown.
 func (e event) usd() any {
-	if e.data.AmountUSDDecimal == nil {
+	if e.of.USDCents == nil {
 		return nil
 	}
-	return *e.data.AmountUSDDecimal
+	return offer.USD(*e.of.USDCents).Decimal()
 }
 
 // members are the data as an event of Caddy has them. Numbers keep their digits.
 func (e event) members() (members map[string]any, err error) {
-	text, err := json.Marshal(e.payload())
+	text, err := json.Marshal(e.data)
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +101,5 @@ func (e event) body() ([]byte, error) {
 		Type      string `json:"type"`
 		Timestamp string `json:"timestamp"`
 		Data      any    `json:"data"`
-	}{e.kind, rfc3339(e.at), e.payload()})
-}
-
-// payload is the data of a webhook and of an event of Caddy.
-func (e event) payload() any {
-	if e.kind == kindTest {
-		return map[string]any{"id": e.id, "offer": e.of.Offer, "counted": false}
-	}
-	return e.data
+	}{e.kind, rfc3339(e.at), e.data})
 }

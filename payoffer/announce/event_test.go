@@ -15,6 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 func transition() ledger.Transition {
@@ -120,9 +121,9 @@ func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *t
 
 func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
 	tr := transition()
-	require.False(t, newEvent(&Config{}, tr, false).data.Backfilled)
+	require.False(t, newEvent(&Config{}, tr, false).data.(report.Event).Backfilled)
 	tr.Cause = ledger.CauseBackfilled
-	require.True(t, newEvent(&Config{}, tr, false).data.Backfilled)
+	require.True(t, newEvent(&Config{}, tr, false).data.(report.Event).Backfilled)
 }
 
 // Only money that is new, or that arrives now, reads as received, and every other

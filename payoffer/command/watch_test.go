@@ -136,3 +136,11 @@ func TestWatchNeedsAServerToBeginWith(t *testing.T) {
 	_, err = execute(t, watchCommand(), "--address", "127.0.0.1:1")
 	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:1")
 }
+
+func TestWatchCallsAnEntryThatTheSellerVoidedVoided(t *testing.T) {
+	voided := strings.Replace(firstChange, `"status":"confirmed"`, `"status":"reversed"`, 1)
+	out, _, err := watch(t, &feedServer{answers: []string{`{"offer":"shop","cursor":"6.00000000000000cc","changes":[]}`, `{"offer":"shop","cursor":"7.00000000000000aa","changes":[` + voided + `]}`}})
+	require.NoError(t, err)
+	require.Regexp(t, ` voided +manual `, out)
+	require.NotContains(t, out, "reversed")
+}

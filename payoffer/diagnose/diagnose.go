@@ -92,7 +92,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 // diagnosis is one run of the checks.
 type diagnosis struct {
 	World
-	offers []Offer
+	offers []Offer      // each one gets the card webhooks of all of them
 	clock  *clock.Clock // compares the header Date of upstreams
 	client http.Client
 	mu     sync.Mutex
@@ -229,7 +229,6 @@ func (c *check) server() {
 			c.found(CardPrices, rail.Rail, "api_key is not set, and there are payments in other currencies")
 		}
 		for _, link := range strings.Fields(rail.OtherLinks) {
-			// Each offer of the configuration gets the webhooks of all of them.
 			sold := slices.ContainsFunc(c.offers, func(o Offer) bool { return o.Offer.Card != nil && o.Offer.Card.PaymentLink == link })
 			if card := c.Offer.Offer.Card; card != nil && !sold {
 				c.found(CardLink, rail.Rail, fmt.Sprintf("payment_link is %s, and a checkout of %s was paid", card.PaymentLink, link))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
@@ -63,7 +64,7 @@ func TestCheckoutOfAnotherOfferOfTheConfigurationIsNoIssue(t *testing.T) {
 
 func TestEndpointWhoseLastNotificationFailedIsAnIssue(t *testing.T) {
 	s := around(t)
-	s.server.Receivers = []operator.Receiver{
+	s.server.Receivers = []announce.EndpointHealth{
 		{Host: "events"}, {Host: "ntfy.example", Behind: 3}, {Host: "shop.example", Behind: 2, LastError: "refused"}, {Host: "mail.example:587", LastError: "unauthorized"},
 	}
 	require.Equal(t, []Issue{
@@ -71,7 +72,7 @@ func TestEndpointWhoseLastNotificationFailedIsAnIssue(t *testing.T) {
 		{"notification-failing", "pay.example.org", "shop.example", "the last notification to shop.example failed (refused); 2 wait", NotificationFailing.Fix},
 	}, Run(t.Context(), s.World, []Offer{s.offer}).Issues)
 
-	s.server.Receivers = []operator.Receiver{{Host: "events", LastError: "ledger_unavailable"}}
+	s.server.Receivers = []announce.EndpointHealth{{Host: "events", LastError: "ledger_unavailable"}}
 	s.server.Ledger.Writable = false
 	require.Equal(t, []string{LedgerUnwritable.Name + " ledger"}, s.found(), "the ledger explains it")
 }

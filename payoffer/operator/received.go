@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
@@ -55,37 +56,22 @@ func (s *Service) Received(ctx context.Context) (Received, error) {
 
 // Announcements is the state of an offer's notifications.
 type Announcements struct {
-	Offer     string     `json:"offer"`
-	Receivers []Receiver `json:"receivers"`
-}
-
-// Receiver is an endpoint, or "events" for Caddy's events.
-type Receiver struct {
-	Host      string `json:"host"`
-	Behind    int64  `json:"behind"` // changes that were not delivered yet
-	LastError string `json:"last_error,omitempty"`
+	Offer     string                    `json:"offer"`
+	Receivers []announce.EndpointHealth `json:"receivers"`
 }
 
 // Announcements returns the state of each endpoint.
 func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
-	a := Announcements{Offer: s.Offer.ID, Receivers: []Receiver{}}
 	behind, err := s.Ledger.Undelivered(ctx)
 	if err != nil {
-		return a, unreadable(err)
+		return Announcements{}, unreadable(err)
 	}
-	for _, h := range s.Announcer.Health(behind) {
-		a.Receivers = append(a.Receivers, Receiver(h))
-	}
-	return a, nil
+	return Announcements{s.Offer.ID, s.Announcer.Health(behind)}, nil
 }
 
 // TestAnnouncements sends a test message to each endpoint. LastError is its answer, empty if the endpoint accepted.
 func (s *Service) TestAnnouncements(ctx context.Context) (Announcements, error) {
-	a := Announcements{Offer: s.Offer.ID}
-	for _, h := range s.Announcer.Test(ctx) {
-		a.Receivers = append(a.Receivers, Receiver(h))
-	}
-	return a, nil
+	return Announcements{s.Offer.ID, s.Announcer.Test(ctx)}, nil
 }
 
 // stateTimeout bounds how long Diagnose waits for the ledger.
@@ -96,15 +82,15 @@ type Diagnostics struct {
 	ID   string `json:"id"`
 	Demo bool   `json:"demo,omitempty"` // its money is not real
 	// Settings is a hash: equal for equal settings, secrets included.
-	Settings    string      `json:"settings"`
-	Keys        []string    `json:"keys"` // ids of the keys in the DID document
-	Ledger      LedgerState `json:"ledger"`
-	Clock       int64       `json:"clock_ahead_seconds"` // 0 while it is not proven
-	Rails       []RailState `json:"rails"`
-	WebhooksOff []string    `json:"webhooks_off"` // rails whose webhook secret is empty
-	Receivers   []Receiver  `json:"receivers"`    // of notifications
-	Answers     []Answer    `json:"answers"`      // what the server sends, for comparison with what arrives
-	Networks    string      `json:"networks"`     // offer.Live.Networks
+	Settings    string                    `json:"settings"`
+	Keys        []string                  `json:"keys"` // ids of the keys in the DID document
+	Ledger      LedgerState               `json:"ledger"`
+	Clock       int64                     `json:"clock_ahead_seconds"` // 0 while it is not proven
+	Rails       []RailState               `json:"rails"`
+	WebhooksOff []string                  `json:"webhooks_off"` // rails whose webhook secret is empty
+	Receivers   []announce.EndpointHealth `json:"receivers"`    // of notifications
+	Answers     []Answer                  `json:"answers"`      // what the server sends, for comparison with what arrives
+	Networks    string                    `json:"networks"`     // offer.Live.Networks
 	// Rejections are the replies of 4xx to the last payments, by the host of the facilitator.
 	Rejections map[string]string `json:"rejections,omitempty"`
 }
@@ -127,11 +113,10 @@ type LedgerState struct {
 
 // RailState is how well a rail is observed.
 type RailState struct {
-	Rail    string `json:"rail"`
-	Error   string `json:"last_error,omitempty"` // a code
-	Foreign bool   `json:"foreign,omitempty"`    // it has payments in other currencies than its own
-	// OtherLinks are payment links that were paid and are not the rail's, separated by spaces.
-	OtherLinks string `json:"other_links,omitempty"`
+	Rail       string `json:"rail"`
+	Error      string `json:"last_error,omitempty"`  // a code
+	Foreign    bool   `json:"foreign,omitempty"`     // it has payments in other currencies than its own
+	OtherLinks string `json:"other_links,omitempty"` // as in observe.Health
 }
 
 // Diagnose returns the state of the offer. It stores nothing.

@@ -22,10 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const (
-	defaultAPI = "https://api.stripe.com"
-	maxLinks   = 20
-)
+const defaultAPI, maxLinks = "https://api.stripe.com", 20
 
 // Ledger is what the observer reads and writes.
 type Ledger interface {
