@@ -143,6 +143,24 @@ func TestAdminAPIReportsWhatEveryoneReads(t *testing.T) {
 	require.InDelta(t, 42, told["goalUsd"], 0)
 }
 
+// Only strangers are refused.
+func TestPrivateTotalsAreTheOperators(t *testing.T) {
+	o := newOperated(t, strings.Replace(books, "card ", "received private\n\t\tcard ", 1))
+	record(t)
+	require.Equal(t, http.StatusForbidden, o.get(o.service+offer.PathReceived).status)
+	report := o.ask(http.MethodGet, operator.PathReceived, "")
+	require.Equal(t, http.StatusOK, report.status)
+	require.Contains(t, report.body, `"receivedUsd":42`)
+	var page operator.Receipts
+	receipts := o.ask(http.MethodGet, operator.PathReceipts, "")
+	require.NoError(t, json.Unmarshal([]byte(receipts.body), &page), receipts.body)
+	require.Len(t, page.Receipts, 1)
+	require.Equal(t, http.StatusOK, o.get(page.Receipts[0].Page).status, "the page of its payer")
+
+	o.reload(strings.Replace(books, "card ", "received public\n\t\tcard ", 1))
+	require.Equal(t, http.StatusOK, o.get(o.service+offer.PathReceived).status)
+}
+
 func TestTheReportFollowsRefundsAndRedactions(t *testing.T) {
 	o := newOperated(t, books)
 	record(t) // 42 USDC

@@ -72,7 +72,7 @@ func TestQuoteNeedsAPayableMethod(t *testing.T) {
 		200: {[]string{"GET", "POST"}, "does not ask for a payment (status 200)"},
 		405: {[]string{"GET", "POST"}, "status 405 instead of 402"},
 		302: {[]string{"GET"}, "redirects"},
-		503: {[]string{"GET"}, "status 503 instead of 402; try again later"},
+		503: {[]string{"GET", "POST"}, "status 503 instead of 402"},
 	} {
 		s := openSeller(t)
 		asked := s.sells(status)

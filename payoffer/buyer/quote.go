@@ -59,24 +59,19 @@ type required struct {
 	Extensions  map[string]json.RawMessage `json:"extensions"`
 }
 
+// errNoQuote means that the seller does not ask for a payment by the method.
+var errNoQuote = errors.New("no quote")
+
 // Quote requests the price of a target. It sends no payment and needs no key. Without a
-// method it sends GET, and POST if GET is answered, but not by a quote; a method that the
-// quote declares (x402, Bazaar) replaces GET.
+// method it sends GET, and POST if GET gets no quote or the quote declares POST (x402, Bazaar).
 func (b *Buyer) Quote(ctx context.Context, t Target) (*Quote, error) {
 	if t.Method != "" {
 		return b.quote(ctx, t)
 	}
 	t.Method = http.MethodGet
 	q, err := b.quote(ctx, t)
-	t.Method = http.MethodPost
-	switch {
-	case errors.Is(err, errNoQuote):
-		q, refused := b.quote(ctx, t)
-		if errors.Is(refused, errNoQuote) {
-			refused = fmt.Errorf("GET: %w; POST: %w", err, refused)
-		}
-		return q, refused
-	case err == nil && q.declares(http.MethodPost):
+	if errors.Is(err, errNoQuote) || err == nil && q.declares(http.MethodPost) {
+		t.Method = http.MethodPost
 		return b.quote(ctx, t)
 	}
 	return q, err
@@ -89,9 +84,6 @@ func (q *Quote) declares(method string) bool {
 	}
 	return json.Unmarshal(q.extensions["bazaar"], &bazaar) == nil && bazaar.Info.Input.Method == method
 }
-
-// errNoQuote means that the seller answers the method without asking for a payment.
-var errNoQuote = errors.New("no quote")
 
 func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	a, err := b.send(ctx, t, "", quoteTimeout, maxQuote)
@@ -134,8 +126,6 @@ func (a *answer) checkQuote() error {
 			status, quoted(a.header.Get("Location")))
 	case status >= 200 && status < 300:
 		return fmt.Errorf("%w: the URL does not ask for a payment (status %d); try --method POST or --method GET", errNoQuote, status)
-	case status >= 500:
-		return fmt.Errorf("the URL responds with status %d instead of 402; try again later", status)
 	default:
 		return fmt.Errorf("%w: the URL responds with status %d instead of 402; check the URL and --method", errNoQuote, status)
 	}

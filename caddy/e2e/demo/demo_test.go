@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,7 +73,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	require.Contains(t, string(received), "\nSome payment methods are not monitored automatically: usdc\n")
 	receipts, err := demo.run("pay-offer", "received", "--receipts").Output()
 	require.NoError(t, err)
-	require.Equal(t, 6, strings.Count(string(receipts), "  claimed "), "all that the report counts: %s", receipts)
+	require.Len(t, regexp.MustCompile(`(?m)^\d+ +20\d\d-`).FindAllString(string(receipts), -1), 6, "all that the report counts: %s", receipts)
 	page := server.Get(t, demo.service+"/v1/received", "text/html")
 	require.Contains(t, page, "6 test payments, $252 (not counted)")
 	require.Contains(t, page, "Not monitored automatically: USDC")

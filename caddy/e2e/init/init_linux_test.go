@@ -131,7 +131,7 @@ func TestAFileThatAppearsDuringTheQuestionsIsNotWrittenOver(t *testing.T) {
 	p := sitDown(t)
 	require.False(t, p.awaitPrompt())
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "Caddyfile"), []byte("mine"), 0o600))
-	p.types("pay.example.org\n\n\n\nhttps://buy.example.net/pay\n\n\n\n\n\n")
+	p.types("pay.example.org\n\n\n\nhttps://buy.example.net/pay\n\n\n\n\n\n\n")
 	for !p.awaitPrompt() {
 	}
 	_, err := p.end()
