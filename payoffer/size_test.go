@@ -20,7 +20,7 @@ var sizes = map[string]int{
 	".":                         3821,
 	"agent":                     977,
 	"announce":                  1101,
-	"buyer":                     887,
+	"buyer":                     877,
 	"clock":                     108,
 	"command":                   2801,
 	"diagnose":                  668,
