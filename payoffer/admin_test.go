@@ -150,7 +150,7 @@ func TestPrivateTotalsAreTheOperators(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, o.get(o.service+offer.PathReceived).status)
 	report := o.ask(http.MethodGet, operator.PathReceived, "")
 	require.Equal(t, http.StatusOK, report.status)
-	require.Contains(t, report.body, `"testnetUsd":42`)
+	require.Contains(t, report.body, `"receivedUsd":42`)
 	var page operator.Receipts
 	receipts := o.ask(http.MethodGet, operator.PathReceipts, "")
 	require.NoError(t, json.Unmarshal([]byte(receipts.body), &page), receipts.body)
