@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"strings"
@@ -398,5 +397,3 @@ func must[T any](value T, err error) func(t testing.TB) T {
 		return value
 	}
 }
-
-func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,9 +34,11 @@ func (s *shop) networks(t *testing.T, deferred bool) (networks []string) {
 	for _, accepted := range s.Required("").Accepts {
 		inRequired = append(inRequired, accepted.Network)
 	}
-	required := s.QuoteFor(s.Offer.Resource(), deferred, "")
-	for _, accepted := range required.Terms.Accepts {
-		inDeferred = append(inDeferred, map[string]string{"base-sepolia": "eip155:84532", "base": "eip155:8453"}[accepted.Network])
+	var gated PaymentRequired
+	require.NoError(t, json.Unmarshal(must(DecodeHeader(s.QuoteFor(s.Offer.Resource(), deferred, "").Header()))(t), &gated))
+	for _, accepted := range gated.Accepts {
+		inDeferred = append(inDeferred, accepted.Network)
+		require.Equal(t, deferred, accepted.Extra.PaymentFlow == "")
 	}
 	for _, other := range [][]string{inBody, inRequired, inDeferred} {
 		require.Equal(t, networks, other)

@@ -2,6 +2,7 @@ package x402
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestTheReasonOfAReplyOf4xx(t *testing.T) {
 			bubble(t, name+call, func(t *testing.T) {
 				stand, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 				var logs strings.Builder
-				made := must(NewFacilitator(FacilitatorConfig{URL: stand.URL() + "/" + urlKey, Transport: stand.Transport(), Logger: logTo(&logs)}))(t)
+				made := must(NewFacilitator(FacilitatorConfig{URL: stand.URL() + "/" + urlKey, Transport: stand.Transport(), Logger: slog.New(slog.NewTextHandler(&logs, nil))}))(t)
 				s := newShop(t, setup{made: []*Facilitator{made}, chain: chain})
 				// The fake knows its calls by their whole path.
 				stand.Script("/"+urlKey+verifyCall, payoffertest.FacilitatorReply{Body: `{"isValid":true}`})
@@ -97,4 +98,16 @@ func TestAReplyThatIsTooLongOrBrokenHasNoText(t *testing.T) {
 		require.NotContains(t, s.logs.String(), "xxx")
 		require.Contains(t, s.logs.String(), `reply="verify HTTP 400 unspecified"`)
 	})
+}
+
+// The payer does not get the text, and it still shows that an authorization may have been charged elsewhere.
+func TestATextThatAnAuthorizationWasUsedIsNotAVerdict(t *testing.T) {
+	for _, text := range []string{"the authorization is expired", "this nonce was spent", "execution reverted in the simulation"} {
+		withShop(t, text, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+			f.Script(verifyCall, payoffertest.FacilitatorReply{Reason: "invalid_payload", Message: text})
+			got := s.pay(newBuyer(1).v2(t))
+			require.Equal(t, Conflict, got.Status)
+			require.NotContains(t, got.Detail, text)
+		})
+	}
 }
