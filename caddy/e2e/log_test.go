@@ -134,10 +134,11 @@ func TestAPlainLogContainsNoSecret(t *testing.T) {
 			continue
 		case strings.Contains(line, "REDACTED"):
 			redacted++
+			require.Equal(t, "http.log.access.pay_offer", entry.Logger, line)
 		default:
 			whole++
+			require.Equal(t, "http.log.access", entry.Logger, line)
 		}
-		require.Equal(t, "http.log.access", entry.Logger, line)
 	}
 	require.Equal(t, requests, redacted, "each of them is logged once")
 	require.NotZero(t, whole, "Caddy logs the others")

@@ -80,6 +80,7 @@ const (
 var limitedTransport = func() http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxHeader
+	transport.DisableKeepAlives = true // on a kept connection, net/http sends a failed GET again
 	return transport
 }()
 
