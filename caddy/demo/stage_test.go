@@ -26,12 +26,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/filelock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/excerpt"
 )
 
 // lookups counts the names that were asked for; there is no network.
 var lookups atomic.Int64
 
 func TestMain(m *testing.M) {
+	exit := excerpt.CaddyLog()
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		lookups.Add(1)
 		return nil, errors.New("there is no network")
@@ -50,7 +52,7 @@ func TestMain(m *testing.M) {
 	Prepare([]string{"run", "--config", "Caddyfile"})
 	status := m.Run()
 	_ = os.RemoveAll(folder)
-	os.Exit(status)
+	exit(status)
 }
 
 // house is Caddy in this process with the shipped Caddyfile and ports of its own.

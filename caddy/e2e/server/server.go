@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/excerpt"
 )
 
 // Deadlines, far more than the things take on a busy machine.
@@ -36,8 +37,8 @@ type Process struct {
 }
 
 // Start runs the server with the given Caddyfile and environment ("NAME=value") until the test ends, and returns when it
-// answers at url. It has of the test's environment only Inherited, and keeps its files in a temporary folder. Its log is shown if the test
-// failed.
+// answers at url. It has of the test's environment only Inherited, and keeps its files in a temporary folder. Its log is kept if
+// the test failed.
 func Start(t testing.TB, url, caddyfile string, env ...string) *Process {
 	t.Helper()
 	return StartBinary(t, Released(t), url, caddyfile, env...)
@@ -57,7 +58,7 @@ func StartBinary(t testing.TB, binary, url, caddyfile string, env ...string) *Pr
 		p.Terminate()
 		p.Await(t)
 		if t.Failed() {
-			t.Logf("The server's log:\n%s", told(p.log.Bytes()))
+			excerpt.Log(t, p.log.Bytes())
 		}
 	})
 	waitUntilItAnswers(t, url, p.ended)
@@ -93,18 +94,6 @@ func run(t testing.TB, binary, caddyfile string, env []string) *exec.Cmd {
 // Inherited is what the command gets of the test's environment: where programs are, and how often Go collects memory, which
 // is a fifth of what a start takes.
 func Inherited() []string { return []string{"PATH=" + os.Getenv("PATH"), "GOGC=" + os.Getenv("GOGC")} }
-
-// told is a log as the person reads it who looks for why a test failed: without the requests that were answered as they
-// should be, which are nearly all of it.
-func told(log []byte) []byte {
-	var kept bytes.Buffer
-	for line := range bytes.Lines(log) {
-		if !bytes.Contains(line, []byte(`"msg":"handled request"`)) || bytes.Contains(line, []byte(`"status":5`)) {
-			kept.Write(line)
-		}
-	}
-	return kept.Bytes()
-}
 
 // Pid is the process's id.
 func (p *Process) Pid() int { return p.process.Pid }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/excerpt"
 )
 
 // Victim is a server that is killed and started again on the same files.
@@ -39,7 +41,7 @@ func NewVictimOf(t testing.TB, binary, url, caddyfile string) *Victim {
 	t.Cleanup(func() {
 		v.Kill()
 		if t.Failed() {
-			t.Logf("The server's log:\n%s", told(v.log.Bytes()))
+			excerpt.Log(t, v.log.Bytes())
 		}
 	})
 	return v
