@@ -155,8 +155,8 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 	require.Equal(t, "localhost:8402", s.Offer.Operator)
 	require.Equal(t, "https://checkout.example/base-sepolia", s.Offer.Card.URL)
 	require.Equal(t, "0x52908400098527886E0F7030069857D2E4169EE7", s.Offer.USDC()[0].PayTo)
-	require.Equal(t, "pay@example.com", s.Offer.Transfer().Inbox)
-	require.Equal(t, "DE75512108001245126199", s.Offer.Transfer().Methods(s.Offer, offer.Live{})[0].Bank.IBAN)
+	require.Equal(t, "pay@example.com", s.Offer.BankTransfer().Inbox)
+	require.Equal(t, "DE75512108001245126199", s.Offer.BankTransfer().Methods(s.Offer, offer.Live{})[0].Bank.IBAN)
 	_, pack := s.Offer.Rail("pack")
 	require.False(t, pack, "an empty address leaves its rail out")
 

@@ -88,7 +88,7 @@ func (b *BankTransferConfig) provision(r *resolver, t offer.Terms, s *service.Se
 	if len(r.errs) > 0 {
 		return nil
 	}
-	rail, err := offer.NewTransfer(name, inbox, memo, t.Operator, t.Amount)
+	rail, err := offer.NewBankTransfer(name, inbox, memo, t.Operator, t.Amount)
 	if err == nil && published {
 		err = rail.Publish(bank)
 	}

@@ -143,7 +143,7 @@ func offerViewed(t *testing.T) *offer.Offer {
 	require.NoError(t, err)
 	network := must(offer.LookupNetwork("base"))(t)
 	usdc := must(offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", terms.Amount))(t)
-	transfer := must(offer.NewTransfer("transfer", "bank@example.org", "Example", terms.Operator, terms.Amount))(t)
+	transfer := must(offer.NewBankTransfer("transfer", "bank@example.org", "Example", terms.Operator, terms.Amount))(t)
 	return must(offer.New(terms, card, usdc, transfer))(t)
 }
 

@@ -264,7 +264,7 @@ func offers(t *testing.T) map[string]*offer.Offer {
 	network := lab.Must(offer.LookupNetwork("base"))(t)
 	usdc := lab.Must(offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount))(t)
 	btc := lab.Must(offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", terms.Name, amount))(t)
-	transfer := lab.Must(offer.NewTransfer("transfer", "bank@example.org", "Example 42", terms.Operator, amount))(t)
+	transfer := lab.Must(offer.NewBankTransfer("transfer", "bank@example.org", "Example 42", terms.Operator, amount))(t)
 	shop, err := offer.NewStorefront("tip-jar", "https://shop.example/jar", amount)
 	require.NoError(t, err)
 

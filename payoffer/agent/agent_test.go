@@ -75,7 +75,7 @@ func newOffer(t testing.TB, edit func(*offer.Terms), usdc bool) *offer.Offer {
 	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, terms.Amount)
 	require.NoError(t, err)
 	btc := must(offer.NewBitcoin(bitcoin, "Example Offer", terms.Amount))(t)
-	transfer := must(offer.NewTransfer("transfer", "pay@example.com", "Example 42", "Example Operator", terms.Amount))(t)
+	transfer := must(offer.NewBankTransfer("transfer", "pay@example.com", "Example 42", "Example Operator", terms.Amount))(t)
 	rails := []offer.Rail{btc, transfer}
 	if usdc {
 		network := must(offer.LookupNetwork("base"))(t)

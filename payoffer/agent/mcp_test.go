@@ -145,7 +145,7 @@ func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
 
 func TestAgentsAreToldTheAccountOfTheBankTransfer(t *testing.T) {
 	c := config(t, public)
-	require.NoError(t, c.Offer.Transfer().Publish(offer.Bank{AccountHolderName: "Example Operator", IBAN: "DE75512108001245126199", BIC: "SOGEDEFF"}))
+	require.NoError(t, c.Offer.BankTransfer().Publish(offer.Bank{AccountHolderName: "Example Operator", IBAN: "DE75512108001245126199", BIC: "SOGEDEFF"}))
 	e := newEndpoint(t, c)
 	var accounts []any
 	for _, m := range terms42(t, callTool(t, e, `{"name":"first_42_sponsor"}`))["methods"].([]any) {

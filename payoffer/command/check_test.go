@@ -129,7 +129,7 @@ func offering(t *testing.T, bank offer.Bank) *offer.Offer {
 	t.Helper()
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
 	require.NoError(t, err)
-	transfer := must(offer.NewTransfer("transfer", "pay@example.org", "Example 42", "Example Org", 42_00))(t)
+	transfer := must(offer.NewBankTransfer("transfer", "pay@example.org", "Example 42", "Example Org", 42_00))(t)
 	if bank != (offer.Bank{}) {
 		require.NoError(t, transfer.Publish(bank))
 	}

@@ -46,14 +46,14 @@ type Issue struct {
 	Offer   string `json:"offer,omitempty"` // the id of the offer; empty if the issue concerns all offers
 	Subject string `json:"subject"`         // a host, an address of the offer, or a rail
 	What    string `json:"what"`
-	Fix     string `json:"mend"`
+	Fix     string `json:"fix"`
 }
 
 // Report is the result of Run.
 type Report struct {
 	CheckedAt string    `json:"checkedAt"` // RFC 3339
 	Offers    []Checked `json:"offers"`
-	Issues    []Issue   `json:"findings"` // in the order of Codes
+	Issues    []Issue   `json:"issues"` // in the order of Codes
 }
 
 // Checked is a checked offer.

@@ -143,7 +143,7 @@ func TestAWholeWorldHasNoProblems(t *testing.T) {
 	require.Equal(t, []Checked{{ID: "pay.example.org", BaseURL: "https://pay.example.org"}}, report.Offers)
 	text, err := json.Marshal(report)
 	require.NoError(t, err)
-	require.Contains(t, string(text), `"findings":[]`)
+	require.Contains(t, string(text), `"issues":[]`)
 }
 
 // card adds the card rail with a key of the processor.

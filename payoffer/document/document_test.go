@@ -180,7 +180,7 @@ func fullOffer(t *testing.T, terms offer.Terms) *offer.Offer {
 	}
 	btc, err := offer.NewBitcoin(btcAddress, terms.Name, terms.Amount)
 	require.NoError(t, err)
-	transfer, err := offer.NewTransfer("transfer", "bank&co+42@example.org", "Example 42", terms.Operator, terms.Amount)
+	transfer, err := offer.NewBankTransfer("transfer", "bank&co+42@example.org", "Example 42", terms.Operator, terms.Amount)
 	require.NoError(t, err)
 	return cardOffer(t, terms, usdc("usdc", "base"), usdc("usdc-10", "optimism"), btc, transfer, shop("tip-jar"), shop("pack"))
 }

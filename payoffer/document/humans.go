@@ -30,7 +30,7 @@ func Humans(o *offer.Offer) Document {
 	for _, r := range o.Rails {
 		line(fixed(o, r).Title, o.URL(offer.URIPath(r.Name())))
 	}
-	if t := o.Transfer(); t != nil {
+	if t := o.BankTransfer(); t != nil {
 		line(fixed(o, t).Title+", page", o.URL(offer.PagePath(t.Name())))
 	}
 

@@ -32,7 +32,7 @@ func Package(o *offer.Offer) Document {
 			list = append(list, funding{Type: r.Name(), URL: m.URL})
 		}
 	}
-	if t := o.Transfer(); t != nil {
+	if t := o.BankTransfer(); t != nil {
 		list = append(list, funding{Type: t.Name(), URL: o.URL(offer.PagePath(t.Name()))})
 	}
 	list = append(list, funding{Type: "every rail", URL: o.URL(offer.PathMethods)})

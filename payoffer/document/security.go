@@ -18,7 +18,7 @@ const securityLifetime = 180 * 24 * time.Hour
 func Security(o *offer.Offer, now time.Time) Document {
 	var body strings.Builder
 	mailbox := o.Contact
-	if t := o.Transfer(); t != nil {
+	if t := o.BankTransfer(); t != nil {
 		mailbox = t.Inbox
 	}
 	if mailbox != "" { // it has no space and one at sign (offer.ParseMailbox)

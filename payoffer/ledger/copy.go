@@ -12,7 +12,7 @@ import (
 // tables are the tables of a ledger. Each comes after those that it refers to.
 var tables = []string{
 	"accounts", "intents", "payment_ids", "receipts", "transitions", "totals", "currency_totals", "total_changes", "cursors", "returns",
-	"sinks", "quotes", "prices", "instance_keys", "entries", "passes",
+	"subscribers", "quotes", "prices", "instance_keys", "entries", "passes",
 }
 
 // booleanColumns are numbers on SQLite and true or false on PostgreSQL.

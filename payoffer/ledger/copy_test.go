@@ -58,7 +58,7 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	require.NoError(t, l.InsertIntent(t.Context(), named))
 	require.NoError(t, l.StoreQuote(t.Context(), testOffer, 7, 4200, 1_000))
 	require.NoError(t, l.RememberKeys(t.Context(), namedKeys("did:web:shop", "k1")))
-	find(l.LeaseSubscriber(t.Context(), testOffer, "sink", "me", 0, 1<<40))(t)
+	find(l.LeaseSubscriber(t.Context(), testOffer, "subscriber", "me", 0, 1<<40))(t)
 	require.NoError(t, l.InsertPass(t.Context(), Pass{ID: "p", Offer: testOffer, Note: "for a friend", ExpiresAt: 1 << 40}))
 	require.NoError(t, l.Enter(t.Context(), testOffer, "pass:p", "signed-out"))
 	require.NoError(t, l.EndBrowsers(t.Context(), testOffer, "pass:p"))

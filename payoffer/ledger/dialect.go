@@ -75,7 +75,7 @@ type dialect interface {
 
 const endLeases = `
 	UPDATE intents SET lease_until = 0 WHERE state = 'settling';
-	UPDATE sinks SET lease_until = 0`
+	UPDATE subscribers SET lease_until = 0`
 
 func schemaOf(name string) fs.FS {
 	sub, err := fs.Sub(schemas, "schema/"+name)

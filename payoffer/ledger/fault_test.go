@@ -21,7 +21,7 @@ func dump(t *testing.T, l *Ledger) []any {
 	cursor, _ := find(l.Cursor(ctx, testOffer, testAccount))(t)
 	accounts := must(l.Accounts(ctx, testOffer))(t)
 	all := []any{receipts, transitions, totals, intents, cursor, accounts}
-	for _, table := range []string{"returns", "sinks", "quotes", "prices", "entries", "passes"} {
+	for _, table := range []string{"returns", "subscribers", "quotes", "prices", "entries", "passes"} {
 		rows, err := collect(ctx, l, scanText, `SELECT concat_ws(' ', `+tableColumns[table]+`) FROM `+table+` ORDER BY 1`)
 		require.NoError(t, err)
 		all = append(all, rows)
@@ -30,12 +30,12 @@ func dump(t *testing.T, l *Ledger) []any {
 }
 
 var tableColumns = map[string]string{
-	"returns": "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, recorded_at",
-	"sinks":   "offer, name, after_seq, owner, lease_until, refused_since",
-	"quotes":  "offer, satoshis, at, usd_cents",
-	"prices":  "offer, since, usd_cents",
-	"entries": "browser, offer, payment, entered_at, ended",
-	"passes":  "id, offer, note, created_at, expires_at, revoked_at",
+	"returns":     "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, recorded_at",
+	"subscribers": "offer, name, after_seq, owner, lease_until, refused_since",
+	"quotes":      "offer, satoshis, at, usd_cents",
+	"prices":      "offer, since, usd_cents",
+	"entries":     "browser, offer, payment, entered_at, ended",
+	"passes":      "id, offer, note, created_at, expires_at, revoked_at",
 }
 
 func scanText(row scanner) (text string, err error) {
@@ -92,10 +92,10 @@ func writes(l *Ledger) map[string]write {
 		"LeaseSubscriber": {func() error {
 			_, _, err := l.LeaseSubscriber(ctx, testOffer, "new", "me", 0, 1)
 			return err
-		}, []string{"INSERT ON sinks"}},
+		}, []string{"INSERT ON subscribers"}},
 		"AdvanceSubscriber": {func() error {
 			return l.AdvanceSubscriber(ctx, testOffer, "known", "me", 9)
-		}, []string{"UPDATE ON sinks"}},
+		}, []string{"UPDATE ON subscribers"}},
 		"StoreQuote": {func() error {
 			return l.StoreQuote(ctx, testOffer, 2, 4200, 10_000_000)
 		}, []string{"INSERT ON quotes", "DELETE ON quotes"}},
@@ -141,7 +141,7 @@ func (d testDialect) statements(writes []string) []string {
 }
 
 // preparedLedger has the intent 0xaa in a browser, the receipt 0xa, a refund of pi_1, which
-// is not paid yet, another that waited too long, a sink, an old quote, and an old pass in MaxBrowsers browsers.
+// is not paid yet, another that waited too long, a subscriber, an old quote, and an old pass in MaxBrowsers browsers.
 func preparedLedger(t *testing.T, d testDialect) *Ledger {
 	t.Helper()
 	l, clock := d.ledger(t)

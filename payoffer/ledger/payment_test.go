@@ -200,7 +200,7 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 
 		must(l.Record(t.Context(), &Cursor{Offer: testOffer, Account: testAccount, Position: "8", OKAt: 1}))(t)
 		mustRecord(t, l, checkout("pi_1", "cs_1", "evt_1"))
-		find(l.LeaseSubscriber(t.Context(), testOffer, "sink", "owner", 1, 2))(t)
+		find(l.LeaseSubscriber(t.Context(), testOffer, "subscriber", "owner", 1, 2))(t)
 		require.Equal(t, last, l.Changes(), "no report tells of a cursor, a lease or what is known")
 	})
 }

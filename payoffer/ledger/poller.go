@@ -139,8 +139,8 @@ func (l *Ledger) allDue(ctx context.Context, now int64) ([]dueWork, error) {
 		UNION ALL SELECT DISTINCT offer, TRUE, CAST(0 AS BIGINT) FROM accounts WHERE EXISTS (SELECT 1 FROM intents
 			WHERE intents.offer = accounts.offer AND intents.account = accounts.account
 				AND `+claimDue("$1")+`)
-		UNION ALL SELECT DISTINCT offer, FALSE, CAST(0 AS BIGINT) FROM sinks
-			WHERE EXISTS (SELECT 1 FROM transitions WHERE transitions.offer = sinks.offer AND transitions.seq > sinks.after_seq)
+		UNION ALL SELECT DISTINCT offer, FALSE, CAST(0 AS BIGINT) FROM subscribers
+			WHERE EXISTS (SELECT 1 FROM transitions WHERE transitions.offer = subscribers.offer AND transitions.seq > subscribers.after_seq)
 		UNION ALL SELECT '', FALSE, coalesce((SELECT max(seq) FROM transitions WHERE seq > 0), 0)`, now)
 }
 

@@ -149,7 +149,7 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 		require.Equal(t, newest, after, "what happened before is not told")
 		after, held = lease("other", "b", 100, 200)
 		require.True(t, held)
-		require.Zero(t, after, "an offer has its own sinks")
+		require.Zero(t, after, "an offer has its own subscribers")
 		mustRecord(t, l, chainObservation("0xc", StatusSeen))
 
 		_, held = lease(testOffer, "b", 199, 300)
@@ -176,7 +176,7 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 	})
 }
 
-// TestPostgresSinkIsLeasedOnce lets instances ask for a new sink at once.
+// TestPostgresSinkIsLeasedOnce lets instances ask for a new subscriber at once.
 func TestPostgresSinkIsLeasedOnce(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 4)

@@ -154,8 +154,8 @@ func (o *Offer) USDC() (found []*USDC) {
 	return found
 }
 
-// Transfer is the bank-transfer rail, or nil.
-func (o *Offer) Transfer() *Transfer { return railOf[*Transfer](o) }
+// BankTransfer is the bank-transfer rail, or nil.
+func (o *Offer) BankTransfer() *BankTransfer { return railOf[*BankTransfer](o) }
 
 // Bitcoin is the Bitcoin rail, or nil.
 func (o *Offer) Bitcoin() *Bitcoin { return railOf[*Bitcoin](o) }

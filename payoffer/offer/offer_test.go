@@ -38,7 +38,7 @@ func newOffer(t *testing.T, account string, chains ...string) *Offer {
 		rails = append(rails, must(NewBitcoin(account, "Example", amount))(t))
 	}
 	rails = append(rails,
-		must(NewTransfer("wire", "pay@example.com", "Example 42", "Example Org", amount))(t),
+		must(NewBankTransfer("wire", "pay@example.com", "Example 42", "Example Org", amount))(t),
 		must(NewStorefront("tip-jar", "https://shop.example/tip?a=b", amount))(t),
 	)
 	card := must(NewCard("https://checkout.example/pay", nil, amount))(t)

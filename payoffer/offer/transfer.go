@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Transfer is the bank-transfer rail: the payer requests an invoice by e-mail, or transfers
+// BankTransfer is the bank-transfer rail: the payer requests an invoice by e-mail, or transfers
 // to the published account.
-type Transfer struct {
+type BankTransfer struct {
 	Inbox             string // the e-mail address that answers with the bank details
 	bank              *Bank  // the account; nil if it is only sent by e-mail
 	name, memo, payee string
 	amount            USD
 }
 
-// NewTransfer makes the rail. name is its path segment, and memo identifies the offer on the
+// NewBankTransfer makes the rail. name is its path segment, and memo identifies the offer on the
 // bank statement. Invisible characters are refused, because a line break in the subject of
 // a mail could start another header field.
-func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error) {
+func NewBankTransfer(name, inbox, memo, payee string, amount USD) (*BankTransfer, error) {
 	inbox, err := ParseMailbox(inbox)
 	if err != nil {
 		return nil, err
@@ -28,11 +28,11 @@ func NewTransfer(name, inbox, memo, payee string, amount USD) (*Transfer, error)
 			return nil, err
 		}
 	}
-	return &Transfer{name: name, Inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
+	return &BankTransfer{name: name, Inbox: inbox, memo: memo, payee: payee, amount: amount}, nil
 }
 
 // Publish adds the account, whose numbers are parsed, unless Check refuses it.
-func (t *Transfer) Publish(b Bank) (err error) {
+func (t *BankTransfer) Publish(b Bank) (err error) {
 	if err := b.Check(); err != nil {
 		return err
 	}
@@ -46,19 +46,19 @@ func (t *Transfer) Publish(b Bank) (err error) {
 }
 
 // Name is the path segment that the operator chose.
-func (t *Transfer) Name() string { return t.name }
+func (t *BankTransfer) Name() string { return t.name }
 
 // Test is false: a bank's money is real.
-func (t *Transfer) Test() bool { return false }
+func (t *BankTransfer) Test() bool { return false }
 
 // Account is empty, because only the operator reports transfers.
-func (t *Transfer) Account() string { return "" }
+func (t *BankTransfer) Account() string { return "" }
 
 // Source is the seller, who reads the bank statement.
-func (*Transfer) Source() Source { return SourceSeller }
+func (*BankTransfer) Source() Source { return SourceSeller }
 
 // Face adds the bank's fees and days.
-func (t *Transfer) Face() Face {
+func (t *BankTransfer) Face() Face {
 	name, note := Phrase{Key: "rail.transfer.name"}, Phrase{Key: "rail.transfer.note"}
 	if t.bank != nil {
 		note = Phrase{Key: "rail.transfer.direct"}
@@ -70,10 +70,10 @@ func (t *Transfer) Face() Face {
 }
 
 // TransactionURL is empty: only chains are public.
-func (*Transfer) TransactionURL(string) string { return "" }
+func (*BankTransfer) TransactionURL(string) string { return "" }
 
 // Methods is the mailto URI (RFC 6068) that requests the invoice, with the account.
-func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
+func (t *BankTransfer) Methods(_ *Offer, _ Live) []Method {
 	subject := t.amount.String() + " USD bank transfer: " + t.memo
 	body := fmt.Sprintf("Please send me an invoice for a bank transfer.\r\n\r\nAmount: %s USD\r\nPayee: %s\r\nMemo: %s\r\n",
 		t.amount.Decimal(), t.payee, t.memo)
@@ -86,7 +86,7 @@ func (t *Transfer) Methods(_ *Offer, _ Live) []Method {
 }
 
 // Facts are the details that the form of a bank asks for.
-func (t *Transfer) Facts() []Fact {
+func (t *BankTransfer) Facts() []Fact {
 	facts := []Fact{{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()}}
 	memo := Fact{Label: "memo", Value: Literal(t.memo), Copy: t.memo}
 	if t.bank == nil {
@@ -101,7 +101,7 @@ func (t *Transfer) Facts() []Fact {
 // short are the facts on a page with other rails. Next to an IBAN they have no other number
 // of the account, and next to an amount in euros no other amount; the rail's own page has
 // them.
-func (t *Transfer) short() []Fact {
+func (t *BankTransfer) short() []Fact {
 	return slices.DeleteFunc(t.Facts(), func(f Fact) bool {
 		return t.bank != nil && t.bank.IBAN != "" && slices.Contains([]string{"bic", "routing", "account"}, f.Label) ||
 			t.bank != nil && t.bank.AmountEUR > 0 && f.Label == "amount"

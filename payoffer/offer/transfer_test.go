@@ -30,7 +30,7 @@ func parseMailto(t *testing.T, uri string) (to string, fields map[string]string)
 func TestTransferLinkAsksForTheInvoiceByMail(t *testing.T) {
 	for _, text := range hostile {
 		for _, inbox := range []string{"pay@example.com", "pay+42@example.com", "a&b?c#d%e@example.com", "o'brien/x=y@example.com", "käse@münchen.example"} {
-			transfer := must(NewTransfer("wire", inbox, text, text, 4250))(t)
+			transfer := must(NewBankTransfer("wire", inbox, text, text, 4250))(t)
 			methods := transfer.Methods(nil, Live{})
 			require.Len(t, methods, 1)
 			to, fields := parseMailto(t, methods[0].URI)
@@ -48,12 +48,12 @@ func TestTransferLinkAsksForTheInvoiceByMail(t *testing.T) {
 
 func TestTransferRefusesLineBreaks(t *testing.T) {
 	for _, text := range []string{"a\nb", "a\r\nBcc: thief@example.net", "a\x00b", "a\x7fb", "a\u0085b"} {
-		_, err := NewTransfer("transfer", "pay@example.com", text, "Example", 4200)
+		_, err := NewBankTransfer("transfer", "pay@example.com", text, "Example", 4200)
 		require.ErrorContains(t, err, "line break")
-		_, err = NewTransfer("transfer", "pay@example.com", "Example", text, 4200)
+		_, err = NewBankTransfer("transfer", "pay@example.com", "Example", text, 4200)
 		require.ErrorContains(t, err, "line break")
 	}
-	require.Error(t, errorOf(NewTransfer("transfer", "Pay <pay@example.com>", "Example", "Example", 4200)))
+	require.Error(t, errorOf(NewBankTransfer("transfer", "Pay <pay@example.com>", "Example", "Example", 4200)))
 }
 
 func TestParseMailboxTakesABareAddress(t *testing.T) {
@@ -170,7 +170,7 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 		"a bank of an island":      {Bank{AccountHolderName: "A", IBAN: french, BIC: "BNPARERX"}, ""},
 		"Swiss, no code":           {Bank{AccountHolderName: "A", IBAN: swiss}, "add 'bic <code>'"},
 	} {
-		transfer := must(NewTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00))(t)
+		transfer := must(NewBankTransfer("transfer", "pay@example.com", "Example 42", "Example", 42_00))(t)
 		err := transfer.Publish(c.bank)
 		if c.want == "" {
 			require.NoError(t, err, name)
@@ -185,7 +185,7 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 // The largest text that is accepted fits into a code of the standard's size.
 func TestAnEPCCodeIsNoLargerThanItsStandardAllows(t *testing.T) {
 	publish := func(letters int) (string, error) {
-		transfer := must(NewTransfer("transfer", "pay@example.com", strings.Repeat("ü", letters), "Example", 42_00))(t)
+		transfer := must(NewBankTransfer("transfer", "pay@example.com", strings.Repeat("ü", letters), "Example", 42_00))(t)
 		err := transfer.Publish(Bank{AccountHolderName: strings.Repeat("ü", 70), IBAN: "MT84MALT011000012345MTLCAST001S", BIC: "MMEBMTMT001", AmountEUR: 999_999_99})
 		return transfer.Methods(nil, Live{})[0].Code(), err
 	}

@@ -67,7 +67,7 @@ func newFixtureOn(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
 	require.NoError(t, err)
 	usdc := must(offer.NewUSDC("usdc", network, payTo, 4200))(t)
-	transfer := must(offer.NewTransfer("transfer", "pay@example.org", "memo", "Example", 4200))(t)
+	transfer := must(offer.NewBankTransfer("transfer", "pay@example.org", "memo", "Example", 4200))(t)
 	shop, err := offer.NewStorefront("pack", "https://shop.example/pack", 4200)
 	require.NoError(t, err)
 	terms := offer.Terms{ID: testOffer, BaseURL: "https://pay.example", Amount: 4200}

@@ -295,7 +295,7 @@ func newOffer(t *testing.T, chain string, all bool) *offer.Offer {
 	if all {
 		btc, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "Example", 42_00)
 		require.NoError(t, err)
-		transfer, err := offer.NewTransfer("transfer", "bank@example.org", "memo", "Example", 42_00)
+		transfer, err := offer.NewBankTransfer("transfer", "bank@example.org", "memo", "Example", 42_00)
 		require.NoError(t, err)
 		tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", 42_00)
 		require.NoError(t, err)

@@ -66,7 +66,7 @@ func (h *house) settings(description string) *Settings {
 	celo := must(offer.LookupNetwork("celo"))(h.t)
 	unread := must(offer.NewUSDC("usdc-42220", celo, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00))(h.t)
 	bitcoin := must(offer.NewBitcoin(zpub, "An offer", 42_00))(h.t)
-	transfer := must(offer.NewTransfer("transfer", "pay@example.com", "memo", "An operator", 42_00))(h.t)
+	transfer := must(offer.NewBankTransfer("transfer", "pay@example.com", "memo", "An operator", 42_00))(h.t)
 	shop, err := offer.NewStorefront("pack", "https://pack.example/42", 42_00)
 	require.NoError(h.t, err)
 	shop.Product = "p"

@@ -100,7 +100,7 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 	if len(hooks) > 0 {
 		types["Delivery"] = delivered{}
 	}
-	if o.Transfer() != nil {
+	if o.BankTransfer() != nil {
 		types["Transfer"] = transferTerms{}
 	}
 	return document.OpenAPI(o, append(operations, hookOperations(hooks)...), document.Schemas{Types: types, Enums: enums(o)})

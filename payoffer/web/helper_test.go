@@ -49,7 +49,7 @@ func makeOffer(t testing.TB, terms offer.Terms, usdcNetwork string) *offer.Offer
 	network := must(offer.LookupNetwork(usdcNetwork))(t)
 	usdc := must(offer.NewUSDC("usdc", network, payTo, terms.Amount))(t)
 	btc := must(offer.NewBitcoin(address, terms.Name, terms.Amount))(t)
-	transfer, err := offer.NewTransfer("transfer", "bank@example.org", terms.Name+" 42", terms.Operator, terms.Amount)
+	transfer, err := offer.NewBankTransfer("transfer", "bank@example.org", terms.Name+" 42", terms.Operator, terms.Amount)
 	require.NoError(t, err)
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", terms.Amount)
 	require.NoError(t, err)

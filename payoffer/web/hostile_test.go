@@ -94,7 +94,7 @@ func says(t *testing.T, text string) *world {
 	usdc.Explorer = "https://explorer.example/?" + inURL(text) + "="
 	btc := must(offer.NewBitcoin(address, inMail(text), o.Amount))(t)
 	btc.Explorer = usdc.Explorer
-	transfer := must(offer.NewTransfer("transfer", "bank@example.org", inMail(text), inMail(text), o.Amount))(t)
+	transfer := must(offer.NewBankTransfer("transfer", "bank@example.org", inMail(text), inMail(text), o.Amount))(t)
 	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/"+inURL(text), o.Amount)
 	require.NoError(t, err)
 	tip.Product = text

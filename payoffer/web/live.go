@@ -135,7 +135,7 @@ type transferTerms struct {
 }
 
 // bankTransfer is the bank-transfer rail: a page or JSON.
-func (s *Server) bankTransfer(t *offer.Transfer) http.Handler {
+func (s *Server) bankTransfer(t *offer.BankTransfer) http.Handler {
 	terms := once(func() *response {
 		m := t.Methods(s.Offer, offer.Live{})[0]
 		return s.terms(transferTerms{

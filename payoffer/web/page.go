@@ -103,7 +103,7 @@ func (s *Server) payPage(r *http.Request) *response {
 }
 
 // transferPage is the page of the bank transfer.
-func (s *Server) transferPage(t *offer.Transfer) responseFunc {
+func (s *Server) transferPage(t *offer.BankTransfer) responseFunc {
 	return func(r *http.Request) *response {
 		f, live := s.frame(r, offer.PagePath(t.Name())), s.live.Load()
 		return live.page(f, func() *response {

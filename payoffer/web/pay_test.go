@@ -149,7 +149,7 @@ var both = offer.Bank{
 // publishing makes the world's offer publish an account.
 func (w *world) publishing(t *testing.T, bank offer.Bank) *world {
 	t.Helper()
-	require.NoError(t, w.offer.Transfer().Publish(bank))
+	require.NoError(t, w.offer.BankTransfer().Publish(bank))
 	return w
 }
 

@@ -178,7 +178,7 @@ func railRoutes(o *offer.Offer) []route {
 			get(offer.PNGPath(rail.Name()), "QR code: "+method.Title, func(s *Server) http.Handler { return s.railImage(rail) }).
 				with(document.Redirects|document.Retries))
 	}
-	if t := o.Transfer(); t != nil {
+	if t := o.BankTransfer(); t != nil {
 		all = append(all, get(offer.PagePath(t.Name()), "Payee, amount and reference of the bank transfer",
 			func(s *Server) http.Handler { return s.bankTransfer(t) }, document.HTML, jsonBody("Transfer")))
 	}

@@ -56,9 +56,9 @@ func hostileOffer(t *testing.T, address string) *offer.Offer {
 	terms.Thanks, terms.Refunds, terms.Legal = evil, evil, []string{evil, evil}
 	rails := append([]offer.Rail(nil), base.Rails[1:]...)
 	for i, rail := range rails {
-		if rail == offer.Rail(base.Transfer()) {
+		if rail == offer.Rail(base.BankTransfer()) {
 			var err error
-			rails[i], err = offer.NewTransfer(rail.Name(), "pay@example.org", evil[:140], evil[:140], terms.Amount)
+			rails[i], err = offer.NewBankTransfer(rail.Name(), "pay@example.org", evil[:140], evil[:140], terms.Amount)
 			require.NoError(t, err)
 		}
 	}

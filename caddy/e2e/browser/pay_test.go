@@ -35,7 +35,7 @@ func (v visit) terms(t *testing.T) {
 		}
 	}
 	require.Len(t, pages[0].Images, 2)
-	for _, want := range append(besides(o.Transfer(), o), "SOGEDEFFXXX", "021000021", "00123456789") {
+	for _, want := range append(besides(o.BankTransfer(), o), "SOGEDEFFXXX", "021000021", "00123456789") {
 		require.Contains(t, pages[0].Images[1].Beside, want)
 	}
 }

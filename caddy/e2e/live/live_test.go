@@ -116,15 +116,15 @@ func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
 			var report struct {
 				CheckedAt string
 				Offers    []struct{ ID string }
-				Findings  []struct{ Code, Offer, Subject, What, Mend string }
+				Issues    []struct{ Code, Offer, Subject, What, Fix string }
 			}
 			require.NoError(t, json.Unmarshal([]byte(got.out), &report), got.out)
 			require.NotEmpty(t, report.Offers)
 			require.NotEmpty(t, report.CheckedAt)
-			require.Len(t, report.Findings, 1, got.out)
-			require.Equal(t, code, report.Findings[0].Code, got.out)
-			require.NotEmpty(t, report.Findings[0].Mend)
-			t.Logf("%+v", report.Findings[0])
+			require.Len(t, report.Issues, 1, got.out)
+			require.Equal(t, code, report.Issues[0].Code, got.out)
+			require.NotEmpty(t, report.Issues[0].Fix)
+			t.Logf("%+v", report.Issues[0])
 		})
 	}
 	t.Run("a configuration that cannot be read", func(t *testing.T) {

@@ -150,7 +150,7 @@ func TestTheBankCodeOfEveryPageReadsBackAsItsTransfer(t *testing.T) {
 			amount := offer.USD(42_00)
 			card, err := offer.NewCard("https://checkout.shop/pay", nil, amount)
 			require.NoError(t, err)
-			transfer := lab.Must(offer.NewTransfer("wire", "pay@example.org", c.want.reference, "Example Org", amount))(t)
+			transfer := lab.Must(offer.NewBankTransfer("wire", "pay@example.org", c.want.reference, "Example Org", amount))(t)
 			require.NoError(t, transfer.Publish(c.bank))
 			o, err := offer.New(offer.Terms{ID: "pay.example.org", BaseURL: "https://pay.example.org", SiteURL: "https://www.example.org", Name: "Example", Account: "pay", Amount: amount}, card, transfer)
 			require.NoError(t, err)

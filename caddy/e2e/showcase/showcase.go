@@ -63,7 +63,7 @@ func Offer(t testing.TB, baseURL string) *offer.Offer {
 	require.NoError(t, err)
 	bitcoin, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "Example & Söhne", amount)
 	require.NoError(t, err)
-	transfer, err := offer.NewTransfer("transfer", "pay@example.org", "Example 42", "Example & Söhne", amount)
+	transfer, err := offer.NewBankTransfer("transfer", "pay@example.org", "Example 42", "Example & Söhne", amount)
 	require.NoError(t, err)
 	require.NoError(t, transfer.Publish(offer.Bank{
 		AccountHolderName: "Example & Söhne GmbH", IBAN: "DE75512108001245126199", BIC: "SOGEDEFFXXX", AmountEUR: 39_00,

@@ -95,7 +95,7 @@ type shop struct {
 	now                          atomic.Pointer[disturbance]
 	answers, deliveries, reloads atomic.Int64
 	paid                         []*payment
-	found                        lab.Findings
+	found                        lab.Failures
 }
 
 // openShop starts everything. The ledger is a file where there is no database.

@@ -260,7 +260,7 @@ CREATE TABLE returns (
 CREATE INDEX returns_unmet ON returns (account, recorded_at) WHERE receipt_id IS NULL;
 
 -- How far each reader of the history has come, and which process reads for it.
-CREATE TABLE sinks (
+CREATE TABLE subscribers (
 	offer       TEXT NOT NULL,
 	name        TEXT NOT NULL,
 	after_seq   BIGINT NOT NULL,

@@ -47,11 +47,11 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 			after[key] = seq
 			return key, err
 		}, `
-			INSERT INTO sinks (offer, name, after_seq, owner, lease_until)
+			INSERT INTO subscribers (offer, name, after_seq, owner, lease_until)
 			SELECT value ->> 0, value ->> 1, coalesce((SELECT max(seq) FROM transitions WHERE offer = value ->> 0 AND seq > 0), 0), value ->> 2, CAST($2 AS bigint)
 			FROM `+tx.dialect.rows()+` WHERE true
 			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
-			WHERE sinks.owner = excluded.owner OR `+due("sinks.lease_until", "$3", LongestLease)+`
+			WHERE subscribers.owner = excluded.owner OR `+due("subscribers.lease_until", "$3", LongestLease)+`
 			RETURNING offer, name, after_seq`, string(offer.JSON(rows)), until, now)
 		if err != nil {
 			return fmt.Errorf("leasing subscribers: %w", err)
@@ -76,7 +76,7 @@ func (l *Ledger) Undelivered(ctx context.Context) (map[SubscriberKey]int64, erro
 		err = row.Scan(&key.Offer, &key.Name, &count)
 		behind[key] = count
 		return key, err
-	}, `SELECT offer, name, (SELECT count(*) FROM transitions t WHERE t.offer = sinks.offer AND t.seq > after_seq) FROM sinks`)
+	}, `SELECT offer, name, (SELECT count(*) FROM transitions t WHERE t.offer = subscribers.offer AND t.seq > after_seq) FROM subscribers`)
 	return behind, err
 }
 
@@ -85,7 +85,7 @@ func (l *Ledger) Undelivered(ctx context.Context) (map[SubscriberKey]int64, erro
 func (l *Ledger) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing subscriber %q", name), `
-			UPDATE sinks SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
+			UPDATE subscribers SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
 			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
 		if err == nil && advanced == 0 {
 			err = ErrSubscriberTaken
@@ -100,7 +100,7 @@ func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string
 	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		var found bool
 		since, found, err = first(queryTx(ctx, tx, scanValue[int64], `
-			UPDATE sinks SET refused_since = CASE WHEN refused_since BETWEEN 1 AND $1 THEN refused_since ELSE $1 END
+			UPDATE subscribers SET refused_since = CASE WHEN refused_since BETWEEN 1 AND $1 THEN refused_since ELSE $1 END
 			WHERE offer = $2 AND name = $3 AND owner = $4 RETURNING refused_since`, now, offer, name, owner))
 		switch {
 		case err != nil:

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// Findings collects the failures of concurrent clients: the number of each kind, and the details of its first.
-type Findings struct {
+// Failures collects the failures of concurrent clients: the number of each kind, and the details of its first.
+type Failures struct {
 	mu    sync.Mutex
 	first map[string]string
 	count map[string]int
 }
 
 // Add adds a failure.
-func (f *Findings) Add(what, detail string) {
+func (f *Failures) Add(what, detail string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.count == nil {
@@ -25,7 +25,7 @@ func (f *Findings) Add(what, detail string) {
 }
 
 // Report fails the test for each kind.
-func (f *Findings) Report(t testing.TB) {
+func (f *Failures) Report(t testing.TB) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
