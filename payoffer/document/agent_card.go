@@ -13,7 +13,7 @@ var A2APayments = []string{
 }
 
 // agentCard is an A2A 0.3.0 agent card with the offer's own members
-// (specification section 2.2).
+// (docs/developing/decisions.md).
 type agentCard struct {
 	ProtocolVersion    string            `json:"protocolVersion"`
 	Name               string            `json:"name"`

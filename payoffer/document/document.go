@@ -9,10 +9,10 @@ import (
 )
 
 // Version is the version of the interface that the documents describe
-// (specification section 9).
+// (docs/developing/decisions.md).
 const Version = "0.2.0"
 
-// Identifiers of the specification (sections 1.4 and 2.2). They do not depend on the amount.
+// Identifiers that the interface fixes (docs/developing/decisions.md). They do not depend on the amount.
 const (
 	ToolName = "first_42_sponsor" // at the agent endpoint
 	skillID  = "pay-42"           // in the agent card

@@ -2,7 +2,7 @@ package document
 
 import "github.com/payoffer/caddy-pay-offer/payoffer/offer"
 
-// invoice is the body of GET /v1/invoice (DESIGN section 2).
+// invoice is the body of GET /v1/invoice (docs/reference/http-api.md).
 type invoice struct {
 	ID          string          `json:"id"`
 	AmountUSD   offer.USD       `json:"amountUsd"`
@@ -19,7 +19,7 @@ type invoiceMethod struct {
 	QR      string `json:"qr,omitempty" jsonschema:"The rail's QR image."`
 }
 
-// Invoice lists every payment method as of now (specification section 2.3).
+// Invoice lists every payment method as of now.
 func Invoice(o *offer.Offer, live offer.Live) Document {
 	out := invoice{
 		ID: o.ID, AmountUSD: o.Amount, Currency: "USD",

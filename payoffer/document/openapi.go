@@ -75,8 +75,8 @@ type openAPI struct {
 	Components   object            `json:"components"`
 }
 
-// OpenAPI is the OpenAPI 3.1.0 description of the operations, with x-payment (specification
-// section 2.1), and x-service-info and x-payment-info (draft-payment-discovery). HEAD and
+// OpenAPI is the OpenAPI 3.1.0 description of the operations, with x-payment
+// (docs/developing/decisions.md), and x-service-info and x-payment-info (draft-payment-discovery). HEAD and
 // OPTIONS are not described.
 func OpenAPI(o *offer.Offer, operations []Operation, schemas Schemas) Document {
 	paths, tags := make(map[string]object), make(map[string]bool)

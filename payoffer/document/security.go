@@ -14,7 +14,7 @@ const securityLifetime = 180 * 24 * time.Hour
 
 // Security is security.txt (RFC 9116). It expires 180 days after the current day (UTC). The
 // contacts are the inbox of the bank transfer, or else the contact address, and the
-// invoice (specification section 4).
+// invoice.
 func Security(o *offer.Offer, now time.Time) Document {
 	var body strings.Builder
 	mailbox := o.Contact

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// cardMethods are the methods of the hosted checkout (specification section 1.7).
+// cardMethods are the methods of the hosted checkout (docs/developing/decisions.md).
 var cardMethods = []string{"card", "us_bank_account", "cashapp", "link", "klarna", "afterpay_clearpay", "affirm"}
 
 // brands are the names of payment methods, the best known first.
@@ -33,7 +33,7 @@ const facedMethods = 3
 // RailCard is the name of the card rail, which every offer has.
 const RailCard = "card"
 
-// SchemeCard identifies the card checkout (specification section 1.5).
+// SchemeCard identifies the card checkout (docs/developing/decisions.md).
 const SchemeCard = "stripe"
 
 // Card is the hosted card checkout.
@@ -172,8 +172,7 @@ func (c *Card) Methods(_ *Offer, _ Live) []Method {
 	return []Method{m}
 }
 
-// Fallback is the card checkout as the agent card and every 402 carry it
-// (specification section 2.2).
+// Fallback is the card checkout as the agent card and every 402 contain it.
 type Fallback struct {
 	Scheme    string   `json:"scheme"`
 	Network   string   `json:"network"`

@@ -1,6 +1,6 @@
 package offer
 
-// Paths of the service host (specification section 4). The route table in package web has
+// Paths of the service host (docs/developing/decisions.md). The route table in package web has
 // exactly these.
 const (
 	PathPay      = "/pay"                // redirects to the card checkout

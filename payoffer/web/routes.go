@@ -76,8 +76,8 @@ func tagged(tag string, routes ...route) []route {
 // quoteTraits are those of the paths that quote.
 const quoteTraits = document.Redirects | document.Quotes | document.Leads
 
-// fixedRoutes are the routes that no rail adds: section 4 of the specification, and the paths
-// that it leaves open.
+// fixedRoutes are the routes that no rail adds: those of the interface
+// (docs/developing/decisions.md) and our own.
 func fixedRoutes() []route {
 	return slices.Concat(
 		tagged("payment",

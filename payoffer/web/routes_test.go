@@ -19,7 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 )
 
-// rows are section 4 of the specification and what DESIGN section 2 adds.
+// rows are the paths of docs/developing/decisions.md and of docs/reference/http-api.md.
 var rows = []struct {
 	method, target string
 	status         int
