@@ -27,7 +27,17 @@ func init() {
 
 const defaultAccess = 30 * 24 * time.Hour
 
-// Gate passes a request on to the next handler if its sender paid the offer.
+// Gate passes a request on to the next handler if its sender paid the offer. Otherwise it responds with 402 and how to pay.
+//
+// It sets these placeholders for the handlers after it. In a request that pays, the payment and the end of the access are
+// empty unless charge is "first", because nothing is charged yet:
+//
+// Placeholder | Description
+// ------------|---------------
+// `{http.pay_offer.payment}` | The payment, the same in each request; `pass:<id>` for a pass
+// `{http.pay_offer.rail}` | The payment method, such as `card`; `pass` for a pass
+// `{http.pay_offer.payer}` | The address of the payer's wallet; empty for methods without one
+// `{http.pay_offer.expires}` | When the access ends (RFC 3339, UTC)
 type Gate struct {
 	// The id of the offer whose payment opens the gate. Default: the only offer.
 	Offer string `json:"offer,omitempty"`

@@ -254,3 +254,20 @@ func TestAnOfferWithoutAGateHasNoPass(t *testing.T) {
 	_, err := i.payOffer("pass", "--for", "1d")
 	require.ErrorContains(t, err, "has no gate, so a pass would open nothing; add the directive pay_offer_gate to a site")
 }
+
+func TestGatePlaceholdersAreDocumented(t *testing.T) {
+	names := func(file, pattern string) []string {
+		text, err := os.ReadFile(filepath.FromSlash(file))
+		require.NoError(t, err)
+		var found []string
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			found = append(found, match[1])
+		}
+		slices.Sort(found)
+		return found
+	}
+	set := names("gate_request.go", `case "http\.pay_offer\.(\w+)"`)
+	require.Len(t, set, 4)
+	require.Equal(t, set, names("gate.go", "(?m)^// `{http\\.pay_offer\\.(\\w+)}`"))
+	require.Equal(t, set, names("docs/guides/members-area.md", "(?m)^\\| `{http\\.pay_offer\\.(\\w+)}`"))
+}
