@@ -35,7 +35,7 @@ const (
 //
 //   - `GET /pay_offer/received`: what was received, and how well each rail is observed.
 //   - `GET /pay_offer/receipts`: receipts, newest first.
-//   - `POST /pay_offer/receipts`: enters, reverses, restores, refunds, values or redacts a receipt.
+//   - `POST /pay_offer/receipts`: enters, voids, restores, refunds, values or redacts a receipt.
 //   - `GET /pay_offer/movements`: payments, refunds and disputes, one JSON object a line, and their sums in the last line.
 //   - `GET /pay_offer/intents`: x402 payments whose outcome is unknown.
 //   - `GET /pay_offer/claims`: x402 payments that only a facilitator or the operator reported as settled.

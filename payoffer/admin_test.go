@@ -205,10 +205,10 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 		status int
 		want   string
 	}{
-		"other facts":       {post(strings.Replace(strings.Replace(entry, "42", "43", 1), "-8", "-7", 1)), 409, "reverse it and enter it again"},
-		"unknown reference": {post(`{"action":"reverse","rail":"transfer","reference":"INV-9","reason":"x"}`), 404, "INV-9"},
+		"other facts":       {post(strings.Replace(strings.Replace(entry, "42", "43", 1), "-8", "-7", 1)), 409, "void it and enter it again"},
+		"unknown reference": {post(`{"action":"void","rail":"transfer","reference":"INV-9","reason":"x"}`), 404, "INV-9"},
 		"unknown rail":      {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "valid names: card, usdc, transfer"},
-		"no reason":         {post(`{"action":"reverse","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
+		"no reason":         {post(`{"action":"void","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
 		"an unknown member": {post(strings.Replace(entry, "amount", "ammount", 1)), 400, "ammount"},
 		"two objects":       {post(entry + entry), 400, "after top-level value"},
 		"a member twice":    {post(strings.Replace(entry, `"rail"`, `"rail":"card","rail"`, 1)), 400, `duplicate object member name "rail"`},

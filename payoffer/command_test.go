@@ -89,7 +89,7 @@ func TestCommandRecordKeepsTheBooks(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--amount 42 --sure --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
 		{"--amount 42 --sure --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
-		{"--reverse --reason recalled", "transfer INV-7: 42 USD of 2026-11-20, voided, evidence manual, version 2\n"},
+		{"--void --reason recalled", "transfer INV-7: 42 USD of 2026-11-20, voided, evidence manual, version 2\n"},
 		{"--amount 40.50 --sure --date 2026-11-20 --reason fee-kept", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 3\n"},
 		{"--refund 10 --date 2026-11-21 --reason half", "transfer INV-7: 40.50 USD of 2026-11-20, confirmed, evidence manual, version 4\n" +
 			"  paid 40.50 USD, refunded 10 USD\n  refund of 10 USD at 2026-11-21 00:00 UTC = 2026-11-21T00:00:00Z\n"},
@@ -111,7 +111,7 @@ func TestCommandReceivedPrintsATable(t *testing.T) {
 	o := newOperated(t, books)
 	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50"))(t)
 	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5", "--sure"))(t)
-	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--reverse", "--reason", "recalled"))(t)
+	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--void", "--reason", "recalled"))(t)
 	openPayment(t, "0x01", func(*ledger.Intent) {})
 
 	out := must(o.payOffer("received"))(t)
@@ -356,7 +356,7 @@ func TestCommandAnnouncementsSendsATestToEachEndpoint(t *testing.T) {
 func TestCommandsCallAnEntryThatTheSellerVoidedVoided(t *testing.T) {
 	o := newOperated(t, books)
 	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--amount", "42", "--date", "2026-11-20", "--sure"))(t)
-	require.Contains(t, must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--reverse", "--reason", "typo"))(t), ", voided, evidence manual")
+	require.Contains(t, must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--void", "--reason", "typo"))(t), ", voided, evidence manual")
 	list := must(o.payOffer("received", "--receipts"))(t)
 	require.Regexp(t, `42 USD +- +voided +manual +INV-1`, list)
 	require.NotContains(t, list, "isputed")

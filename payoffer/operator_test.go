@@ -176,7 +176,7 @@ func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 	}
 
 	got := o.ask(http.MethodPost, operator.PathReceipts,
-		`{"action":"reverse","offer":"`+offer.Host(o.service)+`","rail":"transfer","reference":"INV-2","reason":"not theirs"}`)
+		`{"action":"void","offer":"`+offer.Host(o.service)+`","rail":"transfer","reference":"INV-2","reason":"not theirs"}`)
 	require.Equal(t, http.StatusNotFound, got.status, "the other offer's receipt cannot be reversed here")
 	require.InDelta(t, 6, o.tell(o.other).receivedUSD, 0)
 }
@@ -210,7 +210,7 @@ func TestRemovedRailKeepsItsReceipts(t *testing.T) {
 	require.InDelta(t, 42, all.measuredUSD, 0)
 	require.Equal(t, http.StatusNotFound, o.ask(http.MethodPost, operator.PathReceipts,
 		`{"action":"enter","rail":"transfer","reference":"INV-2","amount":42}`).status, "nothing new arrives there")
-	o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
+	o.enter(`{"action":"void","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
 	require.Zero(t, o.tell(o.service).receivedUSD, "what stands there is corrected all the same")
 
 	o.reload(books)
@@ -226,8 +226,8 @@ func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 	o := newOperated(t, books)
 	for _, arguments := range []string{
 		"--reference INV-7 --amount 42.50 --sure --date 2026-11-20", "--reference INV-8 --amount 5 --sure --date 2026-11-20",
-		"--reference INV-8 --reverse --reason recalled", "--reference INV-9 --amount 10 --sure --date 2026-11-20",
-		"--reference INV-9 --reverse --reason fee", "--reference INV-9 --amount 9 --sure --reason fee-kept",
+		"--reference INV-8 --void --reason recalled", "--reference INV-9 --amount 10 --sure --date 2026-11-20",
+		"--reference INV-9 --void --reason fee", "--reference INV-9 --amount 9 --sure --reason fee-kept",
 	} {
 		must(o.payOffer(append([]string{"record", "--rail", "transfer"}, strings.Fields(arguments)...)...))(t)
 	}
@@ -295,7 +295,7 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 	require.Equal(t, "INV-1 confirmed 42 USD", first.Receipt+" "+first.Status+" "+first.Paid())
 
 	o.reload(strings.Replace(books, "checkout.example", "other.example", 1))
-	o.enter(`{"action":"reverse","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
+	o.enter(`{"action":"void","rail":"transfer","reference":"INV-1","reason":"recalled"}`)
 	second := next()
 	require.Equal(t, "INV-1 reversed recalled", second.Receipt+" "+second.Status+" "+second.Reason)
 	require.Equal(t, "confirmed", *second.From)

@@ -162,7 +162,7 @@ func TestMessageHasTheReferenceOfTheProvider(t *testing.T) {
 func TestMessageCallsAnEntryThatTheSellerVoidedVoided(t *testing.T) {
 	d, topic := newFixture(t), payoffertest.NewNtfy(t)
 	a := d.configured(Config{Endpoints: []Endpoint{Ntfy{URL: topic.URL()}}, Transport: topic.Transport()})
-	for _, s := range []ledger.Observation{cardObservation("INV-1", ledger.StatusConfirmed), back("reversed_by_operator", ledger.Return{ID: "operator", Kind: ledger.ReturnReversal})} {
+	for _, s := range []ledger.Observation{cardObservation("INV-1", ledger.StatusConfirmed), back("voided_by_operator", ledger.Return{ID: "operator", Kind: ledger.ReturnReversal})} {
 		s.ExternalID, s.EvidenceLevel = "INV-1", ledger.LevelManual
 		d.record(s)
 	}

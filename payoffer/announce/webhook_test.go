@@ -193,7 +193,7 @@ func TestAMessageBeginsWithTheMoney(t *testing.T) {
 		"a refund that is known":  {0, []ledger.Observation{back("webhook", refund(42_00))}, "$42 refunded", "$0", "warning", 3},
 		"a dispute":               {0, []ledger.Observation{paid, back("webhook", reversal)}, "$42 disputed", "$0", "warning", 4},
 		"a dispute that is known": {0, []ledger.Observation{back("webhook", reversal)}, "$42 disputed", "$0", "warning", 4},
-		"a void":                  {0, []ledger.Observation{paid, back("reversed_by_operator", reversal)}, "$42 voided", "$0", "warning", 3},
+		"a void":                  {0, []ledger.Observation{paid, back("voided_by_operator", reversal)}, "$42 voided", "$0", "warning", 3},
 		"euros":                   {0, []ledger.Observation{in("EUR", 42_00)}, "42 EUR received", "at least $0", "moneybag", 3},
 		"euros of a known value":  {0, []ledger.Observation{in("EUR", 39_50, 42_00)}, "39.50 EUR ($42) received", "$42", "moneybag", 3},
 		"yen":                     {0, []ledger.Observation{in("JPY", 6300, 42_00)}, "6300 JPY ($42) received", "$42", "moneybag", 3},

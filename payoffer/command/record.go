@@ -22,10 +22,10 @@ func recordCommand() *cobra.Command {
 Enters money that no other source reports, such as a bank transfer. The
 reference identifies the payment for good and is published with its receipt; the
 reason is private. Running the same command twice changes nothing. Nothing is
-deleted. Payments on a chain cannot be entered or reversed.
+deleted. Payments on a chain cannot be entered or voided.
 
---reverse voids a wrong entry. Then enter it again under the same reference. A
-reversed payment that its provider reported comes back with --restore.
+--void voids a wrong entry. Then enter it again under the same reference. A
+voided payment that its provider reported comes back with --restore.
 --refund enters a refund, in the unit of the receipt (USD, USDC, BTC, or its
 currency); --transaction is its transfer on a chain. Refund card payments at the
 provider instead. --restore undoes the refunds that you entered, or with
@@ -39,7 +39,7 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
   caddy pay-offer record --rail usdc --reference eip155:8453:0x…:0 --refund 10 --transaction 0x… --reason "sent back"
-  caddy pay-offer record --rail transfer --reference INV-7 --reverse --reason "recalled by the payer's bank"
+  caddy pay-offer record --rail transfer --reference INV-7 --void --reason "recalled by the payer's bank"
   caddy pay-offer record --rail transfer --reference "Jane Doe" --redact --reason "a name"`,
 	}, recordEntry)
 	cmd.Flags().String("rail", "", "The name of the rail, such as transfer")
@@ -48,8 +48,8 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 	cmd.Flags().String("date", "", "When it arrived or was refunded, such as 2026-11-20 or 2026-11-20T15:04:05+01:00 (default: now)")
 	cmd.Flags().String("reason", "", "Why; not published, required except for a new entry")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
-	cmd.Flags().Bool("reverse", false, "Take a receipt out of the sums")
-	cmd.Flags().Bool("restore", false, "Undo --refund, or --reverse of a payment that you did not enter")
+	cmd.Flags().Bool("void", false, "Take a receipt out of the sums")
+	cmd.Flags().Bool("restore", false, "Undo --refund, or --void of a payment that you did not enter")
 	cmd.Flags().String("refund", "", "The refunded amount, in the receipt's own unit")
 	cmd.Flags().String("transaction", "", "With --refund and --restore: the hash of the refund's transfer")
 	cmd.Flags().String("value", "", "Its value in US dollars, if no source knows it")
@@ -67,7 +67,7 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 }
 
 // entryFlags are the flags of the actions other than enter.
-var entryFlags = []string{"reverse", "restore", "refund", "value", "own", "redact"}
+var entryFlags = []string{"void", "restore", "refund", "value", "own", "redact"}
 
 func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 	body := manual.Entry{

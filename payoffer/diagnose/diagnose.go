@@ -51,7 +51,7 @@ type Issue struct {
 
 // Report is the result of Run.
 type Report struct {
-	CheckedAt string    `json:"checkedAt"` // RFC 3339
+	CheckedAt string    `json:"checked_at"` // RFC 3339
 	Offers    []Checked `json:"offers"`
 	Issues    []Issue   `json:"issues"` // in the order of Codes
 }
@@ -59,7 +59,7 @@ type Report struct {
 // Checked is a checked offer.
 type Checked struct {
 	ID      string `json:"id"`
-	BaseURL string `json:"baseUrl"`
+	BaseURL string `json:"base_url"`
 }
 
 // Run checks all offers concurrently. It takes at most runTimeout.

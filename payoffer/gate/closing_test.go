@@ -85,10 +85,10 @@ func TestARefundThatTheOperatorUndidOpensAgain(t *testing.T) {
 	entry := manual.Entry{Reason: "a slip"}
 	paid, _, err := w.ledger.Receipt(t.Context(), w.Offer.ID, h.Account, "pi_1")
 	require.NoError(t, err)
-	entered := entry.Refunded(paid, 100, nil, start)
+	entered := entry.Refund(paid, 100, nil, start)
 	refunded := must(w.ledger.Record(t.Context(), nil, entered))(t)
 	w.requireRefused(w.Keeper, w.Code(h), "a refund")
-	must(w.ledger.Record(t.Context(), nil, entry.Unrefunded(refunded[0], entered.Returns)))(t)
+	must(w.ledger.Record(t.Context(), nil, entry.UndoRefunds(refunded[0], entered.Returns)))(t)
 	w.requireOpen(w.Keeper, w.enters(w.Keeper, h))
 }
 

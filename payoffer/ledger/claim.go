@@ -31,11 +31,11 @@ func (l *Ledger) RetractClaim(ctx context.Context, key IntentKey, reason string)
 // ClaimRefused changes an intent that was refused with the reason code to a claim of the
 // transaction. Errors: ErrNoIntent, ErrIntentState for any other intent, ErrTransaction.
 func (l *Ledger) ClaimRefused(ctx context.Context, key IntentKey, hash, reason string) error {
-	return l.claim(ctx, key, hash, func(i *Intent, claimed bool) error {
+	return l.changeWithTransaction(ctx, key, hash, func(i *Intent, named bool) error {
 		switch {
 		case i.State != IntentRefused || i.Reason != reason:
 			return fmt.Errorf("%w: its state is %s with reason %q", ErrIntentState, i.State, i.Reason)
-		case claimed:
+		case named:
 			return ErrTransaction
 		}
 		i.State, i.Evidence, i.Reason, i.Transaction = IntentSettled, EvidenceFacilitator, "", hash

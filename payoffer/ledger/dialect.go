@@ -51,9 +51,9 @@ type dialect interface {
 	// commitAsync makes the commit not wait for the disk, if that helps other transactions.
 	// A crash of the machine may lose it.
 	commitAsync(tx *transaction)
-	// require makes the transaction fail, and run again, if changes that were
-	// committed since it began make a condition false.
-	require(tx *transaction, condition string, args ...any)
+	// abortUnless makes the transaction fail, and run again, if a condition is false
+	// because of changes that were committed since it began.
+	abortUnless(tx *transaction, condition string, args ...any)
 
 	// unnumbered is the number of a new transition: final, or below 0 until it is ordered.
 	unnumbered() string

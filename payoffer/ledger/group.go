@@ -25,9 +25,9 @@ type writer struct {
 
 // member is one change that waits for the writer.
 type member struct {
-	ctx     context.Context
-	do      change
-	claimed atomic.Bool // set by the writer when it begins the change, or by a caller that leaves
+	ctx   context.Context
+	do    change
+	taken atomic.Bool // set by the writer when it begins the change, or by a caller that leaves
 	// done is closed when err or panicked is the outcome.
 	done     chan struct{}
 	err      error
@@ -59,7 +59,7 @@ func (w *writer) commit(ctx context.Context, do change) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
-		if m.claimed.CompareAndSwap(false, true) {
+		if m.taken.CompareAndSwap(false, true) {
 			return waitError(ctx)
 		}
 		<-m.done
@@ -79,7 +79,7 @@ func (w *writer) run() {
 	for m := range w.waiting {
 		var group []*member
 		for more := true; more; {
-			if m.claimed.CompareAndSwap(false, true) { // else its caller has left
+			if m.taken.CompareAndSwap(false, true) { // else its caller has left
 				group = append(group, m)
 			}
 			if more = len(group) < groupSize; more {

@@ -28,9 +28,9 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 		}
 		tried = true
 		insertIntent(tx, i)
-		claimPaymentID(tx, i)
+		reservePaymentID(tx, i)
 		// Once its row exists, no other intent of the payer can be opened.
-		tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE payer = $2 AND `+sameKey+` AND (payment_id = '' OR id = (
+		tx.dialect.abortUnless(tx, `EXISTS (SELECT 1 FROM intents WHERE payer = $2 AND `+sameKey+` AND (payment_id = '' OR id = (
 				SELECT intent_id FROM payment_ids WHERE payer = $2 AND payment_id = $4)))
 			AND NOT EXISTS (SELECT 1 FROM intents WHERE `+conflicts+` AND NOT `+sameKey+`)`,
 			append(l.conflictArgs(i), i.Network, i.Asset, i.Nonce)...)
@@ -60,7 +60,7 @@ func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) erro
 			return err
 		}
 		inserted := insertIntent(tx, i)
-		claimPaymentID(tx, i) // no effect if another payment has it
+		reservePaymentID(tx, i) // no effect if another payment has it
 		if err := tx.flush(ctx); err != nil {
 			return err
 		}
@@ -147,12 +147,12 @@ func insertIntent(tx *transaction, i Intent) *statement {
 	return inserted
 }
 
-// claimPaymentID gives the payment identifier to the intent if it is free or a refused intent has it.
-func claimPaymentID(tx *transaction, i Intent) {
+// reservePaymentID gives the payment identifier to the intent if it is free or a refused intent has it.
+func reservePaymentID(tx *transaction, i Intent) {
 	if i.PaymentID == "" {
 		return
 	}
-	tx.queue("claiming the payment identifier", `
+	tx.queue("reserving the payment identifier", `
 		INSERT INTO payment_ids (payer, payment_id, intent_id)
 		SELECT $3, $5, id FROM intents WHERE `+byIntentKey+`
 		ON CONFLICT (payer, payment_id) DO UPDATE SET intent_id = excluded.intent_id
@@ -174,11 +174,11 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 			// As in InsertIntent, the second attempt finds the reason.
 			if !tried {
 				tried = true
-				claimOpen(tx, key, hash, answer, l.now().Unix())
+				settleOpen(tx, key, hash, answer, l.now().Unix())
 				return nil
 			}
-			return l.claimIn(ctx, tx, key, hash, func(i *Intent, claimed bool) error {
-				if claimed && i.State == IntentSettling {
+			return l.changeWithTransactionIn(ctx, tx, key, hash, func(i *Intent, named bool) error {
+				if named && i.State == IntentSettling {
 					return ErrTransaction
 				}
 				return i.settle(hash, answer, evidence)
@@ -189,33 +189,33 @@ func (l *Ledger) SettleIntent(ctx context.Context, key IntentKey, hash string, a
 	}
 }
 
-// claim is changeIntent for a claim that a transaction paid the intent. claimed reports whether
-// another intent of the network names that transaction. It locks the transaction.
-func (l *Ledger) claim(ctx context.Context, key IntentKey, hash string, f func(i *Intent, claimed bool) error) error {
+// changeWithTransaction is changeIntent for a claim that a transaction paid the intent. named reports
+// whether another intent of the network names that transaction. It locks the transaction.
+func (l *Ledger) changeWithTransaction(ctx context.Context, key IntentKey, hash string, f func(i *Intent, named bool) error) error {
 	key = key.Canonical()
 	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
 		tx.dialect.lock(tx, key.Network+" "+hash)
-		return l.claimIn(ctx, tx, key, hash, f)
+		return l.changeWithTransactionIn(ctx, tx, key, hash, f)
 	})
 }
 
-func (l *Ledger) claimIn(ctx context.Context, tx *transaction, key IntentKey, hash string, f func(i *Intent, claimed bool) error) error {
-	others := queueQuery(tx, scanValue[int64], `SELECT id FROM intents WHERE `+otherClaim+` LIMIT 1`,
+func (l *Ledger) changeWithTransactionIn(ctx context.Context, tx *transaction, key IntentKey, hash string, f func(i *Intent, named bool) error) error {
+	others := queueQuery(tx, scanValue[int64], `SELECT id FROM intents WHERE `+otherWithTransaction+` LIMIT 1`,
 		key.Network, key.Asset, key.From, key.Nonce, hash)
 	return l.changeIntentIn(ctx, tx, key, func(i *Intent) error {
-		_, claimed := others.one()
-		return f(i, claimed)
+		_, named := others.one()
+		return f(i, named)
 	})
 }
 
-// otherClaim selects the other intents that name the transaction.
-const otherClaim = `network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused' AND NOT (asset = $2 AND payer = $3 AND nonce = $4)`
+// otherWithTransaction selects the other intents that name the transaction.
+const otherWithTransaction = `network = $1 AND tx = $5 AND tx <> '' AND state <> 'refused' AND NOT (asset = $2 AND payer = $3 AND nonce = $4)`
 
-// claimOpen settles an open intent whose transaction no other intent names. For any other it fails.
-func claimOpen(tx *transaction, key IntentKey, hash string, answer []byte, now int64) {
+// settleOpen settles an open intent whose transaction no other intent names. For any other it fails.
+func settleOpen(tx *transaction, key IntentKey, hash string, answer []byte, now int64) {
 	args := []any{key.Network, key.Asset, key.From, key.Nonce, hash}
-	tx.dialect.require(tx, `EXISTS (SELECT 1 FROM intents WHERE `+byIntentKey+` AND state = 'settling'`+tx.dialect.forUpdate()+`)
-		AND NOT EXISTS (SELECT 1 FROM intents WHERE `+otherClaim+`)`, args...)
+	tx.dialect.abortUnless(tx, `EXISTS (SELECT 1 FROM intents WHERE `+byIntentKey+` AND state = 'settling'`+tx.dialect.forUpdate()+`)
+		AND NOT EXISTS (SELECT 1 FROM intents WHERE `+otherWithTransaction+`)`, args...)
 	tx.queue("updating the intent", `
 		UPDATE intents SET state = 'settled', evidence = 'facilitator', tx = CASE $5 WHEN '' THEN tx ELSE $5 END,
 			answer = $6, reason = '', updated_at = $7

@@ -23,7 +23,7 @@ type DuePoller struct {
 	listeners map[string]map[*Callbacks]bool // by offer
 	whole     bool                           // the next query is for all due work
 
-	asked      time.Time // the time of the last query for all due work
+	queriedAll time.Time // the time of the last query for all due work
 	examined   time.Time // when the file was examined last; only for Run
 	until, seq int64     // covered by the last query, in Unix seconds and transitions
 }
@@ -80,7 +80,7 @@ func (p *DuePoller) Run(ctx context.Context) {
 func (p *DuePoller) Poll(ctx context.Context) {
 	now := p.ledger.now()
 	p.mu.Lock()
-	whole, listened := p.whole || now.Sub(p.asked).Abs() >= pollAllEvery, len(p.listeners) > 0
+	whole, listened := p.whole || now.Sub(p.queriedAll).Abs() >= pollAllEvery, len(p.listeners) > 0
 	p.whole = false
 	p.mu.Unlock()
 	if !listened {
@@ -102,7 +102,7 @@ func (p *DuePoller) Poll(ctx context.Context) {
 		return
 	}
 	if p.until = now.Unix(); whole {
-		p.asked = now
+		p.queriedAll = now
 	}
 	for _, one := range found {
 		p.seq = max(p.seq, one.seq)

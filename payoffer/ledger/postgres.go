@@ -136,7 +136,7 @@ func (d *postgresDialect) advanceNumbers() string {
 func (d *postgresDialect) undone(error) bool { return true }
 
 // transient includes a unique violation, because the next attempt finds the row that
-// another instance inserted, and a division by zero, by which require fails.
+// another instance inserted, and a division by zero, by which abortUnless fails.
 func (d *postgresDialect) transient(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) &&

@@ -151,7 +151,7 @@ func (d *postgresDialect) commitAsync(tx *transaction) {
 	}
 }
 
-// require fails by a division by zero, which is transient.
-func (d *postgresDialect) require(tx *transaction, condition string, args ...any) {
+// abortUnless divides by zero if the condition is false: SQL has no statement that only fails. transient retries it.
+func (d *postgresDialect) abortUnless(tx *transaction, condition string, args ...any) {
 	tx.queue("checking the condition again", `SELECT 1 / (`+condition+`)::int`, args...)
 }

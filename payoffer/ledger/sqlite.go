@@ -165,17 +165,17 @@ func (d *sqliteDialect) rows() string                 { return "json_each($1)" }
 func (d *sqliteDialect) lock(*transaction, ...string) {}
 func (d *sqliteDialect) commitAsync(*transaction)     {}
 
-func (d *sqliteDialect) require(tx *transaction, condition string, args ...any) {
+func (d *sqliteDialect) abortUnless(tx *transaction, condition string, args ...any) {
 	tx.waiting = append(tx.waiting, &statement{text: `SELECT ` + condition, args: args, row: func(row scanner) error {
 		holds, err := scanValue[bool](row)
 		if err == nil && !holds {
-			err = errRequired
+			err = errConditionFalse
 		}
 		return err
 	}})
 }
 
-var errRequired = errors.New("another process changed the ledger at the same moment; try again")
+var errConditionFalse = errors.New("another process changed the ledger at the same moment; try again")
 
 // unnumbered is NULL, for which SQLite inserts the next number: there is one writer.
 func (d *sqliteDialect) unnumbered() string { return "NULL" }
@@ -201,7 +201,7 @@ func (d *sqliteDialect) exclusive() dialect { return d }
 func (d *sqliteDialect) advanceNumbers() string { return "" }
 
 func (d *sqliteDialect) transient(err error) bool {
-	return resultCode(err) == sqlite3.SQLITE_BUSY || extendedCode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE || errors.Is(err, errRequired)
+	return resultCode(err) == sqlite3.SQLITE_BUSY || extendedCode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE || errors.Is(err, errConditionFalse)
 }
 
 // undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors".

@@ -22,11 +22,11 @@ type action struct {
 
 var actions = []action{
 	{"enter", []string{"amount", "date"}, (*Service).enter},
-	{"reverse", nil, (*Service).reverse},
+	{"void", nil, (*Service).void},
 	{"restore", []string{"transaction"}, (*Service).restore},
 	{"refund", []string{"amount", "date", "transaction"}, (*Service).refund},
-	{"value", []string{"amount"}, (*Service).value},
-	{"own", nil, (*Service).own},
+	{"value", []string{"amount"}, (*Service).stateValue},
+	{"own", nil, (*Service).markOwn},
 	{"redact", nil, (*Service).redact},
 }
 
@@ -34,7 +34,7 @@ var actions = []action{
 func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 	i := slices.IndexFunc(actions, func(a action) bool { return a.name == e.Action })
 	if i < 0 {
-		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, reverse, restore, refund, value, own, redact", e.Action)
+		return Receipt{}, refuse(Invalid, "the action %.20q is unknown; valid actions: enter, void, restore, refund, value, own, redact", e.Action)
 	}
 	for name, value := range map[string]string{"amount": e.Amount.String(), "date": e.Date, "transaction": e.Transaction} {
 		if value != "" && !slices.Contains(actions[i].members, name) {
@@ -70,7 +70,7 @@ func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 	}
 }
 
-// enter records money that arrived, or enters a reversed entry again. The same entry again changes nothing.
+// enter records money that arrived, or enters a voided entry again. The same entry again changes nothing.
 func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	account, err := s.enterable(e.Rail)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	var hints []string
 	if s.isReportedByProvider(e.Rail) {
 		hints = []string{"the provider reports the payments of the rail " + e.Rail + " under its own ids: if this is one of them, " +
-			"and its id is another, it is counted twice; then reverse this entry"}
+			"and its id is another, it is counted twice; then void this entry"}
 	}
 	if !found {
 		if err := manual.CheckPublishable(e.Reference); err != nil {
@@ -107,11 +107,11 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (in JSON \"sure\": true)", slip)
 		}
 	}
-	receipt, err := s.add(ctx, e.Entered(stored, s.Now()))
-	return receipt, hints, stillReversed(receipt, err)
+	receipt, err := s.add(ctx, e.Enter(stored, s.Now()))
+	return receipt, hints, stillDisputed(receipt, err)
 }
 
-// canReenter reports whether an entry replaces the one that is stored, which must have been reversed. It returns
+// canReenter reports whether an entry replaces the one that is stored, which must have been voided. It returns
 // false if both are the same.
 func canReenter(stored ledger.Receipt, e manual.Entry) (bool, error) {
 	switch {
@@ -125,13 +125,13 @@ func canReenter(stored ledger.Receipt, e manual.Entry) (bool, error) {
 	case int64(e.USD) == stored.Amount && e.IsDated(stored):
 		return false, nil
 	default:
-		return false, refuse(Conflict, "%q is entered already, with %s %s of %s; if that is wrong, reverse it and enter it again, "+
+		return false, refuse(Conflict, "%q is entered already, with %s %s of %s; if that is wrong, void it and enter it again, "+
 			"or give another payment another reference",
 			e.Reference, offer.USD(stored.Amount).Decimal(), stored.Asset, timestamp(stored.OccurredAt))
 	}
 }
 
-// requireNewReason refuses to enter a reversed payment again without a reason that no entry of it has. A request
+// requireNewReason refuses to enter a voided payment again without a reason that no entry of it has. A request
 // that is only sent again must not count the money.
 func (s *Service) requireNewReason(ctx context.Context, stored ledger.Receipt, e manual.Entry) error {
 	history, err := s.Ledger.History(ctx, s.Offer.ID, stored.ID, stored.ID)
@@ -139,31 +139,31 @@ func (s *Service) requireNewReason(ctx context.Context, stored ledger.Receipt, e
 		return err
 	}
 	if e.Reason == "" || slices.ContainsFunc(history, func(t ledger.Transition) bool { return t.Cause == "entered" && t.Note == e.Reason }) {
-		return refuse(Conflict, "%q was entered and reversed; to enter it again, give a reason that was not used for it before", e.Reference)
+		return refuse(Conflict, "%q was entered and voided; to enter it again, give a reason that was not used for it before", e.Reference)
 	}
 	return nil
 }
 
-// reverse takes a receipt out of the totals, because the money is not the operator's. The receipt stays in the
+// void takes a receipt out of the totals, because the money is not the operator's. The receipt stays in the
 // ledger as reversed and can be restored. A transfer on a chain is refused.
-func (s *Service) reverse(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+func (s *Service) void(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
 	switch {
 	case err != nil:
 		return ledger.Receipt{}, nil, err
 	case stored.EvidenceLevel == ledger.LevelChain:
-		return ledger.Receipt{}, nil, refuse(Conflict, "%q is a transfer on its chain and cannot be reversed; enter what you sent back as a refund", e.Reference)
+		return ledger.Receipt{}, nil, refuse(Conflict, "%q is a transfer on its chain and cannot be voided; enter what you sent back as a refund", e.Reference)
 	case stored.Status == ledger.StatusDropped:
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q was never paid; compare the reference with 'caddy pay-offer received --receipts'", e.Reference)
 	}
-	receipt, err := s.add(ctx, e.Reversed(stored, s.Now()))
+	receipt, err := s.add(ctx, e.Void(stored, s.Now()))
 	if err == nil && receipt.Status != ledger.StatusReversed {
-		err = refuse(Conflict, "%q was not reversed: the clock of this machine is behind an earlier entry; set the clock and reverse it again", e.Reference)
+		err = refuse(Conflict, "%q was not voided: the clock of this machine is behind an earlier entry; set the clock and void it again", e.Reference)
 	}
 	return receipt, nil, err
 }
 
-// restore undoes a reversal by the operator, except that of an entry. If there is none, it undoes the refunds that
+// restore undoes a void by the operator, except that of an entry. Without a void it undoes the refunds that
 // the operator entered, or only that of a transaction.
 func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
@@ -177,8 +177,8 @@ func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 	} else if stored.Status == ledger.StatusReversed && stored.EvidenceLevel == ledger.LevelManual {
 		return stored, nil, refuse(Conflict, "%q is an entry of yours that was voided; enter it again instead, with a new reason", e.Reference)
 	} else if stored.Status == ledger.StatusReversed {
-		receipt, err := s.add(ctx, e.Restored(stored, s.Now()))
-		return receipt, nil, stillReversed(receipt, err)
+		receipt, err := s.add(ctx, e.Restore(stored, s.Now()))
+		return receipt, nil, stillDisputed(receipt, err)
 	} else if repeated, err := s.isRepeatedRestore(ctx, e, stored); err != nil || repeated {
 		return stored, nil, err
 	}
@@ -193,11 +193,11 @@ func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 	if len(refunds) == 0 {
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q is %s and has no such refund by you; find the right one with 'caddy pay-offer received --receipts'", e.Reference, stored.Status)
 	}
-	receipt, err := s.add(ctx, e.Unrefunded(stored, refunds))
+	receipt, err := s.add(ctx, e.UndoRefunds(stored, refunds))
 	return receipt, nil, err
 }
 
-// isRepeatedRestore reports whether the last change was the same restore of a reversal. An operator who did not see
+// isRepeatedRestore reports whether the last change was the same restore of a void. An operator who did not see
 // the answer sends it again and does not mean the refunds.
 func (s *Service) isRepeatedRestore(ctx context.Context, e manual.Entry, stored ledger.Receipt) (bool, error) {
 	history, err := s.Ledger.History(ctx, stored.Offer, stored.ID, stored.ID)
@@ -208,16 +208,16 @@ func (s *Service) isRepeatedRestore(ctx context.Context, e manual.Entry, stored 
 	return last.Cause == manual.CauseRestored && last.ReturnKind == ledger.ReturnReversal && last.Note == e.Reason, nil
 }
 
-// stillReversed is the error for a receipt that the provider reversed, too.
-func stillReversed(r ledger.Receipt, err error) error {
+// stillDisputed returns an error if the provider reports a dispute too.
+func stillDisputed(r ledger.Receipt, err error) error {
 	if err == nil && r.Status == ledger.StatusReversed {
-		return refuse(Conflict, "%q is still reversed: the provider took the money back; answer its dispute there", r.ExternalID)
+		return refuse(Conflict, "%q is still disputed at the provider; answer the dispute there", r.ExternalID)
 	}
 	return err
 }
 
-// value states what a payment is worth in US dollars if no source knows it.
-func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+// stateValue states what a payment is worth in US dollars if no source knows it.
+func (s *Service) stateValue(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
 	switch {
 	case err != nil:
@@ -230,12 +230,12 @@ func (s *Service) value(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 	case stored.Stated != nil && stored.Stated.USDCents == int64(e.USD):
 		return stored, nil, nil
 	}
-	receipt, err := s.add(ctx, e.Valued(stored, s.Now()))
+	receipt, err := s.add(ctx, e.StateValue(stored, s.Now()))
 	return receipt, nil, err
 }
 
-// own marks a payment as the operator's own, for good: it is no payment of a customer.
-func (s *Service) own(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
+// markOwn marks a payment as the operator's own, for good: it is no payment of a customer.
+func (s *Service) markOwn(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
 	stored, err := s.known(ctx, e)
 	switch {
 	case err != nil:
@@ -245,7 +245,7 @@ func (s *Service) own(ctx context.Context, e manual.Entry) (ledger.Receipt, []st
 	case stored.Own:
 		return stored, nil, nil
 	}
-	receipt, err := s.add(ctx, e.Owned(stored))
+	receipt, err := s.add(ctx, e.MarkOwn(stored))
 	return receipt, nil, err
 }
 

@@ -49,7 +49,7 @@ func TestTheSameEntryAgainChangesNothing(t *testing.T) {
 			e.Date = other + zone
 			o.refuses("enter", e, Conflict, "entered already, with 42.00 USD")
 		}
-		o.refuses("enter", inv7("43", ""), Conflict, "reverse it and enter it again")
+		o.refuses("enter", inv7("43", ""), Conflict, "void it and enter it again")
 		require.Equal(t, int64(4200), o.received())
 	}
 }
@@ -67,7 +67,7 @@ func TestAWrongEntryIsReversedAndEnteredAgain(t *testing.T) {
 		o.must("enter", e)
 		require.Equal(t, "2026-11-20", day())
 		o.must("refund", inv7("10", "a part"))
-		require.Equal(t, "reversed", o.must("reverse", inv7("", "typo")).Status)
+		require.Equal(t, "reversed", o.must("void", inv7("", "typo")).Status)
 		require.Zero(t, o.received())
 		require.Equal(t, "2026-11-20", day())
 
@@ -87,7 +87,7 @@ func TestAWrongEntryIsReversedAndEnteredAgain(t *testing.T) {
 		}
 		require.Equal(t, []string{
 			"confirmed 4250 entered: statement", "confirmed 4250 refunded_by_operator: a part",
-			"reversed 4250 reversed_by_operator: typo", "confirmed 4000 entered: the bank kept a fee",
+			"reversed 4250 voided_by_operator: typo", "confirmed 4000 entered: the bank kept a fee",
 		}, history)
 		_, end := o.movements()
 		require.EqualValues(t, 3000, end.ReceivedCents)
@@ -101,22 +101,22 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		kind  Kind
 		want  string
 	}{
-		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, reverse, restore, refund, value, own, redact"},
-		"a reversal's amount": {manual.Entry{Action: "reverse", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "takes no amount; leave it out"},
+		"no action":           {manual.Entry{Rail: "transfer", Reference: "INV-8", Amount: "42"}, Invalid, "enter, void, restore, refund, value, own, redact"},
+		"a reversal's amount": {manual.Entry{Action: "void", Rail: "transfer", Reference: "INV-8", Amount: "42", Reason: "x"}, Invalid, "takes no amount; leave it out"},
 		"a wrong amount":      {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "4.2e1"}, Invalid, "42.50"},
 		"no amount":           {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8"}, Invalid, "amount is missing"},
 		"a wrong date":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "42", Date: "20.11."}, Invalid, "2026-11-20"},
 		"a line break":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "a\nb", Amount: "42"}, Invalid, "cannot be printed"},
 		"an e-mail address":   {manual.Entry{Action: "enter", Rail: "transfer", Reference: "jane@example.org", Amount: "42"}, Invalid, "use an invoice number"},
 		"unknown rail":        {manual.Entry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "valid names: card, usdc, transfer, pack"},
-		"its reversal":        {manual.Entry{Action: "reverse", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "valid names: card, usdc, transfer, pack"},
+		"its reversal":        {manual.Entry{Action: "void", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "valid names: card, usdc, transfer, pack"},
 		"a chain":             {manual.Entry{Action: "enter", Rail: "usdc", Reference: "INV-8", Amount: "42"}, Conflict, "are read from the chain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, errorOf(o.Enter(t.Context(), c.entry)), c.kind, c.want)
 		})
 	}
-	for _, action := range []string{"reverse", "restore", "redact", "own", "value", "refund"} {
+	for _, action := range []string{"void", "restore", "redact", "own", "value", "refund"} {
 		e := manual.Entry{Rail: "transfer", Reference: "INV-8"}
 		if action == "value" || action == "refund" {
 			e.Amount = "1"
@@ -168,11 +168,11 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 			o := newFixture(t)
 			o.sees(rail, "id", level, ledger.StatusConfirmed)
 			e := manual.Entry{Rail: rail, Reference: "id", Reason: "recalled"}
-			reversed := o.must("reverse", e)
+			reversed := o.must("void", e)
 			require.Equal(t, "reversed 4200", reversed.Status+" "+reversed.AmountAtomic)
 			require.Zero(t, o.received())
-			require.Equal(t, reversed.Version, o.must("reverse", e).Version, "the same again changes nothing")
-			require.Equal(t, "reversed reversed_by_operator: recalled", o.history()[1])
+			require.Equal(t, reversed.Version, o.must("void", e).Version, "the same again changes nothing")
+			require.Equal(t, "reversed voided_by_operator: recalled", o.history()[1])
 
 			restored := o.must("restore", e)
 			require.Equal(t, "confirmed", restored.Status)
@@ -189,17 +189,17 @@ func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
 	o := newFixture(t)
 	o.must("enter", inv7("42", ""))
 	for _, reason := range []string{"first", "second", "third"} {
-		require.Equal(t, "reversed", o.must("reverse", inv7("", "x")).Status)
+		require.Equal(t, "reversed", o.must("void", inv7("", "x")).Status)
 		require.Equal(t, "confirmed", o.must("enter", inv7("42", reason)).Status)
 	}
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	e := manual.Entry{Rail: "card", Reference: "pi_1", Reason: "x"}
 	for range 3 {
-		require.Equal(t, "reversed", o.must("reverse", e).Status)
+		require.Equal(t, "reversed", o.must("void", e).Status)
 		require.Equal(t, "confirmed", o.must("restore", e).Status)
 	}
 	o.unix += 86_400
-	o.must("reverse", e)
+	o.must("void", e)
 	o.unix -= 86_400
 	require.Equal(t, "confirmed", o.must("restore", e).Status)
 }
@@ -209,7 +209,7 @@ func TestNothingButANewEntryRevivesAVoidedOne(t *testing.T) {
 	for _, reason := range []string{"", "statement"} {
 		o := newFixture(t)
 		o.must("enter", inv7("42", reason))
-		o.must("reverse", inv7("", "bounced"))
+		o.must("void", inv7("", "bounced"))
 		o.refuses("enter", inv7("42", reason), Conflict, "give a reason that was not used")
 		o.refuses("restore", inv7("", "never mind"), Conflict, "enter it again instead")
 		require.Zero(t, o.received())
@@ -257,7 +257,7 @@ func TestAReferenceIsTheSameInEveryFormOfUnicode(t *testing.T) {
 	o := newFixture(t)
 	composed := o.must("enter", manual.Entry{Rail: "transfer", Reference: "Beitr\u00e4ge 7", Amount: "42"})
 	require.Equal(t, composed, o.must("enter", manual.Entry{Rail: "transfer", Reference: "Beitra\u0308ge 7", Amount: "42"}))
-	require.Equal(t, "reversed", o.must("reverse", manual.Entry{Rail: "transfer", Reference: "Beitra\u0308ge 7", Reason: "x"}).Status)
+	require.Equal(t, "reversed", o.must("void", manual.Entry{Rail: "transfer", Reference: "Beitra\u0308ge 7", Reason: "x"}).Status)
 }
 
 // The operator tests the checkout with a card, or a transfer of 42 USD.
@@ -291,14 +291,14 @@ func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "disputed", ledger.LevelSigned, ledger.StatusConfirmed, ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: o.unix})
 	_, err := o.do("restore", manual.Entry{Rail: "card", Reference: "disputed", Reason: "x"})
-	requireRefusal(t, err, Conflict, "the provider took the money back")
+	requireRefusal(t, err, Conflict, "still disputed at the provider")
 	require.Zero(t, o.received())
 	o.sees("usdc", "transfer", ledger.LevelChain, ledger.StatusConfirmed)
-	_, err = o.do("reverse", manual.Entry{Rail: "usdc", Reference: "transfer", Reason: "x"})
+	_, err = o.do("void", manual.Entry{Rail: "usdc", Reference: "transfer", Reason: "x"})
 	requireRefusal(t, err, Conflict, "is a transfer on its chain")
 	require.Equal(t, int64(4200), o.received())
 	o.sees("card", "failed", ledger.LevelSigned, ledger.StatusDropped)
-	o.refuses("reverse", manual.Entry{Rail: "card", Reference: "failed", Reason: "x"}, Conflict, "was never paid")
+	o.refuses("void", manual.Entry{Rail: "card", Reference: "failed", Reason: "x"}, Conflict, "was never paid")
 }
 
 // A rail keeps its receipts when its account changes, such as that of a card when a payment link is configured.
@@ -312,11 +312,11 @@ func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
 	o.Accounts = configured
 	require.Equal(t, former, o.must("enter", e), "the same money is not entered twice")
 	e.Amount = ""
-	require.Equal(t, "reversed", o.must("reverse", e).Status)
+	require.Equal(t, "reversed", o.must("void", e).Status)
 	require.Zero(t, o.received())
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	e.Reference, o.Accounts = "pi_1", nil
-	require.Equal(t, "reversed", o.must("reverse", e).Status)
+	require.Equal(t, "reversed", o.must("void", e).Status)
 	require.Equal(t, "confirmed", o.must("restore", e).Status, "nor lost after the rail was removed")
 }
 
@@ -370,7 +370,7 @@ func TestAnUnavailableLedgerIsReported(t *testing.T) {
 	require.NoError(t, o.book.Close())
 	ctx := t.Context()
 	outcome := IntentOutcome{Network: "base", From: "0x1", Nonce: "0x2", Outcome: "not_paid", Reason: "x"}
-	changed := []error{errorOf(o.do("enter", inv7("42", ""))), errorOf(o.do("reverse", inv7("", "x")))}
+	changed := []error{errorOf(o.do("enter", inv7("42", ""))), errorOf(o.do("void", inv7("", "x")))}
 	for _, err := range append(changed,
 		errorOf(o.Received(ctx)), errorOf(o.Receipts(ctx, 0, 1)), errorOf(o.Intents(ctx, 0, 1)),
 		errorOf(o.Resolve(ctx, outcome)), errorOf(o.Feed(ctx, "")), errorOf(o.Feed(ctx, "0"))) {

@@ -98,7 +98,7 @@ func TestACorrectionLeavesTheClosedMonthAsItWas(t *testing.T) {
 	o.unix += 20 * day // 2026-12-11
 	o.must("restore", inv7("", "it came back"))
 	require.Equal(t, append(closed, "1v3p1 2026-12-11 refund_undone 10 2026-12-11 it came back"), lines())
-	o.must("reverse", inv7("", "wrong day"))
+	o.must("void", inv7("", "wrong day"))
 	e = inv7("40", "as on the statement")
 	e.Date = "2026-11-19"
 	o.must("enter", e)

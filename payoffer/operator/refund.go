@@ -41,7 +41,7 @@ func (s *Service) refund(ctx context.Context, e manual.Entry) (ledger.Receipt, [
 	if err := s.checkRefund(stored, e, amount); err != nil {
 		return ledger.Receipt{}, nil, err
 	}
-	receipt, err := s.add(ctx, e.Refunded(stored, amount, known, s.Now()))
+	receipt, err := s.add(ctx, e.Refund(stored, amount, known, s.Now()))
 	return receipt, duplicateHints(stored, e, amount, returns), err
 }
 

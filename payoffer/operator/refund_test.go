@@ -143,7 +143,7 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 	o.sees("usdc", "seen", ledger.LevelChain, ledger.StatusSeen)
 	o.sees("transfer", "INV-1", ledger.LevelManual, ledger.StatusConfirmed)
 	o.sees("transfer", "INV-2", ledger.LevelManual, ledger.StatusConfirmed)
-	o.must("reverse", manual.Entry{Rail: "transfer", Reference: "INV-2", Reason: "x"})
+	o.must("void", manual.Entry{Rail: "transfer", Reference: "INV-2", Reason: "x"})
 	before := o.history()
 	for name, c := range map[string]struct {
 		health                 observe.Health
@@ -245,7 +245,7 @@ func TestARepeatedRestoreKeepsTheRefunds(t *testing.T) {
 		return manual.Entry{Rail: "card", Reference: "pi_1", Amount: amount, Reason: reason}
 	}
 	o.must("refund", e("10", "half"))
-	o.must("reverse", e("", "entered twice"))
+	o.must("void", e("", "entered twice"))
 	restored := o.must("restore", e("", "it was another one"))
 	require.Equal(t, "10 USD", restored.Refunded())
 	require.Equal(t, restored, o.must("restore", e("", "it was another one")))

@@ -51,7 +51,7 @@ type Instruments struct {
 // Common is what all offers on one ledger share.
 type Common struct {
 	Ledger      *ledger.Ledger
-	Pulse       *ledger.DuePoller
+	DuePoller   *ledger.DuePoller
 	Clock       *clock.Clock
 	Instruments *Instruments
 }
@@ -84,7 +84,7 @@ func NewRuntime(members *pool.Use[Environment], ledgerKey, storageKey pool.Key, 
 		return l, err
 	})
 	r.Clock = use(&a, pool.KeyOf("clock"), func(*environment) (*clock.Clock, error) { return clock.New(time.Now), nil })
-	r.Pulse = use(&a, pool.KeyOf("pulse", ledgerKey), func(*environment) (*ledger.DuePoller, error) { return ledger.NewDuePoller(r.Ledger), nil })
+	r.DuePoller = use(&a, pool.KeyOf("due poller", ledgerKey), func(*environment) (*ledger.DuePoller, error) { return ledger.NewDuePoller(r.Ledger), nil })
 	return r, a.err
 }
 

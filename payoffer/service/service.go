@@ -254,7 +254,7 @@ func (svc *Service) Trouble() string {
 // ends. It returns when the settlements in flight are recorded or their leases are over; the
 // ledger keeps the others for the next start.
 func (svc *Service) Run(ctx context.Context) {
-	stop := svc.Pulse.Listen(svc.Offer.ID, ledger.Callbacks{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
+	stop := svc.DuePoller.Listen(svc.Offer.ID, ledger.Callbacks{Intents: svc.payments.Due, Transitions: svc.announcer.Notify})
 	var work sync.WaitGroup
 	work.Go(func() { svc.payments.Run(ctx) })
 	work.Go(func() { svc.removed.Run(ctx) })

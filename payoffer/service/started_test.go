@@ -168,7 +168,7 @@ func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 			s := &startup{runtime: runtime, offers: all, closed: all, logger: all[0].logger}
 			require.NoError(t, s.open(t.Context()))
 			s.warnForgotten(t.Context())
-			runtime.Pulse.Poll(t.Context())
+			runtime.DuePoller.Poll(t.Context())
 			return far.Trips() - before
 		}
 		first, again = append(first, start()), append(again, start())

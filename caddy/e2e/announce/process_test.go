@@ -133,7 +133,7 @@ func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.
 	s.hook.Down()
 	s.topic.Down()
 	s.mailbox.down()
-	s.record("--reference", "INV-1", "--reverse", "--reason", "recalled by the bank of Jane Roe")
+	s.record("--reference", "INV-1", "--void", "--reason", "recalled by the bank of Jane Roe")
 	s.record("--reference", "INV-2", "--amount", "42.50")
 	process.Terminate()
 	process.Await(t)
@@ -146,7 +146,7 @@ func TestReceiversOfEveryFormMissNothingWhileTheyAndTheServerAreAway(t *testing.
 	s.record("--reference", "INV-1", "--amount", "42", "--date", today, "--reason", "the recall was refused")
 	for _, want := range []string{
 		"1 42 - confirmed INV-1: new; you entered it",
-		"1 42 - voided INV-1: status from confirmed to reversed; you reversed it (recalled by the bank of Jane Roe)",
+		"1 42 - voided INV-1: status from confirmed to reversed; you voided it (recalled by the bank of Jane Roe)",
 		"2 42.50 - confirmed INV-2: new; you entered it",
 		"1 42 - confirmed INV-1: status from reversed to confirmed; you entered it (the recall was refused)",
 	} {

@@ -118,10 +118,10 @@ func (y *year) enter(rail, reference, amount string, do func(manual.Entry, ledge
 func (y *year) begin(n int) {
 	later := func(steps int, f func()) { y.later[n+steps] = append(y.later[n+steps], f) }
 	id, cents := fmt.Sprint("p", n), int64(4200+n%7*13)
-	entered := func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.Entered(stored, y.now) }
-	valued := func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.Valued(stored, y.now) }
+	entered := func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.Enter(stored, y.now) }
+	valued := func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.StateValue(stored, y.now) }
 	refunded := func(e manual.Entry, stored ledger.Receipt) ledger.Observation {
-		return e.Refunded(stored, stored.Amount/3, nil, y.now)
+		return e.Refund(stored, stored.Amount/3, nil, y.now)
 	}
 	switch n % 12 {
 	case 0:
@@ -156,7 +156,7 @@ func (y *year) begin(n int) {
 	case 8:
 		y.enter("transfer", "INV-"+id, "42", entered)
 		later(1, func() {
-			y.enter("transfer", "INV-"+id, "", func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.Reversed(stored, y.now) })
+			y.enter("transfer", "INV-"+id, "", func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.Void(stored, y.now) })
 		})
 		later(4, func() { y.enter("transfer", "INV-"+id, "40.40", entered) })
 	case 9: // a reorganization moves it into another block
@@ -168,7 +168,7 @@ func (y *year) begin(n int) {
 	case 10:
 		y.pay("card", id, "USD", cents)
 		later(11, func() {
-			y.enter("card", id, "", func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.Owned(stored) })
+			y.enter("card", id, "", func(e manual.Entry, stored ledger.Receipt) ledger.Observation { return e.MarkOwn(stored) })
 		})
 	case 11:
 		y.pay("test", id, "USDC", cents*10_000)

@@ -114,7 +114,7 @@ func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
 			got := h.check(t, w, "--json")
 			require.Equal(t, 1, got.status, got.out+got.err)
 			var report struct {
-				CheckedAt string
+				CheckedAt string `json:"checked_at"`
 				Offers    []struct{ ID string }
 				Issues    []struct{ Code, Offer, Subject, What, Fix string }
 			}

@@ -71,7 +71,7 @@ func TestEachRailCountsWhatItsEvidenceAllows(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, "84", s.received().ReceivedUSD.String())
 	require.Equal(t, "manual", s.rail("transfer").State)
-	out, err = server.Command(t, "", "record", "--reverse", "--rail", "transfer", "--reference", "INV-7", "--reason", "entered twice", "--address", s.admin)
+	out, err = server.Command(t, "", "record", "--void", "--rail", "transfer", "--reference", "INV-7", "--reason", "entered twice", "--address", s.admin)
 	require.NoError(t, err, out)
 	require.Equal(t, "42", s.received().ReceivedUSD.String())
 	require.EqualValues(t, 1, s.rail("transfer").Reversed.Count, "nothing is deleted")

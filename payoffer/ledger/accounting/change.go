@@ -147,9 +147,9 @@ func (c Change) statusHeadline(paid string) string {
 	switch c.After.Status {
 	case StatusReversed:
 		if refunded := c.Before.Refunded; arrived && refunded > 0 {
-			return fmt.Sprintf("%s of %s %s", c.After.money(c.After.Amount-refunded), paid, c.reversal())
+			return fmt.Sprintf("%s of %s %s", c.After.money(c.After.Amount-refunded), paid, c.reversalWord())
 		}
-		return paid + " " + c.reversal()
+		return paid + " " + c.reversalWord()
 	case StatusMoved:
 		return paid + " is not a payment: it moved within your account"
 	case StatusDropped:
@@ -165,11 +165,11 @@ func (c Change) statusHeadline(paid string) string {
 	}
 	switch {
 	case from == StatusReversed && c.corrected():
-		return c.correction(", no longer " + c.reversal())
+		return c.correction(", no longer " + c.reversalWord())
 	case arrived && c.corrected():
 		return c.correction("")
 	case from == StatusReversed:
-		return paid + " no longer " + c.reversal() + c.rest()
+		return paid + " no longer " + c.reversalWord() + c.rest()
 	case arrived:
 		return c.returnHeadline(c.After.Refunded-c.Before.Refunded, paid)
 	default:
@@ -177,8 +177,8 @@ func (c Change) statusHeadline(paid string) string {
 	}
 }
 
-// reversal is the word for a return that is not a refund. The operator voids, also every entry; all others dispute.
-func (c Change) reversal() string {
+// reversalWord returns "voided" for the operator and for every entry, and "disputed" for a provider.
+func (c Change) reversalWord() string {
 	if c.After.EvidenceLevel == LevelManual || c.Cause == "entered" || strings.HasSuffix(c.Cause, "_by_operator") {
 		return "voided"
 	}
@@ -189,7 +189,7 @@ func (c Change) reversal() string {
 func (c Change) Disputed() bool {
 	b, a := c.Before, c.After
 	more := a.Status == StatusReversed && b.Status != StatusReversed || c.ReturnKind == ReturnReversal && a.Refunded > b.Refunded
-	return more && c.reversal() == "disputed"
+	return more && c.reversalWord() == "disputed"
 }
 
 // returnHeadline returns the headline of a refund or dispute, or of its end.
@@ -197,7 +197,7 @@ func (c Change) returnHeadline(back int64, paid string) string {
 	a := c.After
 	kind, undone := "refunded", "refund of %s undone"
 	if c.ReturnKind == ReturnReversal {
-		kind, undone = c.reversal(), "%s no longer "+c.reversal()
+		kind, undone = c.reversalWord(), "%s no longer "+c.reversalWord()
 	}
 	switch {
 	case back < 0:
@@ -220,7 +220,7 @@ func (c Change) rest() string {
 
 var causes = map[string]string{
 	"entered": "you entered it", "value_stated": "you stated its value", "marked_own": "you marked it as yours",
-	"reversed_by_operator": "you reversed it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
+	"voided_by_operator": "you voided it", "restored_by_operator": "you restored it", "refunded_by_operator": "you entered a refund",
 	CauseRedacted: "you replaced its reference",
 
 	"webhook": "the provider reported it", "reconcile": "it was read from the provider", "provider": "it was read from the provider",

@@ -14,10 +14,10 @@ func TestReversalOfAnEntryIsAVoidWhateverReportsIt(t *testing.T) {
 		headline, word string
 		disputed       bool
 	}{
-		{LevelManual, "reversed_by_operator", "$42 voided", "voided", false},
+		{LevelManual, "voided_by_operator", "$42 voided", "voided", false},
 		{LevelManual, "entered", "$42 voided", "voided", false},
 		{LevelManual, "provider", "$42 voided", "voided", false},
-		{LevelSigned, "reversed_by_operator", "$42 voided", "reversed", false},
+		{LevelSigned, "voided_by_operator", "$42 voided", "reversed", false},
 		{LevelSigned, "webhook", "$42 disputed", "reversed", true},
 		{LevelProvider, "provider", "$42 disputed", "reversed", true},
 	} {

@@ -56,7 +56,7 @@ type Classification struct {
 // Held reports whether the money arrived and stayed.
 func (s Classification) Held() bool { return s.Status == StatusConfirmed }
 
-// Word is the status in texts for people. An entry that the seller reversed is voided: no bank can dispute it.
+// Word is the status in texts for people. A reversed entry is voided: no bank can dispute it.
 func (s Classification) Word() string {
 	if s.Status == StatusReversed && s.EvidenceLevel == LevelManual {
 		return "voided"

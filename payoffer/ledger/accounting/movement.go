@@ -18,7 +18,7 @@ const (
 	MovementReversal       MovementKind = "reversal"        // a dispute or void, of a part or all
 	MovementDropped        MovementKind = "dropped"         // the payment failed after it had arrived
 	MovementRefundUndone   MovementKind = "refund_undone"   // the refund failed
-	MovementReversalUndone MovementKind = "reversal_undone" // the dispute was won
+	MovementReversalUndone MovementKind = "reversal_undone" // the dispute was won, or the void undone
 )
 
 // Moment is the state of a receipt after one of its transitions.

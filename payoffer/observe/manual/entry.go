@@ -33,7 +33,7 @@ const (
 
 // Entry is what an operator enters: the body of POST /pay_offer/receipts.
 type Entry struct {
-	Action      string      `json:"action"`          // enter, reverse, restore, refund, value, own or redact
+	Action      string      `json:"action"`          // enter, void, restore, refund, value, own or redact
 	Offer       string      `json:"offer,omitempty"` // its id; optional if there is only one
 	Rail        string      `json:"rail"`
 	Reference   string      `json:"reference"`             // identifies the payment for good; published with the receipt
@@ -186,8 +186,8 @@ func (e Entry) IsDated(stored ledger.Receipt) bool {
 	return day != "" && day == report.Day(stored)
 }
 
-// Entered is money that arrived. stored is the receipt if the entry was reversed before: the new entry replaces it.
-func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Observation {
+// Enter returns the observation of entered money. stored is the voided receipt that the entry replaces, if any.
+func (e Entry) Enter(stored ledger.Receipt, now time.Time) ledger.Observation {
 	s := e.observation(stored, "entered")
 	amount, occurred := int64(e.USD), now.Unix()
 	if !e.OccurredAt.IsZero() {
@@ -200,26 +200,26 @@ func (e Entry) Entered(stored ledger.Receipt, now time.Time) ledger.Observation 
 		EnteredAt string `json:"enteredAt"`
 	}{e.Day(), now.UTC().Format(time.RFC3339)})
 	if stored.Version > 0 {
-		s.Revision, s.Returns = stored.Revision+1, []ledger.Return{reversal(stored, false, now)}
+		s.Revision, s.Returns = stored.Revision+1, []ledger.Return{voidRecord(stored, false, now)}
 	}
 	return s
 }
 
-// CauseRestored is the cause of the change that undoes a reversal or refunds.
+// CauseRestored is the cause of the change that undoes a void or refunds.
 const CauseRestored = "restored_by_operator"
 
-// Reversed takes a receipt out of the totals, and Restored undoes that.
-func (e Entry) Reversed(stored ledger.Receipt, now time.Time) ledger.Observation {
-	return e.addendum(stored, "reversed_by_operator", reversal(stored, true, now))
+// Void returns the observation that takes a receipt out of the totals.
+func (e Entry) Void(stored ledger.Receipt, now time.Time) ledger.Observation {
+	return e.addendum(stored, "voided_by_operator", voidRecord(stored, true, now))
 }
 
-// Restored undoes Reversed.
-func (e Entry) Restored(stored ledger.Receipt, now time.Time) ledger.Observation {
-	return e.addendum(stored, CauseRestored, reversal(stored, false, now))
+// Restore returns the observation that undoes Void.
+func (e Entry) Restore(stored ledger.Receipt, now time.Time) ledger.Observation {
+	return e.addendum(stored, CauseRestored, voidRecord(stored, false, now))
 }
 
-// Owned marks a payment as one of the operator's own.
-func (e Entry) Owned(stored ledger.Receipt) ledger.Observation {
+// MarkOwn returns the observation that a payment is one of the operator's own.
+func (e Entry) MarkOwn(stored ledger.Receipt) ledger.Observation {
 	s := e.addendum(stored, "marked_own")
 	s.Own = true
 	return s
@@ -238,9 +238,9 @@ func (e Entry) addendum(stored ledger.Receipt, cause string, returns ...ledger.R
 	return s
 }
 
-// reversal is the operator's reversal of a whole payment, or the end of one. The receipt's version orders them, because
+// voidRecord is the operator's void of a whole payment, or the end of one. The receipt's version orders them, because
 // two can have the same second and the clock can be set back. Of the same version, the end is later.
-func reversal(stored ledger.Receipt, gone bool, now time.Time) ledger.Return {
+func voidRecord(stored ledger.Receipt, gone bool, now time.Time) ledger.Return {
 	r := ledger.Return{
 		ID: "operator", Kind: ledger.ReturnReversal, Gone: gone, At: max(now.Unix(), stored.UpdatedAt), Rank: 2 * int(stored.Version),
 	}

@@ -100,7 +100,7 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		"a giant amount":       {func(e *Entry) { e.Amount = "10000001" }, "10000000"},
 		"money of next week":   {func(e *Entry) { e.Date = "2026-11-22T13:00:00Z" }, "in the future"},
 		"a date that is none":  {func(e *Entry) { e.Date = "soon" }, "2026-11-20"},
-		"no reason":            {func(e *Entry) { e.Action, e.Reason = "reverse", "" }, "reason is missing"},
+		"no reason":            {func(e *Entry) { e.Action, e.Reason = "void", "" }, "reason is missing"},
 		"an endless reason":    {func(e *Entry) { e.Reason = strings.Repeat("x", 501) }, "use at most 500"},
 		"a reason with a bell": {func(e *Entry) { e.Reason = "ring\a" }, "the reason contains"},
 	} {
@@ -138,12 +138,12 @@ func TestADayIsKeptAsTheOperatorWroteIt(t *testing.T) {
 		e := Entry{Action: "enter", Rail: "transfer", Reference: "INV-7", Amount: "42", Date: written}
 		require.NoError(t, e.Parse(now))
 		require.Equal(t, day, e.Day(), written)
-		row, words := accounting.Merge(ledger.Receipt{}, nil, e.Entered(ledger.Receipt{}, now))
+		row, words := accounting.Merge(ledger.Receipt{}, nil, e.Enter(ledger.Receipt{}, now))
 		require.Equal(t, day, report.Day(row), written)
 		require.True(t, e.IsDated(row))
-		reversed, _ := accounting.Merge(row, words, e.Reversed(row, now))
+		reversed, _ := accounting.Merge(row, words, e.Void(row, now))
 		require.Equal(t, day, report.Day(reversed), written)
-		again, _ := accounting.Merge(row, words, e.Entered(ledger.Receipt{}, now.Add(time.Hour)))
+		again, _ := accounting.Merge(row, words, e.Enter(ledger.Receipt{}, now.Add(time.Hour)))
 		require.Equal(t, row.OccurredAt, again.OccurredAt)
 	}
 	require.Empty(t, Entry{}.Day(), "no date is not a day")

@@ -78,8 +78,8 @@ func EnteredRefund(r ledger.Return) (transaction string, entered bool) {
 	return transaction, r.Kind == ledger.ReturnRefund && (named || strings.HasPrefix(r.ID, refundPrefix))
 }
 
-// Refunded is a refund of an amount in atomic units. known is the recorded refund with the same id, or nil.
-func (e Entry) Refunded(stored ledger.Receipt, amount int64, known *ledger.Return, now time.Time) ledger.Observation {
+// Refund is a refund of an amount in atomic units. known is the recorded refund with the same id, or nil.
+func (e Entry) Refund(stored ledger.Receipt, amount int64, known *ledger.Return, now time.Time) ledger.Observation {
 	refund := ledger.Return{ID: e.RefundID(amount), Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: now.Unix()}
 	if !e.OccurredAt.IsZero() {
 		refund.At = e.OccurredAt.Unix()
@@ -90,8 +90,8 @@ func (e Entry) Refunded(stored ledger.Receipt, amount int64, known *ledger.Retur
 	return e.addendum(stored, "refunded_by_operator", refund)
 }
 
-// Unrefunded undoes refunds that an operator entered. It keeps their times; the higher rank holds.
-func (e Entry) Unrefunded(stored ledger.Receipt, refunds []ledger.Return) ledger.Observation {
+// UndoRefunds undoes refunds that an operator entered. It keeps their times; the higher rank holds.
+func (e Entry) UndoRefunds(stored ledger.Receipt, refunds []ledger.Return) ledger.Observation {
 	for i := range refunds {
 		refunds[i].Gone = false
 		refunds[i].Rank++
@@ -99,8 +99,8 @@ func (e Entry) Unrefunded(stored ledger.Receipt, refunds []ledger.Return) ledger
 	return e.addendum(stored, CauseRestored, refunds...)
 }
 
-// Valued states the value of a payment that no source knows. It replaces the statement before, also within a second.
-func (e Entry) Valued(stored ledger.Receipt, now time.Time) ledger.Observation {
+// StateValue states the value of a payment that no source knows. It replaces the statement before, also within a second.
+func (e Entry) StateValue(stored ledger.Receipt, now time.Time) ledger.Observation {
 	s := e.addendum(stored, "value_stated")
 	s.Stated = &ledger.StatedValue{USDCents: int64(e.USD), At: now.Unix()}
 	if stored.Stated != nil {
