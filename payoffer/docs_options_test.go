@@ -24,10 +24,8 @@ const generated = "<!-- Everything below is generated: go test ./payoffer -run P
 func usages(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	for _, file := range []string{"announce.go", "gate.go", "handler.go", "ledger.go", "rail_bank.go", "rail_bitcoin.go", "rail_card.go", "rail_storefront.go", "rail_usdc.go", "settings.go"} {
-		for _, usage := range regexp.MustCompile(`(?:arguments\(d, |unmarshal\(d, |&form\{)"([a-z_]+) ([^"]*)"`).FindAllStringSubmatch(readSource(t, file), -1) {
-			found[usage[1]] = strings.ReplaceAll(usage[2], "...", "…")
-		}
+	for _, usage := range regexp.MustCompile(`(?:arguments\(d, |unmarshal\(d, |&form\{)"([a-z_]+) ([^"]*)"`).FindAllStringSubmatch(readSources(t), -1) {
+		found[usage[1]] = strings.ReplaceAll(usage[2], "...", "…")
 	}
 	return found
 }
@@ -38,26 +36,37 @@ var optionName = regexp.MustCompile(`\b[a-z]+_[a-z_]+(?:\.[a-z]+)?\b`)
 // A chapter is the options of one block.
 type chapter struct {
 	name    string
-	of      any
+	of      reflect.Type
 	options options
 	form    bool // the table of no other block shows how it is written
 }
 
+// chapters are an offer and the blocks in it, each before the blocks that it contains, and the other directives.
 func chapters() []chapter {
-	return []chapter{
-		{"pay_offer", Handler{}, new(Handler).options(), true},
-		{"card", CardConfig{}, new(CardConfig).options(), false},
-		{"usdc", USDCConfig{}, new(USDCConfig).options(), false},
-		{"facilitator", FacilitatorConfig{}, new(FacilitatorConfig).options(), false},
-		{"bitcoin", BitcoinConfig{}, new(BitcoinConfig).options(), false},
-		{"bank_transfer", BankTransferConfig{}, new(BankTransferConfig).options(), false},
-		{"storefront", StorefrontConfig{}, new(StorefrontConfig).options(), false},
-		{"announce", AnnounceConfig{}, options{"secret": new(lines)}, false},
-		{"announce ntfy", NtfyConfig{}, new(NtfyConfig).options(), false},
-		{"announce email", EmailConfig{}, new(EmailConfig).options(), false},
-		{"ledger", LedgerConfig{}, options{}, true},
-		{"pay_offer_gate", Gate{}, new(Gate).options(), true},
+	return append(chaptersIn("pay_offer", reflect.TypeFor[Handler](), true),
+		chapter{"ledger", reflect.TypeFor[LedgerConfig](), options{}, true},
+		chapter{"pay_offer_gate", reflect.TypeFor[Gate](), new(Gate).options(), true})
+}
+
+func chaptersIn(name string, config reflect.Type, form bool) []chapter {
+	c := chapter{name, config, options{"secret": new(lines)}, form} // as announce has
+	if block, ok := reflect.New(config).Interface().(interface{ options() options }); ok {
+		c.options = block.options()
+	} else if config == reflect.TypeFor[RateLimitConfig]() {
+		return nil // one line
 	}
+	all := []chapter{c}
+	for field := range config.Fields() {
+		if block, ok := blockOf(field); ok {
+			json, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			below, known := c.option(json)
+			if !known {
+				below = name + " " + json
+			}
+			all = append(all, chaptersIn(below, block, false)...)
+		}
+	}
+	return all
 }
 
 // TestThePageOfTheOptionsSaysWhatTheirTypesSay generates the tables of the page; -update writes them.
@@ -89,9 +98,7 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 		fmt.Fprintf(page, "`%s %s`\n\n", c.name, form)
 	}
 	page.WriteString("| Option | Meaning |\n|---|---|\n")
-	kind := reflect.TypeOf(c.of)
-	for i := range kind.NumField() {
-		field := kind.Field(i)
+	for field := range c.of.Fields() {
 		if !field.IsExported() {
 			continue
 		}
@@ -112,8 +119,8 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 		if field.Type == reflect.TypeFor[secret]() {
 			first += " (secret)"
 		}
-		doc := docs[kind.Name()+"."+field.Name]
-		require.NotEmpty(t, doc, "%s.%s has no documentation", kind.Name(), field.Name)
+		doc := docs[c.of.Name()+"."+field.Name]
+		require.NotEmpty(t, doc, "%s.%s has no documentation", c.of.Name(), field.Name)
 		escape := strings.NewReplacer("|", `\|`)
 		fmt.Fprintf(page, "| %s | %s |\n", escape.Replace(first), optionName.ReplaceAllString(strings.ReplaceAll(escape.Replace(doc), "<", `\<`), "`$0`"))
 	}

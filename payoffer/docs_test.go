@@ -189,7 +189,7 @@ func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
 // TestTheWholeExampleHasEveryOption looks for options that the JSON has and the first
 // block of the page of the options does not set.
 func TestTheWholeExampleHasEveryOption(t *testing.T) {
-	config, _, err := adaptAny(payoffertest.FillIn(page(t, "reference/caddyfile").Blocks[0].Text))
+	config, _, err := adaptAny(wholeExample(t))
 	require.NoError(t, err)
 	handlers := handlersOf(t, config)
 	require.Len(t, handlers, 1)

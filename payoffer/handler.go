@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -264,22 +265,23 @@ type railConfig interface {
 	provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail
 }
 
-// rails are the config blocks in the order of publication.
+// rails are the config blocks of the rails, in the order of their fields. Rails are published
+// in this order.
 func (h *Handler) rails() (rails []railConfig) {
-	if h.Card != nil {
-		rails = append(rails, h.Card)
+	add := func(block reflect.Value) {
+		if config, ok := block.Interface().(railConfig); ok && !block.IsNil() {
+			rails = append(rails, config)
+		}
 	}
-	for _, u := range withoutNil(h.USDC) {
-		rails = append(rails, u)
-	}
-	if h.Bitcoin != nil {
-		rails = append(rails, h.Bitcoin)
-	}
-	if h.BankTransfer != nil {
-		rails = append(rails, h.BankTransfer)
-	}
-	for _, s := range withoutNil(h.Storefronts) {
-		rails = append(rails, s)
+	for field, value := range reflect.ValueOf(h).Elem().Fields() {
+		switch {
+		case field.IsExported() && value.Kind() == reflect.Slice:
+			for _, block := range value.Seq2() {
+				add(block)
+			}
+		case field.IsExported():
+			add(value)
+		}
 	}
 	return rails
 }

@@ -3,9 +3,10 @@ package payoffer
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,43 +37,61 @@ var unmarked = map[string]struct{ value, part string }{
 	"key in plain http":       {"http://rpc.example/v3/5ecae7f00d5ecae7f00d5ecae7f00d55", "5ecae7f0"},
 }
 
-// published are the places of a value that is published, logged or part of an error.
-var published = []string{
-	"id %s", "base_url %s", "site_url %s", "name %s", "operator %s", "description %s", "contact %s", "source_url %s", "account %s", "amount %s",
-	"ignore_payer %s", "card %s", "usdc %s 0x52908400098527886E0F7030069857D2E4169EE7", "usdc base-sepolia %s", "bitcoin %s",
-	"bank_transfer %s pay@example.com", "bank_transfer %s", "storefront %s https://shop.example", "storefront shop %s", "announce email %s",
-	"recommend %s", "logo %s", "thanks %s", "refunds %s", "legal %s", "goal %s", "tags %s", "mpp %s", "received %s",
-	"card https://checkout.example {\n methods card %s\n}", "card https://checkout.example {\n payment_link %s\n}", "card https://checkout.example {\n since %s\n}",
-	usdcWith("explorer %s"), usdcWith("confirm %s"), usdcWith("facilitator https://one.example {\n header %s {env.A}\n}"),
-	bitcoinWith("explorer %s"), bitcoinWith("rates %s"), bitcoinWith("since %s"), bitcoinWith("address_type %s"), bitcoinWith("first_address %s"),
-	transferWith("memo %s"), transferWith("iban %s"), transferWith("bic %s"), transferWith("routing %s"), transferWith("account %s"),
-	transferWith("price_eur %s"), transferWith("account_holder %s"), storefrontWith("seller %s"), storefrontWith("product %s"),
-	"announce email pay@example.com {\n smtp localhost:25\n user pay\n password {env.A}\n from %s\n}",
-	"announce email pay@example.com {\n smtp %s\n}",
+// An argument is one of an option in the whole example of the documentation.
+type argument struct {
+	option string // with the blocks in which it is
+	rest   [2]string
+	value  string // in the example
 }
 
-// elsewhere are places where a secret is refused for another reason, and not repeated.
-var elsewhere = []string{
-	"%s", "name a %s", "rate_limit %s 1m", "rate_limit 10 %s", "testnet %s", "card https://checkout.example {\n test_mode %s\n}",
-	"card https://checkout.example {\n webhook_secret {env.A} %s\n}", "card https://checkout.example {\n %s\n}",
-	usdcWith("from_block %s"), usdcWith("facilitator https://one.example {\n timeout %s\n}"), bitcoinWith("confirmations %s"),
+// with is the example with another value. after are lines that follow the option.
+func (p argument) with(value, after string) string {
+	return p.rest[0] + `"` + value + `"` + after + p.rest[1]
 }
 
-func usdcWith(option string) string {
-	return "usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {\n " + option + "\n}"
+// takesSecret reports whether the option is one of a secret.
+func (p argument) takesSecret() bool { return strings.HasPrefix(p.value, "{env.") }
+
+// exampleArguments are the arguments of the directive and of all blocks in it. One more argument is tried at a flag.
+func exampleArguments(t *testing.T) (found []argument) {
+	t.Helper()
+	example := wholeExample(t)
+	begin := strings.Index(example, "\tpay_offer {\n\t\tbase_url")
+	require.Positive(t, begin)
+	at, blocks := begin, []string{}
+	for line := range strings.Lines(example[begin:]) {
+		words := regexp.MustCompile(`"[^"]*"|[^\s"]+`).FindAllStringIndex(line, -1)
+		word := func(i int) string { return line[words[i][0]:words[i][1]] }
+		for i := range words {
+			if value := word(i); i > 0 && value != "{" {
+				option := strings.Join(append(slices.Clone(blocks), word(0), strconv.Itoa(i)), " ")
+				found = append(found, argument{option, [2]string{example[:at+words[i][0]], example[at+words[i][1]:]}, value})
+			}
+		}
+		switch {
+		case len(words) == 0:
+		case word(0) == "}":
+			if blocks = blocks[:len(blocks)-1]; len(blocks) == 0 {
+				return found
+			}
+		case word(len(words)-1) == "{":
+			blocks = append(blocks, word(0))
+		case len(words) == 1:
+			end := at + words[0][1]
+			found = append(found, argument{strings.Join(append(slices.Clone(blocks), word(0)), " "), [2]string{example[:end] + " ", example[end:]}, ""})
+		}
+		at += len(line)
+	}
+	t.Fatal("the directive of the example has no end")
+	return nil
 }
 
-func bitcoinWith(option string) string {
-	return "bitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4 {\n " + option + "\n}"
-}
+// elsewhere are mistakes that the example does not show.
+var elsewhere = []string{"%s", "name a %s", "card https://checkout.example {\n webhook_secret {env.A} %s\n}", "card https://checkout.example {\n %s\n}"}
 
-func transferWith(option string) string {
-	return "bank_transfer pay@example.com {\n " + option + "\n}"
-}
-
-func storefrontWith(option string) string {
-	return "storefront shop https://shop.example {\n " + option + "\n}"
-}
+// otherErrors are the options whose wrong value is refused for what it is, even if it is a key: numbers, and addresses
+// that may contain a key.
+var otherErrors = regexp.MustCompile(` (rate_limit|testnet|test_mode|timeout|from_block|confirmations|rpc|esplora|facilitator|announce|smtp|tls)( \d)?$`)
 
 // offering is a Caddyfile with a line in the directive.
 func offering(line, value string) string {
@@ -98,30 +117,42 @@ func validate(t *testing.T, caddyfile string) error {
 // A secret in the wrong place is refused, as a literal and as the value of a
 // placeholder, and no error repeats it.
 func TestASecretInTheWrongPlaceIsRefusedAndNeverRepeated(t *testing.T) {
-	for _, line := range append(published, elsewhere...) {
+	t.Setenv("OFFER_TEST_MISPLACED", secrets["EVM key"].value)
+	for _, p := range exampleArguments(t) {
+		if p.takesSecret() {
+			continue
+		}
+		for kind, secret := range secrets {
+			err := validate(t, p.with(secret.value, ""))
+			require.Error(t, err, "%s: %s", p.option, kind)
+			require.NotContains(t, err.Error(), secret.part, "%s: %s", p.option, kind)
+		}
+		err := validate(t, p.with("{env.OFFER_TEST_MISPLACED}", ""))
+		require.Error(t, err, p.option)
+		require.NotContains(t, err.Error(), secrets["EVM key"].part, p.option)
+		if !otherErrors.MatchString(p.option) {
+			require.ErrorContains(t, err, "private key", "%s: read it by resolve, resolver.word or resolver.text, or add it to otherErrors", p.option)
+		}
+	}
+	for _, line := range elsewhere {
 		for kind, secret := range secrets {
 			err := validate(t, offering(line, `"`+secret.value+`"`))
 			require.Error(t, err, "%s: %s", line, kind)
 			require.NotContains(t, err.Error(), secret.part, "%s: %s", line, kind)
 		}
-		if slices.Contains(elsewhere, line) {
-			continue
-		}
-		secret := secrets["EVM key"]
-		t.Setenv("OFFER_TEST_MISPLACED", secret.value)
-		err := validate(t, offering(line, "{env.OFFER_TEST_MISPLACED}"))
-		require.ErrorContains(t, err, "private key", line)
-		require.NotContains(t, err.Error(), secret.part, line)
 	}
 }
 
 // Most secrets have no form. If a value is wrong, the error does not repeat it.
 func TestAnErrorRepeatsNothingThatCouldBeASecret(t *testing.T) {
-	for _, line := range append(append(published, elsewhere...), "announce %s", "announce ntfy %s", usdcWith("rpc %s"), bitcoinWith("esplora %s")) {
-		for kind, secret := range unmarked {
-			if err := validate(t, offering(line, `"`+secret.value+`"`)); err != nil {
-				require.NotContains(t, err.Error(), secret.part, "%s: %s", line, kind)
+	for kind, secret := range unmarked {
+		for _, p := range exampleArguments(t) {
+			if err := validate(t, p.with(secret.value, "")); err != nil {
+				require.NotContains(t, err.Error(), secret.part, "%s: %s", p.option, kind)
 			}
+		}
+		for _, line := range elsewhere {
+			require.NotContains(t, validate(t, offering(line, `"`+secret.value+`"`)).Error(), secret.part, "%s: %s", line, kind)
 		}
 	}
 }
@@ -140,29 +171,41 @@ func TestAnErrorRepeatsHostsAndAddresses(t *testing.T) {
 
 func TestAnErrorRepeatsAShortValue(t *testing.T) {
 	for line, want := range map[string]string{
-		"amount 4,20":             `amount: "4,20" is not an amount`,
-		"contact payer":           `contact: "payer" is not an e-mail address`,
-		"usdc bass 0x1":           `unknown network "bass"`,
-		"colour red":              "unrecognized option \"colour\"",
-		"account UPPER":           `account: "UPPER" is not the name of an account; write lower-case letters`,
-		usdcWith("from_block -1"): "from_block: \"-1\" is not a whole number from 1 on",
+		"amount 4,20":   `amount: "4,20" is not an amount`,
+		"contact payer": `contact: "payer" is not an e-mail address`,
+		"usdc bass 0x1": `unknown network "bass"`,
+		"colour red":    "unrecognized option \"colour\"",
+		"account UPPER": `account: "UPPER" is not the name of an account; write lower-case letters`,
+		"usdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {\n from_block -1\n}": "from_block: \"-1\" is not a whole number from 1 on",
 	} {
 		require.ErrorContains(t, validate(t, offering(line+"%.0s", "")), want)
 	}
 }
 
-// A mistake in or beside the option of a secret does not repeat the secret.
+// A mistake in or after the option of a secret does not repeat the secret.
 func TestASecretInItsPlaceIsNeverRepeated(t *testing.T) {
-	for kind, secret := range maps.All(secrets) {
-		for _, line := range []string{
-			"card https://checkout.example {\n webhook_secret %s\n payment_link plink_1\n colour red\n}", "card https://checkout.example {\n api_key %s\n}",
-			usdcWith("facilitator https://one.example {\n key_secret %s\n}"), usdcWith("facilitator https://one.example {\n key_id %s\n}"),
-			usdcWith("facilitator https://one.example {\n header \"\" %s\n}"), storefrontWith("hook_secret %s"), storefrontWith("token %s"),
-			"announce https://one.example {\n secret %s\n colour red\n}", "announce ntfy https://one.example/topic {\n token %s\n colour red\n}",
-			"announce email pay@example.com {\n smtp localhost:25\n password %s\n}",
-		} {
+	found := 0
+	for _, p := range exampleArguments(t) {
+		if !p.takesSecret() {
+			continue
+		}
+		found++
+		for kind, secret := range secrets {
+			for _, after := range []string{" {env.A}", "\n colour red"} {
+				err := validate(t, p.with(secret.value, after))
+				require.Error(t, err, p.option)
+				require.NotContains(t, err.Error(), secret.part, "%s: %s", p.option, kind)
+			}
+			if err := validate(t, p.with(secret.value, "")); err != nil {
+				require.NotContains(t, err.Error(), secret.part, "%s: %s", p.option, kind)
+			}
+		}
+	}
+	require.Greater(t, found, 8)
+	for _, line := range []string{"card https://checkout.example {\n api_key %s\n}", "storefront shop https://shop.example {\n token %s\n}"} {
+		for kind, secret := range secrets {
 			err := validate(t, offering(line, `"`+secret.value+`"`))
-			require.Error(t, err, line)
+			require.ErrorContains(t, err, "also need", line)
 			require.NotContains(t, err.Error(), secret.part, "%s: %s", line, kind)
 		}
 	}

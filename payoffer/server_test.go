@@ -333,7 +333,7 @@ func TestCaddyfileAdaptsAsWritten(t *testing.T) {
 				require.JSONEq(t, want, got)
 				return
 			}
-			require.EqualError(t, err, want)
+			require.EqualError(t, err, want, "run 'go test ./payoffer -run CaddyfileAdapts -update'")
 		})
 	}
 }

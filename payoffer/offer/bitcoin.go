@@ -45,6 +45,8 @@ var errPrivateKey = fmt.Errorf("%w; write an address or the extended public key 
 // walletImport matches a private key in the wallet import format, or encrypted (BIP-38).
 var walletImport = regexp.MustCompile(`^\s*(?:[59cKL]|6P)[1-9A-HJ-NP-Za-km-z]{50,56}\s*$`)
 
+func init() { reserved = append(reserved, RailBitcoin, "bip21") }
+
 // Bitcoin is the rail that takes bitcoin by a BIP-21 URI.
 type Bitcoin struct {
 	// Explorer is the prefix of transaction pages in a block explorer, or empty.
@@ -175,6 +177,7 @@ func (b *Bitcoin) address(index uint32) (address.Address, error) {
 func (b *Bitcoin) Face() Face {
 	name := Phrase{Key: "rail.btc.name"}
 	return Face{
+		Icon: "M12 3a9 9 0 0 1 0 18a9 9 0 0 1 0-18zM10 7.5v9M10 8h3a2 2 0 0 1 0 4h-3 3.5a2 2 0 0 1 0 4H10",
 		Name: name, Way: name, Fee: Phrase{Key: "rail.btc.fee"}, Hint: Phrase{Key: "rail.btc.time"}, Act: Phrase{Key: "rail.btc.act"},
 		Note: Phrase{Key: "rail.wallet"}, Asks: true,
 	}

@@ -36,6 +36,8 @@ const RailCard = "card"
 // SchemeCard identifies the card checkout (docs/developing/decisions.md).
 const SchemeCard = "stripe"
 
+func init() { reserved = append(reserved, RailCard, SchemeCard) }
+
 // Card is the hosted card checkout.
 type Card struct {
 	URL            string   // the address of the checkout
@@ -109,6 +111,7 @@ func (c *Card) Face() Face {
 		name = Phrase{Key: "rail.card.more", With: With{"names": name}}
 	}
 	return Face{
+		Icon: "M5 5h14a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2zM3 10h18",
 		Name: name, Way: Phrase{Key: "rail.card.way"}, Hint: Phrase{Key: "rail.card.time"},
 		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL),
 	}

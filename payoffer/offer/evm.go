@@ -41,6 +41,8 @@ func ParseEVMAddress(s string) (string, error) {
 	return checksummed, nil
 }
 
+func init() { reserved = append(reserved, "usdc", "eip681", "x402") }
+
 // USDC is the rail that takes USDC on one EVM chain, by an EIP-681 URI and by x402.
 type USDC struct {
 	Network Network
@@ -109,6 +111,7 @@ func (u *USDC) URI() string {
 func (u *USDC) Face() Face {
 	name := Phrase{Key: "rail.usdc.name", With: With{"network": strings.TrimSuffix(u.Network.Title, testTitle)}}
 	return Face{
+		Icon: "M12 3a9 9 0 0 1 0 18a9 9 0 0 1 0-18zM12 7v10M15 9c-1-1.5-6-1.5-6 1s6 1.5 6 4-5 2.5-6 1",
 		Name: name, Way: name, Fee: Phrase{Key: "rail.usdc.fee"},
 		Hint: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"}, Note: Phrase{Key: "rail.wallet"},
 	}

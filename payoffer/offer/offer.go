@@ -66,9 +66,9 @@ var railName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // account matches a local part of an acct URI that needs no escaping.
 var account = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
-// reserved are the names of our own rails and paths, the schemes of other rails, and the ids
-// on the payment page.
-var reserved = []string{RailCard, "usdc", RailBitcoin, "qr", SchemeCard, "eip681", "bip21", "x402", "arrived", "texts", "preview"}
+// reserved are our own paths and the ids on the payment page. Each rail whose name is fixed
+// adds that name and its schemes.
+var reserved = []string{"qr", "arrived", "texts", "preview"}
 
 // CheckRailName checks a name that an operator chose for a rail.
 func CheckRailName(name string) error {

@@ -19,6 +19,7 @@ func Literal(text string) Phrase { return Phrase{Text: text} }
 
 // Face is what people see of a rail before they choose it.
 type Face struct {
+	Icon string // lines in a square of 24 units: the data of an SVG path
 	Name Phrase // the payment method
 	Way  Phrase // the method of a past payment
 	Fee  Phrase // the payer's cost in addition to the price

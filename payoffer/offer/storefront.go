@@ -46,6 +46,7 @@ func (s *Storefront) Face() Face {
 		name, hint = Literal(s.Label), name
 	}
 	return Face{
+		Icon: "M4 9l1-4h14l1 4M5 9v10h14V9M9 19v-5h6v5",
 		Name: name, Way: name, Fee: Phrase{Key: "rail.storefront.fee"}, Hint: hint,
 		Act: Phrase{Key: "rail.storefront.act"}, Note: checkoutNote(s.url),
 	}

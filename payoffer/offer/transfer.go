@@ -64,6 +64,7 @@ func (t *BankTransfer) Face() Face {
 		note = Phrase{Key: "rail.transfer.direct"}
 	}
 	return Face{
+		Icon: "M3 10l9-5 9 5M5 10v8M10 10v8M14 10v8M19 10v8M3 19h18",
 		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Hint: Phrase{Key: "rail.transfer.time"},
 		Act: Phrase{Key: "rail.transfer.act"}, Note: note, Page: PagePath(t.name), Asks: true,
 	}

@@ -274,11 +274,10 @@ func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, [
 	}, err
 }
 
-// isReportedByProvider reports whether a provider reports the payments of a rail.
-func (s *Service) isReportedByProvider(rail string) bool {
-	return slices.ContainsFunc(s.Health(), func(h observe.Health) bool {
-		return h.Rail == rail && (h.Source == "webhook" || h.Source == "provider")
-	})
+// isReportedByProvider reports whether a provider reports the payments of a rail to this server.
+func (s *Service) isReportedByProvider(name string) bool {
+	rail, found := s.Offer.Rail(name)
+	return found && rail.Source() == offer.SourceProvider && slices.ContainsFunc(s.Health(), func(h observe.Health) bool { return h.Rail == name })
 }
 
 // enterable is the account of a rail on which payments are entered.

@@ -142,11 +142,14 @@ func TestBetterEvidenceIsNotEntered(t *testing.T) {
 
 // A provider's payment counts under the provider's id, in addition to an entry of the same money under another.
 func TestAnEntryOnARailOfAProviderHasAHint(t *testing.T) {
-	for source, hinted := range map[string]bool{"webhook": true, "provider": true, "operator": false} {
+	for _, c := range []struct {
+		observed, rail string
+		hinted         bool
+	}{{"pack", "pack", true}, {"card", "card", true}, {"card", "pack", false}, {"transfer", "transfer", false}} {
 		o := newFixture(t)
-		o.health = observe.Health{Rail: "pack", Source: source}
-		hints := o.must("enter", manual.Entry{Rail: "pack", Reference: "INV-9", Amount: "42"}).Hints
-		require.Equal(t, hinted, len(hints) == 1, "%s: %s", source, hints)
+		o.health = observe.Health{Rail: c.observed}
+		hints := o.must("enter", manual.Entry{Rail: c.rail, Reference: "INV-9", Amount: "42"}).Hints
+		require.Equal(t, c.hinted, len(hints) == 1, "%s: %s", c, hints)
 	}
 }
 

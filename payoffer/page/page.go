@@ -62,7 +62,7 @@ type Sheet struct {
 // The page may load images and its wallet script from its own host, and runs nothing else
 // but the inlined scripts (CSP Level 3). The icons of wallets are data: URIs.
 func newSheet(name string, scripts ...string) *Sheet {
-	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "glyph.html", "wallet.html", "arrive.html", "gate.html", name+".html"))}
+	s := &Sheet{names: scripts, layout: "layout.html", template: template.Must(template.ParseFS(files, "layout.html", "parts.html", "wallet.html", "arrive.html", "gate.html", name+".html"))}
 	forms := "'none'"
 	switch name {
 	case "gate", "replace":
