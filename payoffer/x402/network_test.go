@@ -3,6 +3,7 @@ package x402
 import (
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,8 +54,8 @@ func TestAnUnsupportedNetworkIsNotQuotedWhileThatIsSo(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		s := newShop(t, setup{facilitators: one(f), networks: []string{"base-sepolia", "base"}})
-		changes := 0
-		defer s.facilitators[0].Changes.Listen(func() { changes++; s.Refresh() })()
+		var changes atomic.Int64
+		defer s.facilitators[0].Changes.Listen(func() { changes.Add(1); s.Refresh() })()
 		require.Equal(t, []string{base, mainnet}, s.networks(t, false))
 		quoted := stranger(1)
 
@@ -74,13 +75,13 @@ func TestAnUnsupportedNetworkIsNotQuotedWhileThatIsSo(t *testing.T) {
 			{kindsOn("eip155:*"), []string{base, mainnet}, 5},
 		} {
 			f.Script(supportedCall, c.reply)
-			if changes == 0 {
+			if changes.Load() == 0 {
 				s.watching()
 			}
 			time.Sleep(2*probeEvery + verifyTimeout)
 			synctest.Wait()
 			require.Equal(t, c.want, s.networks(t, true))
-			require.Equal(t, c.changes, changes)
+			require.EqualValues(t, c.changes, changes.Load())
 			if len(c.want) == 1 && c.want[0] == mainnet && c.reply.Fault == 0 && c.reply.Status == 0 && quoted != nil {
 				quoted = stranger(1)
 				require.Equal(t, Settled, s.pay(quoted.v2(t)).Status, "it was quoted")
