@@ -48,8 +48,8 @@ test-plugin:
 	go test -p 3 $(TESTFLAGS) ./payoffer/ledger ./payoffer ./payoffer/observe/bitcoin ./payoffer/service ./payoffer/x402 ./...
 
 test-binary:
-	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 8 -parallel 4 ./browser ./wallet ./arrive ./docs ./gate/pay ./demo ./histories ./attack \
-		./settlement ./gate/charge ./gate/site ./instances ./buyer ./crash ./soak ./standards \
+	cd caddy/e2e && CGO_ENABLED=0 go test -count=1 -timeout 30m -p 8 -parallel 4 ./browser ./wallet ./docs ./gate/pay ./demo ./histories ./attack \
+		./settlement ./gate ./instances ./buyer ./crash ./soak ./standards \
 		$$(go list ./... | grep -v /bench)
 
 bench: ## Compare the built binary with other servers, and print the ratios.

@@ -93,9 +93,9 @@ type countingBody struct {
 	read int
 }
 
-func (b *countingBody) Read(p []byte) (n int, err error) {
-	n, err = b.ReadCloser.Read(p)
-	b.read += n
+func (c *countingBody) Read(p []byte) (n int, err error) {
+	n, err = c.ReadCloser.Read(p)
+	c.read += n
 	return n, err
 }
 
@@ -109,13 +109,13 @@ func (accessLog) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.log.access.pay_offer"}
 }
 
-// serve serves a request. If the request has a secret or the response is a quote, it writes the line of the access log in
-// Caddy's place, redacted and without the fields of log_append. Caddy would log the address and headers of a request whose
-// handler returns an error, so serve responds to it instead if it has a secret: 'handle_errors' does not apply to these
-// requests. Handlers that are ordered before pay_offer, and lines of other modules about a request that they handle, are not
-// covered.
-func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, serve func(http.ResponseWriter) error) error {
-	logger := l.logger(r)
+// serve serves a request. If the request has a secret, or the response is a quote or leads to a receipt, it writes the line of
+// the access log in Caddy's place, redacted and without the fields of log_append. Caddy would log the address and headers of a
+// request whose handler returns an error, so serve responds to it instead if it has a secret: 'handle_errors' does not apply to
+// these requests. Handlers that are ordered before pay_offer, and lines of other modules about a request that they handle, are
+// not covered.
+func (rl requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, serve func(http.ResponseWriter) error) error {
+	logger := rl.logger(r)
 	if !secret && logger == nil {
 		return serve(w)
 	}
@@ -133,8 +133,9 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 	var err error
 	defer func() { // also if a handler panics
 		header, level := recorder.Header(), zapcore.InfoLevel
-		quote := header["Payment-Required"] != nil || slices.ContainsFunc(header["Www-Authenticate"], paymentScheme.MatchString)
-		if skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool); !secret && (!quote || skipped) {
+		private := header["Payment-Required"] != nil || slices.ContainsFunc(header["Www-Authenticate"], paymentScheme.MatchString) ||
+			slices.ContainsFunc(header["Location"], isSecret)
+		if skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool); !secret && (!private || skipped) {
 			return // a gate behind this handler has written the line of a quote
 		}
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
@@ -142,7 +143,7 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 			level = zapcore.ErrorLevel
 		}
 		if err != nil && level == zapcore.ErrorLevel && logger == nil {
-			logger = l.failures // Caddy logs them, too
+			logger = rl.failures // Caddy logs them, too
 		}
 		if logger == nil {
 			return
@@ -172,10 +173,10 @@ func (l requestLog) serve(w http.ResponseWriter, r *http.Request, secret bool, s
 }
 
 // logger is the one of redacted lines; nil if the server has no access log, or 'log_skip' left the request out.
-func (l requestLog) logger(r *http.Request) *zap.Logger {
+func (rl requestLog) logger(r *http.Request) *zap.Logger {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if skipped, _ := caddyhttp.GetVar(r.Context(), caddyhttp.LogSkipVar).(bool); !ok || server.Logs == nil || skipped {
 		return nil
 	}
-	return l.access
+	return rl.access
 }

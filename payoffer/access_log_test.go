@@ -88,7 +88,7 @@ func loggingSite(directives string) string {
 	return strings.Replace(strings.Replace(smallest, "\trespond \"the application\" 200\n", directives, 1), "{\n", "{\n\tlog\n", 1)
 }
 
-func TestNoLogContainsASecret(t *testing.T) {
+func TestAccessLogHidesSecrets(t *testing.T) {
 	client := func(protocol func(*http.Protocols, bool)) *http.Client {
 		protocols := new(http.Protocols)
 		protocol(protocols, true)
@@ -147,7 +147,7 @@ func TestNoLogContainsASecret(t *testing.T) {
 	}
 }
 
-func TestARedactedLineHasTheFieldsOfCaddysLine(t *testing.T) {
+func TestRedactedLineFields(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(loggingSite("\terror {uri} 500\n")))
 	for _, path := range []string{"/v1/offer", "/v1/receipt/" + payersSecret, "/app?session_id=" + payersSecret} {
@@ -224,7 +224,7 @@ func TestRedactedLineNeedsAnAccessLog(t *testing.T) {
 }
 
 // The log of a host that has a file of its own gets the lines without a secret, and the server's log the others.
-func TestRedactedLinePlacement(t *testing.T) {
+func TestRedactedLineGoesToHostLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.log")
 	for _, c := range []struct {
 		directives   string
@@ -255,7 +255,7 @@ func TestRedactedLinePlacement(t *testing.T) {
 }
 
 // A gate stands behind the offer of its site: both see the same quote.
-func TestAQuoteOfAGateIsLoggedOnce(t *testing.T) {
+func TestGateQuoteLoggedOnce(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(loggingSite("\tpay_offer_gate /gated/* {\n\t\tstart /gated/\n\t}\n\trespond \"paid\"\n")))
 	require.Equal(t, 402, i.get(i.service+"/gated/").status)
@@ -266,7 +266,7 @@ func TestAQuoteOfAGateIsLoggedOnce(t *testing.T) {
 }
 
 // What has no secret is logged by Caddy, and its errors are those of the site.
-func TestOtherRequestsAreLoggedAndFailAsBefore(t *testing.T) {
+func TestRequestWithoutSecretLoggedUnchanged(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(loggingSite("\terror {uri} 500\n\thandle_errors {\n\t\trespond \"an error page\" 500\n\t}\n")))
 	paths := []string{"/app", "/v1/%72eceived?after=%2F1", "/v1/receipt", "/v1/pay/transfer?lang=de", "/webhook/github?a=%2F", "/receipt/7", "/app?session=a_b", "/app?discount=50%"}
@@ -291,7 +291,7 @@ func requestContext(r *http.Request) context.Context {
 	return context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, http.Request{Method: r.Method, RequestURI: r.RequestURI})
 }
 
-func TestAPanicIsLoggedWithoutTheSecret(t *testing.T) {
+func TestPanicLogHidesSecret(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(loggingSite("\treverse_proxy 127.0.0.1:1\n")))
 	h := &Handler{offer: activeApp().offers[0], log: requestLog{activeApp().logger, activeApp().logger}}
@@ -307,7 +307,7 @@ func TestAPanicIsLoggedWithoutTheSecret(t *testing.T) {
 }
 
 // Servers and clients also accept other spellings of the prefixes.
-func TestEverySpellingOfASecretsPrefixIsFound(t *testing.T) {
+func TestSecretPrefixSpellings(t *testing.T) {
 	for _, prefix := range []string{"/v1/hook/", "/v1/receipt/", "?session_id=", "?cs_live_", "?cs_test_", "?pay_offer="} {
 		for n, character := range prefix {
 			before, after := prefix[:n], prefix[n+1:]
@@ -321,7 +321,7 @@ func TestEverySpellingOfASecretsPrefixIsFound(t *testing.T) {
 	}
 }
 
-func TestAnOrdinaryRequestIsCheckedWithoutAllocations(t *testing.T) {
+func TestHasSecretAllocatesNothing(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/v1/qr/card/aHR0cHM6Ly9jaGVja291dC5leGFtcGxl.ab_cd-ef.png?lang=de", nil)
 	r.Header = http.Header{"Accept": {"text/html"}, "Referer": {"https://pay.example.org/v1/pay"}, "Authorization": {"Basic YTpi"}, "User-Agent": {"test"}}
 	r = r.WithContext(requestContext(r))

@@ -45,7 +45,7 @@ const (
 //   - `POST /pay_offer/passes`: makes, revokes or deletes a pass.
 //   - `POST /pay_offer/keys`: makes a new key for signed offers and receipts.
 //   - `GET /pay_offer/announcements`: the endpoints of notifications, and how many changes wait for them.
-//   - `POST /pay_offer/announcements`: sends a test message to each endpoint.
+//   - `POST /pay_offer/announcements`: sends a test message, or the text of `?text=`, to each endpoint.
 //   - `GET /pay_offer/feed`: the changes of receipts after a cursor; the request waits for the next change.
 type AdminAPI struct{}
 
@@ -74,7 +74,7 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: operator.PathClaims, Handler: byMethod{http.MethodGet: listing("after", (*operator.Service).Claims)}},
 		{Pattern: operator.PathAnnouncements, Handler: byMethod{
 			http.MethodGet:  every((*operator.Service).Announcements, func(a operator.Announcements) string { return a.Offer }),
-			http.MethodPost: every((*operator.Service).TestAnnouncements, func(a operator.Announcements) string { return a.Offer }),
+			http.MethodPost: testAnnouncements,
 		}},
 		{Pattern: operator.PathFeed, Handler: byMethod{http.MethodGet: a.feed}},
 		{Pattern: operator.PathDiagnostics, Handler: byMethod{
@@ -96,11 +96,11 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 type byMethod map[string]caddy.AdminHandlerFunc
 
 // ServeHTTP implements caddy.AdminHandler.
-func (m byMethod) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	if handle := m[r.Method]; handle != nil {
+func (b byMethod) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	if handle := b[r.Method]; handle != nil {
 		return handle(w, r)
 	}
-	allowed := slices.Sorted(maps.Keys(m))
+	allowed := slices.Sorted(maps.Keys(b))
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return refusal(http.StatusMethodNotAllowed, "the method %.20q is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
 }
@@ -170,14 +170,14 @@ func starting() error {
 		return refusal(http.StatusServiceUnavailable, "the server is stopping; try again after its next start")
 	}
 	why := "the ledger is being opened; try again"
-	if app := activeApp(); app != nil && app.share != nil {
+	if app := activeApp(); app != nil && app.runtime != nil {
 		first := app.running()[0]
-		if app.share.Ledger.IsOpen() || first.IsOpen() {
+		if app.runtime.Ledger.IsOpen() || first.IsOpen() {
 			return nil
 		}
 		why = first.Trouble()
 	}
-	if outliving.Len() == 0 {
+	if pooled() == 0 {
 		return nil
 	}
 	return refusal(http.StatusServiceUnavailable, "the offers are being started: %s", why)
@@ -251,6 +251,13 @@ func every[T any](call func(*operator.Service, context.Context) (T, error), id f
 		slices.SortFunc(offers, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 		return answerJSON(w, map[string]any{"offers": offers}, nil)
 	}
+}
+
+// testAnnouncements sends a message to the endpoints of every offer.
+func testAnnouncements(w http.ResponseWriter, r *http.Request) error {
+	return every(func(s *operator.Service, ctx context.Context) (operator.Announcements, error) {
+		return s.TestAnnouncements(ctx, r.FormValue("text"))
+	}, func(a operator.Announcements) string { return a.Offer })(w, r)
 }
 
 // action answers with the result of an action. id returns the offer that its body names.

@@ -54,10 +54,10 @@ type patientWriter struct {
 }
 
 // Write implements io.Writer.
-func (w patientWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(movementsTimeout)) // without a deadline if there can be none
-	defer func() { _ = w.control.SetWriteDeadline(time.Time{}) }()
-	return w.Writer.Write(p)
+func (pw patientWriter) Write(p []byte) (int, error) {
+	_ = pw.control.SetWriteDeadline(time.Now().Add(movementsTimeout)) // without a deadline if there can be none
+	defer func() { _ = pw.control.SetWriteDeadline(time.Time{}) }()
+	return pw.Writer.Write(p)
 }
 
 // feed returns the changes after a cursor, and waits for one. The query parameters are offer and after.

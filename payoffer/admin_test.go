@@ -110,7 +110,7 @@ func recordIn(t *testing.T, svc *service.Service) {
 	}))(t)
 }
 
-func TestAdminAPIReportsWhatEveryoneReads(t *testing.T) {
+func TestAdminReportMatchesPublicReport(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	record(t)
 
@@ -144,7 +144,7 @@ func TestAdminAPIReportsWhatEveryoneReads(t *testing.T) {
 }
 
 // Only strangers are refused.
-func TestPrivateTotalsAreTheOperators(t *testing.T) {
+func TestPrivateTotalsNeedAdminAPI(t *testing.T) {
 	o := newOperated(t, strings.Replace(books, "card ", "received private\n\t\tcard ", 1))
 	record(t)
 	require.Equal(t, http.StatusForbidden, o.get(o.service+offer.PathReceived).status)
@@ -161,7 +161,7 @@ func TestPrivateTotalsAreTheOperators(t *testing.T) {
 	require.Equal(t, http.StatusOK, o.get(o.service+offer.PathReceived).status)
 }
 
-func TestTheReportFollowsRefundsAndRedactions(t *testing.T) {
+func TestReportShowsRefundsAndRedactions(t *testing.T) {
 	o := newOperated(t, books)
 	record(t) // 42 USDC
 	o.enter(`{"action":"enter","rail":"transfer","reference":"Jane Doe","amount":42}`)
@@ -189,11 +189,14 @@ func TestTheReportFollowsRefundsAndRedactions(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal([]byte(public), &told))
-	require.Equal(t, "transfer", told.Rails[2].Rail)
-	require.Equal(t, "2.00", told.Rails[2].Refunded.AmountUSDDecimal)
+	refunded := map[string]string{}
+	for _, rail := range told.Rails {
+		refunded[rail.Rail] = rail.Refunded.AmountUSDDecimal
+	}
+	require.Equal(t, "2.00", refunded["transfer"])
 }
 
-func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
+func TestAdminAPIEntryErrors(t *testing.T) {
 	o := newOperated(t, books)
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`)
 	post := func(body string, header ...string) answer {
@@ -207,7 +210,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 	}{
 		"other facts":       {post(strings.Replace(strings.Replace(entry, "42", "43", 1), "-8", "-7", 1)), 409, "void it and enter it again"},
 		"unknown reference": {post(`{"action":"void","rail":"transfer","reference":"INV-9","reason":"x"}`), 404, "INV-9"},
-		"unknown rail":      {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "valid names: card, usdc, transfer"},
+		"unknown rail":      {post(strings.Replace(entry, "transfer", "cash", 1)), 404, "write one of card, usdc, transfer, or add the option"},
 		"no reason":         {post(`{"action":"void","rail":"transfer","reference":"INV-7"}`), 400, "reason is missing"},
 		"an unknown member": {post(strings.Replace(entry, "amount", "ammount", 1)), 400, "ammount"},
 		"two objects":       {post(entry + entry), 400, "after top-level value"},
@@ -232,7 +235,7 @@ func TestAdminAPIRefusesEntriesWithASentence(t *testing.T) {
 	require.NotContains(t, o.ask(http.MethodGet, operator.PathReceipts, "").body, "INV-8")
 }
 
-func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
+func TestAdminAPIReceiptPaging(t *testing.T) {
 	o := newOperated(t, books)
 	for n := range 5 {
 		o.enter(`{"action":"enter","rail":"transfer","reference":"INV-` + strconv.Itoa(n) + `","amount":42}`)
@@ -245,7 +248,7 @@ func TestAdminAPIListsReceiptsPageByPage(t *testing.T) {
 	}
 }
 
-func TestAdminAPIAsksForTheOfferWhereThereAreSeveral(t *testing.T) {
+func TestAdminAPINeedsOfferIfSeveral(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	const entry = `{"action":"enter","rail":"transfer","reference":"INV-7","amount":42}`
 	got := o.ask(http.MethodPost, operator.PathReceipts, entry)
@@ -275,8 +278,8 @@ func openPayment(t *testing.T, nonce string, change func(*ledger.Intent)) ledger
 			Network: "eip155:84532", Asset: svc.Offer.USDC()[0].Network.USDC, From: testPayer, Nonce: nonce,
 		},
 		Offer: account.Offer, Account: account.ID, Amount: 42_000_000, USDCents: &cents, Fingerprint: nonce, Version: 2,
-		Payload: []byte(`{}`), Requirement: []byte(`{}`), Facilitator: "gone.example",
-		ValidBefore: time.Now().Add(-time.Hour).Unix(), Reason: "timeout",
+		Payload: []byte(`{}`), Requirement: []byte(`{}`), ValidBefore: time.Now().Add(-time.Hour).Unix(),
+		Progress: ledger.Progress{Facilitator: "gone.example", Reason: "timeout"},
 	}
 	change(&i)
 	require.NoError(t, svc.Operator.Ledger.InsertIntent(t.Context(), i))
@@ -317,7 +320,7 @@ func TestAdminAPIListsOpenPayments(t *testing.T) {
 	require.Nil(t, second.Next)
 }
 
-func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
+func TestOperatorResolvesOpenPayment(t *testing.T) {
 	o := newOperated(t, books)
 	body := must(json.Marshal(operator.IntentOutcome{
 		Network: "base-sepolia", From: testPayer, Nonce: "0x02", Outcome: "paid",
@@ -334,7 +337,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	require.Contains(t, o.log(), "looked up at the explorer")
 }
 
-func TestAdminAPIRefusesResolutionsWithASentence(t *testing.T) {
+func TestAdminAPIResolutionErrors(t *testing.T) {
 	o := newOperated(t, secondBooks+books)
 	valid := openPayment(t, "0x01", func(i *ledger.Intent) { i.ValidBefore = time.Now().Unix() })
 	const unpaid = `{"network":"base-sepolia","from":"` + testPayer + `","nonce":"0x01","outcome":"not_paid","reason":"x"}`
@@ -357,7 +360,7 @@ func TestAdminAPIRefusesResolutionsWithASentence(t *testing.T) {
 }
 
 // The command compares the settings of its configuration with those of the server.
-func TestTheAdminAPIReportsDiagnostics(t *testing.T) {
+func TestAdminAPIReportsDiagnostics(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	got := o.ask(http.MethodGet, operator.PathDiagnostics, "")
 	require.Equal(t, http.StatusOK, got.status, got.body)
@@ -372,12 +375,12 @@ func TestTheAdminAPIReportsDiagnostics(t *testing.T) {
 	}
 	require.Contains(t, settings, offer.Host(o.service))
 	for _, checked := range activeApp().Checked() {
-		require.Equal(t, checked.Key.String(), settings[checked.Offer.ID])
+		require.Equal(t, checked.Key, settings[checked.Offer.ID])
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, o.ask(http.MethodPost, operator.PathDiagnostics, "{}").status)
 }
 
-func TestTheLinksOfAnOfferAllAnswer(t *testing.T) {
+func TestOfferLinksAnswer(t *testing.T) {
 	o := newOperated(t, books)
 	var links []string
 	for _, checked := range activeApp().Checked() {

@@ -15,7 +15,7 @@ type AnnounceConfig struct {
 	// The URL of a webhook (Standard Webhooks). If it is empty, it is left out.
 	URL string `json:"url,omitempty"`
 
-	// The secret that signs the webhooks (whsec_…). Give two while you change it: both sign.
+	// The secret that signs the webhooks (whsec_…). While you change it, give two: both sign.
 	// Default: none.
 	Secret secret `json:"secret,omitempty"`
 
@@ -31,9 +31,8 @@ type AnnounceConfig struct {
 
 // NtfyConfig is a topic of an ntfy server.
 type NtfyConfig struct {
-	// The address of the topic, such as https://ntfy.example/topic. Everyone who knows it
-	// can read the topic, unless the server requires a login. If it is empty, it is left
-	// out.
+	// The address of the topic, such as https://ntfy.example/topic. Without a login, everyone
+	// who knows it can read the topic. If it is empty, it is left out.
 	URL string `json:"url,omitempty"`
 
 	// An access token that may write to the topic. Default: none.
@@ -57,9 +56,8 @@ type EmailConfig struct {
 	// The password of user. Required with user.
 	Password secret `json:"password,omitempty"`
 
-	// The encryption of the connection: starttls, implicit (TLS from the first byte), or off
-	// (only on this machine). Default: implicit at port 465, off on this machine, else
-	// starttls.
+	// The encryption: starttls, implicit (TLS from the first byte), or off (only on this
+	// machine). Default: implicit at port 465, off on this machine, else starttls.
 	TLS string `json:"tls,omitempty"`
 }
 
@@ -82,6 +80,12 @@ func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	if err := arguments(d, "announce [ntfy|email] <address> { ... }", values...); err != nil {
 		return err
+	}
+	switch a.URL {
+	case "ntfy":
+		return d.Err("announce: the address of the topic is missing; write for example 'announce ntfy https://ntfy.sh/your-topic'")
+	case "email":
+		return d.Err("announce: the mailbox is missing; write for example 'announce email me@example.org'")
 	}
 	if _, err := own.unmarshalBlock(d, block); err != nil {
 		return err
@@ -152,7 +156,7 @@ func (e *EmailConfig) provision(r *resolver, name string) announce.Endpoint {
 	r.customized = r.customized || publicHost("smtp://"+server)
 	endpoint := announce.Email{To: to, Server: server, From: cmp.Or(resolve(r, name+" from", e.From, offer.ParseMailbox), to), TLS: word}
 	if (e.User == "") != (e.Password == "") {
-		r.fail(name, errors.New("user and password are needed together; add the missing one, such as 'password {env.SMTP_PASSWORD}', or remove both"))
+		r.fail(name, errors.New("user and password are needed together; add the missing one, such as 'password {env.ANNOUNCE_SMTP_PASSWORD}', or remove both"))
 	}
 	endpoint.User, endpoint.Password = r.text(name+" user", e.User, 80), r.replace(string(e.Password))
 	switch {

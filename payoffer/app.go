@@ -18,20 +18,17 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/site"
 )
-
-// outliving contains what configurations share over a reload.
-var outliving = pool.New[service.Environment]()
 
 func init() {
 	caddy.RegisterModule(new(App))
 	caddy.OnExit(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, ledger.LongestLease+exitTimeout)
 		defer cancel()
-		if err := outliving.Wait(ctx); err != nil {
+		if err := awaitUnended(ctx); err != nil {
 			caddy.Log().Named("pay_offer").Error("process ends with unfinished settlements", zap.Error(err),
 				zap.String("hint", "the server resolves them after the next start"))
 		}
@@ -57,7 +54,9 @@ type App struct {
 	logger   *zap.Logger
 	emit     func(name string, data map[string]any) error
 	database database
-	share    *service.Runtime // nil without an offer
+	storage  certmagic.Storage
+	shared   references
+	runtime  *service.Runtime // nil without an offer
 	demo     *Sandbox         // nil unless the offer is a demo
 
 	// What the modules register in their Provision, which is never concurrent.
@@ -109,30 +108,49 @@ func (app *App) Provision(ctx caddy.Context) error {
 
 // prepare makes the runtime for the first offer, which says whether it is a demo.
 func (app *App) prepare(id string, demo *Sandbox) (err error) {
-	if app.share != nil {
+	if app.runtime != nil {
 		return nil
 	}
-	database, storage := app.database, app.ctx.Storage()
+	database := app.database
+	app.storage = app.ctx.Storage()
 	if app.demo = demo; demo != nil {
-		if database, storage, err = demo.files(id); err != nil {
+		if database, app.storage, err = demo.files(id); err != nil {
 			return err
 		}
 	}
-	app.share, err = service.NewRuntime(outliving.Use(service.Environment{Logger: app.ctx.Slogger().Handler(), Storage: storage, Emit: app.emit}),
-		database.key(), storageKey(storage), database.handle, &instruments)
-	return err
+	logger := app.slogger()
+	shared, err := app.shared.shareLedger(database, logger)
+	if err != nil {
+		return err
+	}
+	app.runtime = service.NewRuntime(service.Config{
+		Ledger: shared.Ledger, DuePoller: shared.DuePoller, Open: shared.Open, Hold: app.shared.hold(database.key()),
+		LedgerKey: database.key(), StorageKey: storageKey(app.storage), Storage: func() signature.Storage { return app.current().storage },
+		Share: app.shared.share, Emit: app.emit, Exiting: caddy.Exiting, Instruments: &instruments, Logger: logger,
+	})
+	return nil
+}
+
+// current returns the app until its configuration has ended, and then that of the running configuration, if it has offers.
+func (app *App) current() *App {
+	if app.ctx.Err() != nil {
+		if active := activeApp(); active != nil && active.runtime != nil {
+			return active
+		}
+	}
+	return app
 }
 
 // storageKey identifies a storage by its name or its settings. A storage without both is
 // a new one in each configuration.
-func storageKey(storage certmagic.Storage) pool.Key {
+func storageKey(storage certmagic.Storage) string {
 	if named, ok := storage.(fmt.Stringer); ok {
-		return pool.KeyOf("storage", fmt.Sprintf("%T", storage), named.String())
+		return service.KeyOf("storage", fmt.Sprintf("%T", storage), named.String())
 	}
 	if settings, err := json.Marshal(storage); err == nil && string(settings) != "{}" {
-		return pool.KeyOf("storage", fmt.Sprintf("%T", storage), string(settings))
+		return service.KeyOf("storage", fmt.Sprintf("%T", storage), string(settings))
 	}
-	return pool.KeyOf("storage", fmt.Sprintf("%T %p", storage, storage))
+	return service.KeyOf("storage", fmt.Sprintf("%T %p", storage, storage))
 }
 
 // running returns the services of the configuration; none before they are acquired.
@@ -171,17 +189,17 @@ func (app *App) Start() error {
 	if err != nil || len(services) == 0 {
 		return err
 	}
-	app.share.Attach()
+	app.shared.run()
 	ctx, cancel := untilExit(app.ctx)
 	defer cancel()
-	return app.share.Start(ctx, app.replaces(), services...)
+	return app.runtime.Start(ctx, app.replaces())
 }
 
 // replaces reports whether the running configuration has its offers on another ledger,
 // which is open.
 func (app *App) replaces() bool {
 	before := activeApp()
-	return before != nil && before.share != nil && before.share.Ledger != app.share.Ledger && before.share.Ledger.IsOpen()
+	return before != nil && before.runtime != nil && before.runtime.Ledger != app.runtime.Ledger && before.runtime.Ledger.IsOpen()
 }
 
 // untilExit returns a context that ends when the process is about to end.
@@ -202,8 +220,13 @@ func untilExit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Stop does nothing. Cleanup ends what the next configuration does not share.
-func (app *App) Stop() error { return nil }
+// Stop ends the work in the background. It does not wait.
+func (app *App) Stop() error {
+	if app.runtime != nil {
+		app.runtime.Stop()
+	}
+	return nil
+}
 
 // Cleanup releases what the configuration used. Unused parts end in the background,
 // after settlements under way and requests that are still answered. It waits only if
@@ -211,11 +234,15 @@ func (app *App) Stop() error { return nil }
 func (app *App) Cleanup() error {
 	// Waits for a request that acquires; a later request acquires nothing.
 	app.acquiring.Do(func() { app.err = errors.New("the configuration has ended") })
-	if app.share != nil {
-		app.share.Release(func(err error) {
-			caddy.Log().Named("pay_offer").Error("a service cannot be closed", zap.Error(err), zap.String("hint", "restart the server if its ledger stays locked"))
-		})
-	}
+	unended.Add(1)
+	go func() {
+		defer unended.Add(-1)
+		if app.runtime != nil {
+			app.runtime.Stop() // Caddy calls Stop only after a start
+			app.runtime.Wait()
+		}
+		app.shared.release()
+	}()
 	if app.demo != nil {
 		app.demo.tearDown()
 	}

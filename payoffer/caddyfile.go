@@ -1,6 +1,7 @@
 package payoffer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/xrash/smetrics"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 func init() {
@@ -174,6 +177,13 @@ func unmarshalConfig(d *caddyfile.Dispenser, field reflect.Value) error {
 // dispenser's own error, the error repeats no argument, which may be a secret.
 func arguments(d *caddyfile.Dispenser, usage string, values ...*string) error {
 	if !d.AllArgs(values...) {
+		var line []string
+		for _, value := range values {
+			line = append(line, *value)
+		}
+		if err := offer.CheckNoSeedPhrase(strings.Join(append(line, d.RemainingArgs()...), " ")); err != nil {
+			return d.WrapErr(err)
+		}
 		return d.Errf("wrong number of arguments; write it as: %s", usage)
 	}
 	return nil
@@ -182,7 +192,8 @@ func arguments(d *caddyfile.Dispenser, usage string, values ...*string) error {
 func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Duration) error {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil || duration <= 0 {
-		return d.WrapErr(redact(fmt.Errorf("%s: %q is not a positive duration; write for example 30s or 1m", name, value)))
+		example := cmp.Or(map[string]string{"access": "1h or 30d"}[name], "30s or 1m")
+		return d.WrapErr(redact(fmt.Errorf("%s: %q is not a positive duration; write for example %s", name, value, example)))
 	}
 	*into = caddy.Duration(duration)
 	return nil
@@ -190,11 +201,14 @@ func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Durat
 
 // unrecognized is the error for an option that a block does not have.
 func (o options) unrecognized(name, block string) error {
+	if len(o) == 0 {
+		return fmt.Errorf("option '%s' takes no block; remove its braces", block)
+	}
 	names := slices.Sorted(maps.Keys(o))
 	distance := func(known string) int { return smetrics.WagnerFischer(name, known, 1, 1, 1) }
 	nearest := slices.MinFunc(names, func(a, b string) int { return distance(a) - distance(b) })
 	if blocks := blocksWith(name, "pay_offer", new(Handler).options()); len(blocks) > 0 {
-		return fmt.Errorf("'%s' belongs inside the %s block; if it stands there, a '}' above is missing", name, strings.Join(blocks, " or "))
+		return fmt.Errorf("'%s' belongs inside the %s block; if it is there, a '}' above it is missing", name, strings.Join(blocks, " or "))
 	} else if name == "ledger" {
 		return errors.New("'ledger' belongs inside the 'pay_offer { }' block of the global options, at the top of the file")
 	} else if strings.HasPrefix(name, "pay_offer") {

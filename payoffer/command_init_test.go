@@ -58,7 +58,7 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 	}{
 		"the least": {
 			want:  Handler{Card: &CardConfig{URL: "https://buy.example.net/pay"}},
-			steps: []string{"1. Name servers", "2. Card", "To confirm payments by card, add", "3. Check the file", "     caddy pay-offer check\n     caddy run\n"},
+			steps: []string{"1. Point https://pay.example.org to this machine", "2. Card", "To confirm payments by card, add", "3. Secrets", "     CARD_API_KEY\n     CARD_WEBHOOK_SECRET\n", "4. Check the file", "     caddy pay-offer check\n     caddy run\n"},
 		},
 		"card": {
 			answers: map[int]string{3: "My app #1", 4: "Jane Doe <jane@example.org>", 5: "https://buy.stripe.com/abc plink_1Abc"},
@@ -90,7 +90,7 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 			steps: []string{
 				"https://pay.example.org and https://example.org", "See there that polygon is supported", "compare the addresses", "record --rail transfer",
 				"https://pay.example.org/v1/hook/tip-jar/<secret>\n",
-				"     ANNOUNCE_SECRET\n     CDP_KEY_ID\n     CDP_KEY_SECRET\n     STORE_HOOK_SECRET\n     STORE_TOKEN\n",
+				"     ANNOUNCE_SECRET\n     CARD_API_KEY\n     CARD_WEBHOOK_SECRET\n     CDP_KEY_ID\n     CDP_KEY_SECRET\n     STORE_HOOK_SECRET\n     STORE_TOKEN\n",
 			},
 		},
 		"a rehearsal, a mailbox": {
@@ -98,9 +98,9 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 			want: Handler{
 				Testnet: true, Card: &CardConfig{URL: "https://buy.stripe.com/test_abc", TestMode: true},
 				USDC:     []*USDCConfig{{Network: "base-sepolia", Address: initUSDC}},
-				Announce: []*AnnounceConfig{{Email: &EmailConfig{To: "me@example.org", SMTP: "mail.example.net:587", User: "me", Password: "{env.SMTP_PASSWORD}"}}},
+				Announce: []*AnnounceConfig{{Email: &EmailConfig{To: "me@example.org", SMTP: "mail.example.net:587", User: "me", Password: "{env.ANNOUNCE_SMTP_PASSWORD}"}}},
 			},
-			steps: []string{"in its test mode:\n", "money is worth nothing", "     SMTP_PASSWORD\n"},
+			steps: []string{"in its test mode:\n", "money is worth nothing", "     ANNOUNCE_SMTP_PASSWORD\n     CARD_API_KEY\n"},
 		},
 		"private totals": {
 			answers: map[int]string{11: "no"},
@@ -134,7 +134,7 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 }
 
 // A refusal repeats no wallet secret and leaves no file.
-func TestInitRejectsAnswers(t *testing.T) {
+func TestInitRejectsBadAnswers(t *testing.T) {
 	for _, c := range []struct {
 		question     int
 		answer, want string
@@ -146,7 +146,7 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{3, "a\x1b[2J", "cannot contain"},
 		{4, "Jane <jane>", "not an e-mail address"},
 		{5, "", "an answer is needed"},
-		{5, "buy.example.net/pay", "absolute URL"},
+		{5, "buy.example.net/pay", "copy the address of the checkout with its https://, such as https://buy.stripe.com/YOUR_LINK"},
 		{5, "https://buy.example.net/pay sk_live_abcdefghijklmnop", "a secret of a payment service"},
 		{6, strings.Replace(initUSDC, "9EE7", "9ee7", 1), "checksum"},
 		{6, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "is the USDC contract on Base"},
@@ -159,8 +159,11 @@ func TestInitRejectsAnswers(t *testing.T) {
 		{8, "treasurer", "not an e-mail address"},
 		{9, "tip-jar", "write the name"},
 		{9, "card https://shop.example.net/l/a", "reserved"},
+		{10, "me@example.org", "for a mailbox write email"},
 		{10, "email me@example.org", "write https://…"},
 		{10, "ntfy https://ntfy.sh/ topic", "ntfy https://ntfy.sh/topic"},
+		{10, "ntfy", "the topic's address is missing; write ntfy https://ntfy.sh/your-topic"},
+		{10, "https://a.example/1, ntfy", "the topic's address is missing"},
 		{10, "email me@example.org mail.example.net:587 me:hunter2", "without a password"},
 	} {
 		_, _, err := initialize(t, map[int]string{c.question: c.answer})
@@ -183,16 +186,17 @@ func TestInitOverwritesNoFile(t *testing.T) {
 	require.Contains(t, out, "caddy run --config pay-offer.caddyfile --adapter caddyfile\n")
 }
 
-// init writes the same shape as the shipped Caddyfile: no snippet, and a global option only for an e-mail address.
+// init writes the same shape as the shipped Caddyfile: no snippet, and global options only for an e-mail address and the ledger.
 func TestInitWritesTwoPlainSiteBlocks(t *testing.T) {
 	file, _, err := initialize(t, map[int]string{2: "example.org"})
 	require.NoError(t, err)
-	require.NotRegexp(t, `(?m)^[{(]`, file)
+	require.Regexp(t, `(?m)^{\n\t#.*\n\tpay_offer {\n\t\tledger {\$LEDGER:sqlite}\n\t}\n}$`, file)
+	require.NotRegexp(t, `(?m)^\(`, file)
 	require.Equal(t, 1, strings.Count(file, "pay_offer_page\n"))
 	require.Contains(t, file, "\nhttps://example.org {\n")
 	file, _, err = initialize(t, map[int]string{4: "pay@example.org"})
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^{\n\t#.*\n\temail pay@example.org\n}$`, file)
+	require.Regexp(t, `(?m)^{\n\t#.*\n\temail pay@example.org\n\n\t#`, file)
 	require.Equal(t, 1, strings.Count(file, "pay_offer_page\n"))
 	require.Equal(t, 1, strings.Count(file, "https://pay.example.org {\n"))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
@@ -40,7 +39,7 @@ func payOffer(t *testing.T, args ...string) (string, error) {
 }
 
 // A backup whose command is mistyped must not look like one that was made.
-func TestACommandThatIsNoneFails(t *testing.T) {
+func TestUnknownCommandFails(t *testing.T) {
 	registered := caddycmd.Commands()["pay-offer"]
 	run := func(args ...string) (string, error) {
 		caddy, command := &cobra.Command{Use: "caddy", SilenceUsage: true, SilenceErrors: true}, &cobra.Command{Use: registered.Name}
@@ -52,7 +51,7 @@ func TestACommandThatIsNoneFails(t *testing.T) {
 		err := caddy.ExecuteContext(t.Context())
 		return out.String(), err
 	}
-	const all = `; valid commands of 'caddy pay-offer': announcements, check, init, intents, ledger, pass, pay, received, record, resolve, rotate-key, site, verify, watch`
+	const all = `; valid commands of 'caddy pay-offer': announcements, check, init, intents, ledger, pass, pay, received, record, resolve, rotate-key, site, systemd, verify, watch`
 	for want, args := range map[string][]string{
 		`unknown command "bakcup" (did you mean 'caddy pay-offer ledger backup'?)`: {"ledger", "bakcup", "x.db"},
 		`unknown command "Backup" (did you mean 'caddy pay-offer ledger backup'?)`: {"ledger", "Backup", "x.db"},
@@ -84,7 +83,7 @@ func (o *operated) payOffer(args ...string) (string, error) {
 // before any server reads the time.
 func init() { time.Local = time.UTC }
 
-func TestCommandRecordKeepsTheBooks(t *testing.T) {
+func TestCommandRecordEntries(t *testing.T) {
 	o := newOperated(t, books)
 	for _, c := range []struct{ args, want string }{
 		{"--amount 42 --sure --date 2026-11-20", "transfer INV-7: 42 USD of 2026-11-20, confirmed, evidence manual, version 1\n"},
@@ -107,64 +106,7 @@ func TestCommandRecordKeepsTheBooks(t *testing.T) {
 	}
 }
 
-func TestCommandReceivedPrintsATable(t *testing.T) {
-	o := newOperated(t, books)
-	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-7", "--amount", "42.50"))(t)
-	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--amount", "5", "--sure"))(t)
-	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-8", "--void", "--reason", "recalled"))(t)
-	openPayment(t, "0x01", func(*ledger.Intent) {})
-
-	out := must(o.payOffer("received"))(t)
-	lines := strings.Split(out, "\n")
-	require.Equal(t, offer.Host(o.service)+": 42.50 USD received in 1 payment", lines[0])
-	require.Equal(t, "METHOD MONITORED CONFIRMED OUTCOME UNKNOWN DISPUTED", strings.Join(strings.Fields(lines[1]), " "))
-	require.Equal(t, "usdc (test) none - 42.00 (1) -", strings.Join(strings.Fields(lines[3]), " "))
-	require.Regexp(t, `^transfer +(automatic|by hand) +42\.50 \(1\) +- +5\.00 \(1\)$`, lines[4])
-	require.Contains(t, out, "\nSome payment methods are not monitored automatically: ")
-
-	raw := must(o.payOffer("received", "--json"))(t)
-	require.Equal(t, "{\"offers\":[{\"id\":\""+offer.Host(o.service), strings.Split(raw, `","`)[0], "the answer as it is")
-	require.True(t, json.Valid([]byte(raw)))
-}
-
-func TestCommandReceivedListsReceipts(t *testing.T) {
-	o := newOperated(t, books)
-	for _, reference := range []string{"INV-7", "INV-8"} {
-		_, err := o.payOffer("record", "--rail", "transfer", "--reference", reference, "--amount", "42", "--sure", "--date", "2026-11-20", "--reason", "statement")
-		require.NoError(t, err)
-	}
-	record(t)
-	out := must(o.payOffer("received", "--receipts"))(t)
-	lines := strings.Split(out, "\n")
-	require.Contains(t, lines[1], "eip155:84532:0x01:0")
-	require.Equal(t, "2 2026-11-20 00:00 transfer 42 USD - confirmed manual INV-8 statement", strings.Join(strings.Fields(lines[2]), " "))
-	out = must(o.payOffer("received", "--receipts", "--before", "2"))(t)
-	require.Contains(t, out, "INV-7")
-	require.NotContains(t, out, "INV-8")
-	require.Equal(t, "No receipts in this list. Payments that nothing proves yet: caddy pay-offer intents --claims\n", must(o.payOffer("received", "--receipts", "--before", "1"))(t))
-	raw := must(o.payOffer("received", "--receipts", "--json", "--offer", offer.Host(o.service)))(t)
-	require.True(t, json.Valid([]byte(raw)))
-	require.ErrorContains(t, errorOf(o.payOffer("received", "--receipts", "--offer", "x")), "no offer has the id")
-}
-
-func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "Caddyfile")
-	i := newInstance(t)
-	// A facilitator of its own: what a command provisions ends with its process.
-	own := strings.Replace(smallest, "127.0.0.1:9", "127.0.0.1:10", 1)
-	require.NoError(t, os.WriteFile(file, []byte(i.caddyfile(own)), 0o600))
-
-	out, err := payOffer(t, "check", "--config", file)
-
-	require.NoError(t, err)
-	require.Contains(t, out, i.service+"/v1/pay")
-	require.Contains(t, out, "https://checkout.example/pay")
-	require.Contains(t, out, "uint256=42000000")
-	require.NoFileExists(t, i.ledgerPath())
-	i.held = outliving.Len()
-}
-
-func TestCommandVerifyChecksTheQuoteOfARunningServer(t *testing.T) {
+func TestCommandVerifyChecksSignedQuote(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	quote := i.get(i.service + "/v1/quote")
@@ -192,31 +134,33 @@ func (i *instance) ledgerCommand(ledger string, args ...string) (string, error) 
 	return payOffer(i.t, append([]string{"ledger"}, append(args, "--config", file)...)...)
 }
 
-const copied = "contains 1 receipts with 1 changes, 0 x402 payments and 2 accounts; sums and history agree\n"
+// copied matches what is printed of a copy of one payment.
+const copied = " contains 1 receipts with 1 changes, 0 x402 payments and 2 accounts; sums and history agree\n" +
+	`the newest entry is of 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, \d+ (second|minute|hour|day)s ago` + "\n"
 
-func TestCommandLedgerBacksUpARunningServerAndRestores(t *testing.T) {
+func TestCommandLedgerBackupAndRestore(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	record(t)
 	backup := filepath.Join(i.folder, "backup.db")
 	out := must(i.ledgerCommand("", "backup", backup))(t)
-	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+backup+" "+copied, out)
+	require.Regexp(t, "^ledger: "+i.ledgerPath()+"\n"+backup+copied+"$", out)
 	require.ErrorContains(t, errorOf(i.ledgerCommand("", "backup", backup)), "already exists")
-	require.ErrorContains(t, errorOf(i.ledgerCommand("", "restore", backup)), "in use by another process")
+	require.ErrorContains(t, errorOf(i.ledgerCommand("", "restore", backup)), "a server or another command is using this ledger")
 	_, err := i.ledgerCommand("", "move", "--to", "sqlite "+filepath.Join(i.folder, "other.db"))
-	require.ErrorContains(t, err, "in use by another process")
+	require.ErrorContains(t, err, "a server or another command is using this ledger")
 	require.NoFileExists(t, filepath.Join(i.folder, "other.db"))
 
 	require.NoError(t, caddy.Stop())
-	require.NoError(t, outliving.Wait(t.Context()))
+	require.NoError(t, awaitUnended(t.Context()))
 	require.ErrorContains(t, errorOf(i.ledgerCommand("", "restore", backup)), "already contains accounts")
 	require.NoError(t, os.Remove(i.ledgerPath()))
 	_, err = i.ledgerCommand("", "restore", backup)
 	require.ErrorContains(t, err, "there is no ledger")
-	require.ErrorContains(t, err, "To make a new ledger at "+i.ledgerPath()+", add --create")
+	require.ErrorContains(t, err, "Only if "+i.ledgerPath()+" is the path of the server's ledger, add --create")
 	require.NoFileExists(t, i.ledgerPath())
 	out = must(i.ledgerCommand("", "restore", "--create", backup))(t)
-	require.Equal(t, "ledger: "+i.ledgerPath()+"\nthe ledger "+i.ledgerPath()+" "+copied, out)
+	require.Regexp(t, "^ledger: "+i.ledgerPath()+"\nthe ledger "+i.ledgerPath()+copied+"$", out)
 	require.NoError(t, i.load(smallest))
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 }
@@ -228,38 +172,103 @@ func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
 	require.NoError(t, i.load(smallest))
 	record(t)
 	require.NoError(t, caddy.Stop())
-	require.NoError(t, outliving.Wait(t.Context()))
+	require.NoError(t, awaitUnended(t.Context()))
 
 	config := must(pgx.ParseConfig(dsn))(t)
 	database := "ledger: the database " + config.Database + " on " + config.Host + "\n"
 	_, err := i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
 	require.ErrorContains(t, err, "add --create")
 	out := must(i.ledgerCommand("", "move", "--create", "--to", "postgres {env.OFFER_TEST_DSN}"))(t)
-	require.Equal(t, "ledger: "+i.ledgerPath()+"\n"+database+"the ledger on PostgreSQL "+copied+`Write this into the global option pay_offer of the configuration, and start the server:
+	require.Regexp(t, "^ledger: "+i.ledgerPath()+"\n"+database+"the ledger on PostgreSQL"+copied+regexp.QuoteMeta(`Write this into the global option pay_offer of the configuration, and start the server:
 	ledger postgres {env.OFFER_TEST_DSN}
 The old ledger keeps its data and accepts no more payments.
-`, out)
+`)+"$", out)
 	require.ErrorContains(t, i.load(smallest), "moved to another database")
 	require.NoError(t, i.loadOnPostgres("{env.OFFER_TEST_DSN}"))
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 	backup, other := filepath.Join(i.folder, "backup.db"), "sqlite "+filepath.Join(i.folder, "other.db")
 	out = must(i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "backup", backup))(t)
-	require.Equal(t, database+backup+" "+copied, out)
+	require.Regexp(t, "^"+database+backup+copied+"$", out)
 	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
 	require.ErrorContains(t, err, "stop all instances first")
 	require.NotContains(t, err.Error(), dsn)
 
 	require.NoError(t, caddy.Stop())
-	require.NoError(t, outliving.Wait(t.Context()))
+	require.NoError(t, awaitUnended(t.Context()))
 	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
 	require.ErrorContains(t, err, "add --create")
 	require.NoFileExists(t, filepath.Join(i.folder, "other.db"))
 	must(i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--create", "--to", other))(t)
 	out = must(i.ledgerCommand(other, "backup", filepath.Join(i.folder, "second.db")))(t)
-	require.Contains(t, out, copied)
+	require.Regexp(t, copied, out)
 }
 
-func TestCommandLedgerTakesNoDSNAsAnArgument(t *testing.T) {
+func TestLedgerBackupKeepsNewestCopies(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	record(t)
+	folder := filepath.Join(i.folder, "backup")
+	out := must(i.ledgerCommand("", "backup", "--keep", "2", folder))(t)
+	require.Regexp(t, folder+`/pay_offer-\d{8}T\d{6}Z\.db`+copied, out)
+	require.NoError(t, os.Remove(onlyFile(t, folder)))
+	old := []string{"pay_offer-20250101T000000Z.db", "pay_offer-20251231T235959Z.db", "pay_offer-20260101T000000Z.db"}
+	others := []string{"pay_offer.db", "pay_offer-20240101T000000Z.db.gz", "pay_offer-20241301T000000Z.db", "storage.tar"}
+	for _, name := range append(others, old...) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(name), 0o600))
+	}
+	for _, bad := range []string{"0", "-1"} {
+		require.ErrorContains(t, errorOf(i.ledgerCommand("", "backup", "--keep", bad, folder)), "--keep "+bad+" would keep no copy; write how many to keep")
+	}
+	require.Error(t, errorOf(i.ledgerCommand("sqlite "+filepath.Join(i.folder, "none.db"), "backup", "--keep", "1", folder)))
+	for _, name := range append(others, old...) {
+		require.FileExists(t, filepath.Join(folder, name), "nothing is deleted before there is a new copy")
+	}
+	must(i.ledgerCommand("", "backup", "--keep", "2", folder))(t)
+	files := must(os.ReadDir(folder))(t)
+	require.Len(t, files, len(others)+2)
+	for _, name := range append(others, old[2]) {
+		require.FileExists(t, filepath.Join(folder, name))
+	}
+}
+
+func TestLedgerBackupTwiceInOneSecond(t *testing.T) {
+	i := newInstance(t)
+	for second := range 60 { // whichever the command sees
+		name := time.Now().Add(time.Duration(second) * time.Second).UTC().Format("pay_offer-20060102T150405Z.db")
+		require.NoError(t, os.WriteFile(filepath.Join(i.folder, name), nil, 0o600))
+	}
+	require.ErrorContains(t, errorOf(i.ledgerCommand("", "backup", "--keep", "2", i.folder)), "was made in this second; run the command again")
+}
+
+// A server that refuses every payment must not look healthy to a monitor.
+func TestDeletedLedgerIsReportedToMonitoring(t *testing.T) {
+	i := newOperated(t, smallest)
+	record(t)
+	check := func() error { return errorOf(i.payOffer("received", "--check")) }
+	require.NoError(t, check())
+	require.EqualValues(t, 1, metric(t, "caddy_pay_offer_ledger_up"))
+	require.NoError(t, os.Remove(i.ledgerPath()))
+	require.Eventually(t, func() bool { return check() != nil }, time.Minute, 10*time.Millisecond)
+	require.ErrorContains(t, check(), "takes no payments: "+i.ledgerPath()+" was deleted or replaced while the ledger was open; its payments were saved in ")
+	require.Zero(t, metric(t, "caddy_pay_offer_ledger_up"))
+}
+
+// onlyFile is the path of the only file in a folder.
+func onlyFile(t *testing.T, folder string) string {
+	t.Helper()
+	files := must(os.ReadDir(folder))(t)
+	require.Len(t, files, 1)
+	return filepath.Join(folder, files[0].Name())
+}
+
+// A backup without a payment says so, and not that its newest entry is of 1970.
+func TestLedgerBackupWithoutEntries(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(smallest))
+	require.Contains(t, must(i.ledgerCommand("", "backup", filepath.Join(i.folder, "b.db")))(t), "sums and history agree\nit has no entries\n")
+}
+
+func TestCommandLedgerRefusesDSNArgument(t *testing.T) {
 	i := newInstance(t)
 	for to, want := range map[string]string{
 		"postgres postgres://u:hiddenword@127.0.0.1:1/base": "other users of this machine can read arguments",
@@ -280,7 +289,7 @@ func (o *operated) offered() []string {
 	return x402.FindSigned([]byte(o.get(o.service + "/v1/quote").body))
 }
 
-func TestCommandRotateKeyKeepsWhatWasSignedVerifiable(t *testing.T) {
+func TestCommandRotateKeyKeepsSignaturesValid(t *testing.T) {
 	o := newOperated(t, smallest)
 	before := o.offered()
 	require.Len(t, before, 1)
@@ -315,7 +324,7 @@ func (i *instance) keys() (ids []string) {
 	return ids
 }
 
-func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
+func TestCommandAnnouncementsListsBacklog(t *testing.T) {
 	receiver := payoffertest.NewReceiver(t)
 	o := newOperated(t, strings.Replace(books, "bank_transfer", "announce "+receiver.URL()+"\n\t\tbank_transfer", 1))
 	receiver.Script(payoffertest.AnnouncedReply{Status: http.StatusConflict})
@@ -330,7 +339,7 @@ func TestCommandAnnouncementsListsWhatWaits(t *testing.T) {
 	require.Contains(t, out, `"last_error":"refused"`)
 }
 
-func TestCommandAnnouncementsSendsATestToEachEndpoint(t *testing.T) {
+func TestCommandAnnouncementsSendsTest(t *testing.T) {
 	hook, topic := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t)
 	o := newOperated(t, strings.Replace(books, "bank_transfer", "announce "+hook.URL()+"\n\t\tannounce ntfy "+topic.URL()+"\n\t\tbank_transfer", 1))
 	before := o.ask(http.MethodGet, operator.PathReceipts, "").body
@@ -353,7 +362,7 @@ func TestCommandAnnouncementsSendsATestToEachEndpoint(t *testing.T) {
 }
 
 // The published state stays reversed, which programs read.
-func TestCommandsCallAnEntryThatTheSellerVoidedVoided(t *testing.T) {
+func TestCommandsPrintVoidedEntry(t *testing.T) {
 	o := newOperated(t, books)
 	must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--amount", "42", "--date", "2026-11-20", "--sure"))(t)
 	require.Contains(t, must(o.payOffer("record", "--rail", "transfer", "--reference", "INV-1", "--void", "--reason", "typo"))(t), ", voided, evidence manual")

@@ -93,7 +93,7 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		case rail == offer.Rail(o.Card):
 			wrong = append(wrong, "card is a test checkout, which takes no real payments; to allow it, add the option 'test_mode' to its block")
 		default:
-			wrong = append(wrong, rail.Name()+" is on a test network; to allow it, add the option 'testnet' to pay_offer")
+			wrong = append(wrong, rail.Name()+" is on a test network; write a main network, such as base, or allow it by the option 'testnet' of pay_offer")
 		}
 	}
 	if len(wrong) == 0 {
@@ -157,8 +157,8 @@ func (h *Handler) demoSettings(shipped *resolver, o *offer.Offer, today time.Tim
 }
 
 // files returns the ledger of an offer and the storage, which end with the process.
-func (sandbox *Sandbox) files(id string) (database, certmagic.Storage, error) {
-	folder, err := sandbox.Folder()
+func (s *Sandbox) files(id string) (database, certmagic.Storage, error) {
+	folder, err := s.Folder()
 	return database{driverSQLite, filepath.Join(folder, certmagic.StorageKeys.Safe(id)+".db")},
 		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
 }
@@ -168,14 +168,14 @@ func (sandbox *Sandbox) files(id string) (database, certmagic.Storage, error) {
 var everStarted atomic.Bool
 
 // tearDown removes the files of a demo that Caddy refused to start, after the last write.
-func (sandbox *Sandbox) tearDown() {
+func (s *Sandbox) tearDown() {
 	if everStarted.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
 	defer cancel()
-	_ = outliving.Wait(ctx)
-	sandbox.Remove()
+	_ = awaitUnended(ctx)
+	s.Remove()
 }
 
 // addListeners records the listen addresses of a server with a module of this package.

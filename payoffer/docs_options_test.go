@@ -18,14 +18,18 @@ import (
 var update = commandline.Bool("update", false, "write the options into their page, and the errors of Caddyfiles")
 
 // generated is the line of the page below which a test writes the options.
-const generated = "<!-- Everything below is generated: go test ./payoffer -run PageOfTheOptions -update -->\n"
+const generated = "<!-- Everything below is generated: go test ./payoffer -run OptionReference -update -->\n"
 
 // usages are the usages of the options that have arguments of their own, by their names.
 func usages(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	for _, usage := range regexp.MustCompile(`(?:arguments\(d, |unmarshal\(d, |&form\{)"([a-z_]+) ([^"]*)"`).FindAllStringSubmatch(readSources(t), -1) {
-		found[usage[1]] = strings.ReplaceAll(usage[2], "...", "…")
+		form, _, advice := strings.Cut(usage[2], ">, ") // an example for errors
+		if advice {
+			form += ">"
+		}
+		found[usage[1]] = strings.ReplaceAll(form, "...", "…")
 	}
 	return found
 }
@@ -38,7 +42,7 @@ type chapter struct {
 	name    string
 	of      reflect.Type
 	options options
-	form    bool // the table of no other block shows how it is written
+	form    bool // the list of no other block shows how it is written
 }
 
 // chapters are an offer and the blocks in it, each before the blocks that it contains, and the other directives.
@@ -69,8 +73,8 @@ func chaptersIn(name string, config reflect.Type, form bool) []chapter {
 	return all
 }
 
-// TestThePageOfTheOptionsSaysWhatTheirTypesSay generates the tables of the page; -update writes them.
-func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
+// TestOptionReferenceMatchesTypes generates the lists of the page; -update writes them.
+func TestOptionReferenceMatchesTypes(t *testing.T) {
 	docs := must(handbook.Fields("."))(t)
 	forms := usages(t)
 	const file = "docs/reference/caddyfile.md"
@@ -84,7 +88,7 @@ func TestThePageOfTheOptionsSaysWhatTheirTypesSay(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(page.String()), 0o644))
 	}
-	require.Equal(t, readSource(t, file), page.String(), "run 'go test ./payoffer -run PageOfTheOptions -update'")
+	require.Equal(t, readSource(t, file), page.String(), "run 'go test ./payoffer -run OptionReference -update'")
 }
 
 func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[string]string) {
@@ -97,7 +101,6 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 	if c.form {
 		fmt.Fprintf(page, "`%s %s`\n\n", c.name, form)
 	}
-	page.WriteString("| Option | Meaning |\n|---|---|\n")
 	for field := range c.of.Fields() {
 		if !field.IsExported() {
 			continue
@@ -120,9 +123,9 @@ func (c chapter) write(t *testing.T, page *strings.Builder, docs, forms map[stri
 			first += " (secret)"
 		}
 		doc := docs[c.of.Name()+"."+field.Name]
-		require.NotEmpty(t, doc, "%s.%s has no documentation", c.of.Name(), field.Name)
-		escape := strings.NewReplacer("|", `\|`)
-		fmt.Fprintf(page, "| %s | %s |\n", escape.Replace(first), optionName.ReplaceAllString(strings.ReplaceAll(escape.Replace(doc), "<", `\<`), "`$0`"))
+		require.NotEmpty(t, doc, "%s.%s has no documentation; write a comment above the field", c.of.Name(), field.Name)
+		doc = strings.TrimSuffix(doc, " Default: none.") // the page says so once
+		fmt.Fprintf(page, "- %s: %s\n", first, optionName.ReplaceAllString(strings.ReplaceAll(doc, "<", `\<`), "`$0`"))
 	}
 }
 

@@ -3,6 +3,7 @@ package payoffer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/handbook"
@@ -27,25 +29,26 @@ import (
 // checks are the languages of the blocks in the documentation, and what holds a
 // block of each to the truth.
 var checks = map[string]string{
-	"caddyfile": "TestTheExamplesOfTheDocumentationAreValid",
+	"caddyfile": "TestDocsCaddyfilesAreValid",
 	"console":   "caddy/e2e/docs runs every command and compares what it prints",
-	"yaml":      "TestAlertRulesAreAboutMetricsThatThereAre",
-	"json":      "TestMessagesOfTheDocumentationAreJSON",
+	"yaml":      "TestAlertRulesUseExistingMetrics",
+	"json":      "TestDocsJSONIsValid",
 	"nginx":     "caddy/e2e/docs has nginx read it",
 	"mjs":       "caddy/e2e/docs runs the receivers of guides/notifications",
-	"python":    "caddy/e2e/docs runs the receivers of guides/notifications and the books of guides/accounting",
-	"go":        "caddy/e2e/docs runs the receivers of guides/notifications",
+	"python":    "caddy/e2e/docs runs the receivers of guides/notifications and the books of guides/accounting, and compiles guides/agents",
+	"go":        "caddy/e2e/docs adds the rail of developing/add-a-payment-method",
+	"diff":      "caddy/e2e/docs adds the rail of developing/add-a-payment-method",
 	"hledger":   "caddy/e2e/docs runs the books of guides/accounting",
-	"markdown":  "TestSnippetsOfTheDocumentationShowWhatIsServed",
-	"html":      "TestSnippetsOfTheDocumentationShowWhatIsServed",
-	"js":        "TestProgramsOfTheDocumentationAreThoseThatAreTested",
-	"mermaid":   "TestStatesOfTheDocumentationAreThoseOfTheLedger",
+	"markdown":  "TestDocsSnippetsLinkToServedPaths",
+	"html":      "TestDocsSnippetsLinkToServedPaths",
+	"js":        "caddy/e2e/docs runs the program of guides/agents",
+	"mermaid":   "TestDocsStateDiagramsMatchLedger",
 }
 
 // unchecked are the blocks that nothing can run, by their first lines, and why.
 var unchecked = map[string]string{
 	"$42 received": "payoffer/announce compares messages of ntfy",
-	"payoffer/            Caddy modules: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestEveryRoomHasItsPlaceAndSaysWhatItIsFor compares it",
+	"payoffer/            Caddy modules: app, handler, Caddyfile, options, metrics, admin routes": "the layout; TestPackagesHaveLayerAndComment compares it",
 }
 
 func documentation(t *testing.T) []handbook.Page {
@@ -82,7 +85,7 @@ func page(t *testing.T, name string) handbook.Page {
 	return pages[i]
 }
 
-func TestLinksOfTheDocumentationLeadSomewhere(t *testing.T) {
+func TestDocsLinksResolve(t *testing.T) {
 	pages := documentation(t)
 	for _, p := range pages {
 		for _, link := range p.Links() {
@@ -99,7 +102,7 @@ func TestLinksOfTheDocumentationLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestEveryBlockOfTheDocumentationIsChecked(t *testing.T) {
+func TestDocsBlocksHaveChecks(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range documentation(t) {
 		for _, block := range p.Blocks {
@@ -116,7 +119,7 @@ func TestEveryBlockOfTheDocumentationIsChecked(t *testing.T) {
 	}
 }
 
-func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
+func TestDocsCaddyfilesAreValid(t *testing.T) {
 	t.Setenv("LEDGER_DSN", "postgres://caddy@db.example.org/offers?sslmode=verify-full")
 	for _, b := range blocks(t, "caddyfile") {
 		for _, placeholder := range regexp.MustCompile(`YOUR_\w+`).FindAllString(b.Text, -1) {
@@ -130,9 +133,9 @@ func TestTheExamplesOfTheDocumentationAreValid(t *testing.T) {
 	}
 }
 
-// TestMessagesOfTheDocumentationAreJSON reads a block as one message or as one a line, and
+// TestDocsJSONIsValid reads a block as one message or as one a line, and
 // loads it if it is a configuration.
-func TestMessagesOfTheDocumentationAreJSON(t *testing.T) {
+func TestDocsJSONIsValid(t *testing.T) {
 	for _, b := range blocks(t, "json") {
 		switch {
 		case strings.Contains(b.Text, `"apps"`):
@@ -145,50 +148,46 @@ func TestMessagesOfTheDocumentationAreJSON(t *testing.T) {
 	}
 }
 
-// TestStatesOfTheDocumentationAreThoseOfTheLedger compares the state diagrams with the states in the code.
-func TestStatesOfTheDocumentationAreThoseOfTheLedger(t *testing.T) {
-	states := regexp.MustCompile(`(?:Status|IntentState) += "([a-z]+)"`)
-	var known, drawn []string
-	for _, file := range []string{"ledger/accounting/classification.go", "ledger/intent.go"} {
-		for _, state := range states.FindAllStringSubmatch(readSource(t, file), -1) {
-			known = append(known, state[1])
-		}
-	}
+// The diagram of receipts has every status of the code, and that of intents every step of the table.
+func TestDocsStateDiagramsMatchLedger(t *testing.T) {
+	var diagrams [][]string
 	for _, b := range blocks(t, "mermaid") {
-		if !strings.HasPrefix(b.Text, "stateDiagram-v2\n") {
-			continue
-		}
-		for _, edge := range regexp.MustCompile(`(?m)^ *(\S+) --> ([^\s:]+)`).FindAllStringSubmatch(b.Text, -1) {
-			drawn = append(drawn, edge[1], edge[2])
+		if strings.HasPrefix(b.Text, "stateDiagram-v2\n") {
+			diagrams = append(diagrams, regexp.MustCompile(`\S+ --> [^\s:]+`).FindAllString(b.Text, -1))
 		}
 	}
-	drawn = slices.DeleteFunc(drawn, func(state string) bool { return state == "[*]" })
-	for _, state := range known {
-		assert.Contains(t, drawn, state)
+	require.Len(t, diagrams, 2)
+
+	var known, drawn []string
+	for _, status := range regexp.MustCompile(`Status += "([a-z]+)"`).FindAllStringSubmatch(readSource(t, "ledger/accounting/classification.go"), -1) {
+		if status[1] != "settling" && status[1] != "claimed" { // of intents
+			known = append(known, status[1])
+		}
 	}
-	require.Subset(t, known, drawn)
+	for _, edge := range diagrams[0] {
+		from, to, _ := strings.Cut(edge, " --> ")
+		drawn = append(drawn, from, to)
+	}
+	slices.Sort(drawn)
+	drawn = slices.DeleteFunc(slices.Compact(drawn), func(state string) bool { return state == "[*]" })
+	require.ElementsMatch(t, known, drawn)
+
+	steps := make(map[string]bool)
+	for _, cell := range accounting.Entries {
+		steps["[*] --> "+string(cell.To)] = cell.To != accounting.StageNone
+	}
+	for from, row := range accounting.Steps {
+		for _, to := range row {
+			steps[string(from)+" --> "+string(to)] = from != to
+		}
+	}
+	maps.DeleteFunc(steps, func(_ string, drawn bool) bool { return !drawn })
+	require.ElementsMatch(t, slices.Collect(maps.Keys(steps)), diagrams[1])
 }
 
-// TestProgramsOfTheDocumentationAreThoseThatAreTested looks for every name in them
-// in the programs of caddy/e2e/node, which are run against the built server.
-func TestProgramsOfTheDocumentationAreThoseThatAreTested(t *testing.T) {
-	own := []string{"https", "example", "sponsor", "version", "viem"} // of the address and the comments
-	files := must(filepath.Glob("../caddy/e2e/node/*.mjs"))(t)
-	word := regexp.MustCompile(`[A-Za-z_]\w{3,}|@?[a-z0-9]+-[a-z0-9-]+`)
-	used := own
-	for _, file := range files {
-		used = append(used, word.FindAllString(readSource(t, file), -1)...)
-	}
-	for _, b := range blocks(t, "js") {
-		for _, name := range word.FindAllString(b.Text, -1) {
-			assert.Contains(t, used, name, b.at)
-		}
-	}
-}
-
-// TestTheWholeExampleHasEveryOption looks for options that the JSON has and the first
+// TestFullExampleSetsEveryOption looks for options that the JSON has and the first
 // block of the page of the options does not set.
-func TestTheWholeExampleHasEveryOption(t *testing.T) {
+func TestFullExampleSetsEveryOption(t *testing.T) {
 	config, _, err := adaptAny(wholeExample(t))
 	require.NoError(t, err)
 	handlers := handlersOf(t, config)
@@ -229,7 +228,7 @@ func handlersOf(t *testing.T, config string) (handlers []*Handler) {
 func requireSet(t *testing.T, name string, values ...reflect.Value) {
 	t.Helper()
 	values = slices.DeleteFunc(values, reflect.Value.IsZero)
-	require.NotEmpty(t, values, "the example does not set %s", name)
+	require.NotEmpty(t, values, "the example does not set %s; add this option to the first block of payoffer/docs/reference/caddyfile.md", name)
 	below := func(in func(v reflect.Value) []reflect.Value) (all []reflect.Value) {
 		for _, v := range values {
 			all = append(all, in(v)...)
@@ -256,7 +255,7 @@ func requireSet(t *testing.T, name string, values ...reflect.Value) {
 	}
 }
 
-func TestPagesNameEverythingThatThereIs(t *testing.T) {
+func TestDocsNameEveryCommandAndMetric(t *testing.T) {
 	all := map[string][]string{}
 	for _, c := range payOfferCommand(t).Commands() {
 		all["reference/cli"] = append(all["reference/cli"], "caddy pay-offer "+c.Name())
@@ -277,7 +276,7 @@ func TestPagesNameEverythingThatThereIs(t *testing.T) {
 		{"reference/diagnostics", "observe/observe.go", `(?m)^\tErr\w+ += "([a-z_]+)"`},
 		{"reference/diagnostics", "observe/source/error.go", `(?m)^\t[A-Z]\w+ += "([a-z_]+)"`},
 		{"reference/cli", "admin.go", `[A-Z]+ (/pay_offer/\w+)`},
-		{"reference/metrics", "x402/outcome.go", `(?m)^\t[A-Z]\w+ Status = "([a-z]+)"`},
+		{"reference/metrics", "ledger/accounting/machine.go", `(?m)^\tAnswer\w+ +Answer = "([a-z]+)"`},
 		{"guides/x402-and-usdc", "offer/network.go", `(?m)^\t\{\d+, "([a-z-]+)"`},
 	} {
 		found := regexp.MustCompile(written.form).FindAllStringSubmatch(readSource(t, written.file), -1)
@@ -294,7 +293,7 @@ func TestPagesNameEverythingThatThereIs(t *testing.T) {
 	}
 }
 
-func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
+func TestDocsErrorStatuses(t *testing.T) {
 	statuses := map[string]string{} // without spaces, as Go calls them
 	for _, kind := range regexp.MustCompile(`newKind\(http\.Status(\w+), "([a-z-]+)"\)`).FindAllStringSubmatch(readSource(t, "web/problem.go"), -1) {
 		statuses[kind[2]] = kind[1]
@@ -310,9 +309,9 @@ func TestErrorsHaveTheStatusThatTheirPageSays(t *testing.T) {
 	require.Equal(t, len(statuses), told)
 }
 
-// TestDiagnosticsQuoteWhatIsSaid looks for every text that the page explains in the
+// TestDocsDiagnosticsQuoteRealMessages looks for every text that the page explains in the
 // source of this module, or of Caddy and Go.
-func TestDiagnosticsQuoteWhatIsSaid(t *testing.T) {
+func TestDocsDiagnosticsQuoteRealMessages(t *testing.T) {
 	others := []string{"module not registered", "unrecognized directive", "connection refused"}
 	var code strings.Builder
 	require.NoError(t, filepath.WalkDir(".", func(name string, _ os.DirEntry, err error) error {
@@ -322,7 +321,8 @@ func TestDiagnosticsQuoteWhatIsSaid(t *testing.T) {
 		return err
 	}))
 	said := regexp.MustCompile(`"\s*\+\s*"`).ReplaceAllString(code.String(), "")
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(page(t, "reference/diagnostics").Text, -1) {
+	text := page(t, "reference/diagnostics").Text + page(t, "guides/troubleshooting").Text
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(text, -1) {
 		for _, text := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(others, text[1]) && strings.Contains(text[1], " ") {
 				assert.True(t, strings.Contains(said, text[1]), text[1])
@@ -331,12 +331,13 @@ func TestDiagnosticsQuoteWhatIsSaid(t *testing.T) {
 	}
 }
 
-// TestPagesThatTheProgramNamesExist looks for pages in the code and in what is shipped with it.
-func TestPagesThatTheProgramNamesExist(t *testing.T) {
+// TestDocsPagesNamedInCodeExist looks for pages in the code and in what is shipped with it.
+func TestDocsPagesNamedInCodeExist(t *testing.T) {
 	var pages []string
 	for _, p := range documentation(t) {
 		pages = append(pages, strings.TrimSuffix(strings.TrimPrefix(p.Name, "payoffer/docs/"), ".md"))
 	}
+	elsewhere := regexp.MustCompile(`https://github\.com/(?:x402-foundation|tempoxyz)/[^)\s]+`) // specifications
 	named := regexp.MustCompile(`\b(?:guides|concepts|reference|developing)/[a-z0-9-]+|[a-z0-9/-]+\.md\b`)
 	for _, root := range []string{".", "../caddy/package", "../caddy/demo", "../caddy/main.go", "../Caddyfile"} {
 		require.NoError(t, filepath.WalkDir(root, func(name string, entry os.DirEntry, err error) error {
@@ -348,7 +349,7 @@ func TestPagesThatTheProgramNamesExist(t *testing.T) {
 			case entry.IsDir():
 				return nil
 			}
-			for _, found := range named.FindAllString(readSource(t, name), -1) {
+			for _, found := range named.FindAllString(elsewhere.ReplaceAllString(readSource(t, name), ""), -1) {
 				_, page, below := strings.Cut(found, "docs/")
 				if !below {
 					page = found

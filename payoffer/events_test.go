@@ -36,7 +36,7 @@ var (
 )
 
 // Durable delivery is that of a webhook: a handler that sends a message or moves money must not do so again.
-func TestEventIsEmittedOnceThoughAHandlerFails(t *testing.T) {
+func TestEventEmittedOnceIfHandlerFails(t *testing.T) {
 	emitted := make(chan string, 100)
 	handleEvent = func(e caddy.Event) error {
 		emitted <- e.Name() + " " + payoffertest.Untagged(t, e.Data["id"].(string))
@@ -60,7 +60,7 @@ func TestEventIsEmittedOnceThoughAHandlerFails(t *testing.T) {
 }
 
 // The next configuration emits what the handlers of an ended one may have missed.
-func TestEmitOfAnEndedConfigurationFails(t *testing.T) {
+func TestEmitFailsAfterConfigurationEnds(t *testing.T) {
 	ctx := must(caddy.ProvisionContext(new(caddy.Config)))(t)
 	var cancel context.CancelFunc
 	ctx.Context, cancel = context.WithCancel(ctx.Context)

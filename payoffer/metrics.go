@@ -51,8 +51,9 @@ func registerMetrics(registry *prometheus.Registry) error {
 
 // instruments update the counters.
 var instruments = service.Instruments{
-	Transport: func(kind string) http.RoundTripper { return meteredTransport(kind) },
-	Mailed:    func(host string, status int, took time.Duration) { observeCall("announce", host, status, took) },
+	Transport:       func(kind string) http.RoundTripper { return meteredTransport{kind, connections} },
+	PublicTransport: func(kind string) http.RoundTripper { return meteredTransport{kind, publicConnections} },
+	Mailed:          func(host string, status int, took time.Duration) { observeCall("announce", host, status, took) },
 	Attempt: func(offerID string, status x402.Status) {
 		attempts.WithLabelValues(offerID, string(status)).Inc()
 	},
@@ -64,6 +65,7 @@ var instruments = service.Instruments{
 		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return address
 	},
+	SiteFile: siteFile,
 }
 
 // verdicts are the label values of deliveries.
@@ -81,21 +83,24 @@ func countFromZero(svc *service.Service) {
 	}
 }
 
-// connections are the connections to all upstreams.
-var connections = source.NewTransport()
+// connections are the connections to all upstreams, and publicConnections those to addresses that an upstream names.
+var connections, publicConnections = source.NewTransport(), source.NewPublicTransport()
 
 // meteredTransport measures the calls to upstreams of one kind.
-type meteredTransport string
+type meteredTransport struct {
+	kind        string
+	connections http.RoundTripper
+}
 
 // RoundTrip implements http.RoundTripper.
-func (kind meteredTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m meteredTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
-	response, err := connections.RoundTrip(r)
+	response, err := m.connections.RoundTrip(r)
 	status := 0
 	if err == nil {
 		status = response.StatusCode
 	}
-	observeCall(string(kind), r.URL.Hostname(), status, time.Since(start))
+	observeCall(m.kind, r.URL.Hostname(), status, time.Since(start))
 	return response, err
 }
 
@@ -121,7 +126,7 @@ var (
 	gaugeFacilitator = gauge("facilitator_up",
 		"Whether a facilitator settles x402 payments on a network: 1, or 0 while it fails or does not support it.", "host", "network")
 	gaugeLedger = gauge("ledger_up",
-		"Whether the ledger can be read: 1 or 0. While it is 0 the gauges of receipts and notifications are absent.", "offer")
+		"Whether the ledger can be read and has its file: 1 or 0. While it is 0 the gauges of receipts and notifications are absent.", "offer")
 	gaugeReceipts = gauge("receipts",
 		"Number of receipts by status and evidence.", "offer", "rail", "status", "evidence", "testnet")
 	gaugeAmount = gauge("receipts_usd",
@@ -134,7 +139,7 @@ var (
 	gaugeLag = gauge("observer_lag_seconds",
 		"Seconds since the payments of a rail were last read.", "offer", "rail")
 	gaugeClock = gauge("clock_offset_seconds",
-		"Seconds by which the clock of this machine is ahead, negative if it is behind; 0 unless upstreams prove an offset.")
+		"Seconds by which the clock of this machine is ahead of the newest block, negative if it is behind; 0 up to a minute, and without a chain.")
 	gaugeBehind = gauge("announcements_pending",
 		"Number of notifications that wait for an endpoint, also after a restart; the hosts \"events\" and \"log\" are Caddy's own.", "offer", "host")
 )
@@ -160,16 +165,16 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	app := activeApp()
-	if app == nil || app.share == nil {
+	if app == nil || app.runtime == nil {
 		return
 	}
 	services := app.running()
-	set(gaugeClock, app.share.Clock.Offset().Seconds())
+	set(gaugeClock, app.runtime.ClockOffset().Seconds())
 	setFacilitators(set, services)
 	// Two queries for all offers: there may be hundreds.
-	totals, err := app.share.Ledger.AllTotals(ctx)
-	behind, behindErr := app.share.Ledger.Undelivered(ctx)
-	err = errors.Join(err, behindErr)
+	totals, err := app.runtime.Ledger.AllTotals(ctx)
+	behind, behindErr := app.runtime.Ledger.Undelivered(ctx)
+	err = errors.Join(err, behindErr, app.runtime.Ledger.Lost())
 	for _, svc := range services {
 		set(gaugeLedger, number01(err == nil), svc.Offer.ID)
 		if err == nil {

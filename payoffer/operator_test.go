@@ -57,7 +57,7 @@ func metric(t *testing.T, name string) float64 {
 }
 
 // Collectors outlive configurations, each of which has a registry of its own.
-func TestMetricsCountAttemptsOverReloads(t *testing.T) {
+func TestAttemptMetricSurvivesReload(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	const counter = "caddy_pay_offer_payment_attempts_total"
@@ -74,6 +74,7 @@ func (o *operated) reload(sites string) {
 	o.t.Helper()
 	caddyfile := strings.Replace(o.caddyfile(sites), "admin off", "admin "+o.address, 1)
 	require.NoError(o.t, loadCaddyfile(o.t, caddyfile))
+	o.client.CloseIdleConnections() // the server that ends may still answer on them
 }
 
 // told is what an offer says in each place of the money it took.
@@ -150,7 +151,7 @@ func measured(t *testing.T, name, offerID string) (sum float64) {
 
 // Two offers on one ledger, even with a reference that both use, each tell of
 // their own money alone wherever they are asked.
-func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
+func TestOffersOnOneLedgerAreSeparate(t *testing.T) {
 	o := newOperated(t, books+secondBooks)
 	enter := func(origin, reference, amount string) {
 		o.enter(`{"action":"enter","offer":"` + offer.Host(origin) + `","rail":"transfer","reference":"` + reference + `","sure":true,"amount":` + amount + `}`)
@@ -183,7 +184,7 @@ func TestOffersOnOneLedgerNeverSeeEachOthersMoney(t *testing.T) {
 
 // An id follows base_url unless it is given. Money that this puts out of sight
 // is told of.
-func TestMoneyOfAnOfferThatIsGoneIsWarnedOf(t *testing.T) {
+func TestWarningForMoneyOfRemovedOffer(t *testing.T) {
 	o := newOperated(t, secondBooks)
 	o.enter(`{"action":"enter","rail":"transfer","reference":"INV-1","amount":42}`)
 	require.NotContains(t, o.log(), "offers that are not configured")
@@ -222,7 +223,7 @@ func TestRemovedRailKeepsItsReceipts(t *testing.T) {
 }
 
 // The sum of what counts in the CSV is what everyone reads in the report.
-func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
+func TestCommandReceivedCSVMatchesReport(t *testing.T) {
 	o := newOperated(t, books)
 	for _, arguments := range []string{
 		"--reference INV-7 --amount 42.50 --sure --date 2026-11-20", "--reference INV-8 --amount 5 --sure --date 2026-11-20",
@@ -265,7 +266,7 @@ func TestCommandReceivedPrintsCSVThatAddsUpToTheReport(t *testing.T) {
 
 // The command is asked of the server that runs, over a reload of its configuration
 // that changes the offer, and stopped.
-func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
+func TestCommandWatchSurvivesReload(t *testing.T) {
 	o := newOperated(t, books)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -306,14 +307,14 @@ func TestCommandWatchFollowsTheFeedOverAReload(t *testing.T) {
 	require.Contains(t, again.body, `"cursor":"`+second.Cursor+`"`)
 }
 
-func TestTheFeedRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestAdminAPIFeedErrors(t *testing.T) {
 	o := newOperated(t, books)
 	for query, want := range map[string]struct {
 		status int
 		says   string
 	}{
 		"?since=1":                   {http.StatusBadRequest, "use offer and after"},
-		"?after=x":                   {http.StatusBadRequest, "this is not a cursor"},
+		"?after=x":                   {http.StatusBadRequest, "is not a cursor"},
 		"?after=99.00c0ffee00c0ffee": {http.StatusConflict, "an older backup was restored"},
 		"?offer=nothing":             {http.StatusNotFound, "no offer has the id"},
 	} {

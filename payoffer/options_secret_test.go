@@ -45,12 +45,12 @@ type argument struct {
 }
 
 // with is the example with another value. after are lines that follow the option.
-func (p argument) with(value, after string) string {
-	return p.rest[0] + `"` + value + `"` + after + p.rest[1]
+func (a argument) with(value, after string) string {
+	return a.rest[0] + `"` + value + `"` + after + a.rest[1]
 }
 
 // takesSecret reports whether the option is one of a secret.
-func (p argument) takesSecret() bool { return strings.HasPrefix(p.value, "{env.") }
+func (a argument) takesSecret() bool { return strings.HasPrefix(a.value, "{env.") }
 
 // exampleArguments are the arguments of the directive and of all blocks in it. One more argument is tried at a flag.
 func exampleArguments(t *testing.T) (found []argument) {
@@ -116,7 +116,7 @@ func validate(t *testing.T, caddyfile string) error {
 
 // A secret in the wrong place is refused, as a literal and as the value of a
 // placeholder, and no error repeats it.
-func TestASecretInTheWrongPlaceIsRefusedAndNeverRepeated(t *testing.T) {
+func TestMisplacedSecretIsRefused(t *testing.T) {
 	t.Setenv("OFFER_TEST_MISPLACED", secrets["EVM key"].value)
 	for _, p := range exampleArguments(t) {
 		if p.takesSecret() {
@@ -144,7 +144,7 @@ func TestASecretInTheWrongPlaceIsRefusedAndNeverRepeated(t *testing.T) {
 }
 
 // Most secrets have no form. If a value is wrong, the error does not repeat it.
-func TestAnErrorRepeatsNothingThatCouldBeASecret(t *testing.T) {
+func TestOptionErrorHidesPossibleSecrets(t *testing.T) {
 	for kind, secret := range unmarked {
 		for _, p := range exampleArguments(t) {
 			if err := validate(t, p.with(secret.value, "")); err != nil {
@@ -157,7 +157,7 @@ func TestAnErrorRepeatsNothingThatCouldBeASecret(t *testing.T) {
 	}
 }
 
-func TestAnErrorRepeatsHostsAndAddresses(t *testing.T) {
+func TestRedactKeepsHostsAndAddresses(t *testing.T) {
 	for value, want := range map[string]string{
 		"0x52908400098527886E0F7030069857D2E4169EE7": "", "0x52908400098527886E0F7030069857D2E4169EE": "…", "pay.example-of-a-house.org:80": "",
 		"invoices@example.com": "", "kL0paVL2SdmJSYsN@example.com": "…", "https://pay.example.org/shop?key=1": "https://pay.example.org/…",
@@ -169,7 +169,7 @@ func TestAnErrorRepeatsHostsAndAddresses(t *testing.T) {
 	}
 }
 
-func TestAnErrorRepeatsAShortValue(t *testing.T) {
+func TestOptionErrorRepeatsShortValue(t *testing.T) {
 	for line, want := range map[string]string{
 		"amount 4,20":   `amount: "4,20" is not an amount`,
 		"contact payer": `contact: "payer" is not an e-mail address`,
@@ -183,7 +183,7 @@ func TestAnErrorRepeatsAShortValue(t *testing.T) {
 }
 
 // A mistake in or after the option of a secret does not repeat the secret.
-func TestASecretInItsPlaceIsNeverRepeated(t *testing.T) {
+func TestSecretOptionErrorHidesSecret(t *testing.T) {
 	found := 0
 	for _, p := range exampleArguments(t) {
 		if !p.takesSecret() {
@@ -211,7 +211,7 @@ func TestASecretInItsPlaceIsNeverRepeated(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSecretIsAccepted(t *testing.T) {
+func TestCheckNoSecretAcceptsPublicValues(t *testing.T) {
 	shipped := must(os.ReadFile("../Caddyfile"))(t)
 	for _, value := range append(strings.Fields(string(shipped)),
 		"https://checkout.stripe.com/c/pay/cs_live_a1GKlqk0dWx3hUfz4cJmQmWnRvT2pZcYbX9sD8fG7hJ6kL5", "plink_1MoC3ULkdIwHu7ixZjtGpVl2",
@@ -222,7 +222,7 @@ func TestWhatIsNoSecretIsAccepted(t *testing.T) {
 	}
 }
 
-func TestAMistypedOptionIsRecognized(t *testing.T) {
+func TestUnknownOptionSuggestion(t *testing.T) {
 	for typo, want := range map[string]string{"crad": "card", "bticoin": "bitcoin", "base_ulr": "base_url", "bank_transfers": "bank_transfer", "goa": "goal"} {
 		_, _, err := adaptAny(offering(typo+"%.0s", ""))
 		require.ErrorContains(t, err, "(did you mean '"+want+"'?)")
@@ -248,7 +248,7 @@ func headed(url, lines string) string {
 `, url, lines)
 }
 
-func TestTheHeaderOfAFacilitatorIsASecret(t *testing.T) {
+func TestFacilitatorHeaderIsSecret(t *testing.T) {
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
 	for lines, want := range map[string]struct{ name, value string }{
 		"header x-secret-key {env.OFFER_TEST_HIDDEN}":                     {"X-Secret-Key", "hidden-secret"},
@@ -270,7 +270,7 @@ func TestTheHeaderOfAFacilitatorIsASecret(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoHeaderOfAFacilitatorIsRefused(t *testing.T) {
+func TestFacilitatorHeaderErrors(t *testing.T) {
 	t.Setenv("OFFER_TEST_BROKEN", "hidden\nsecret")
 	for lines, want := range map[string]string{
 		"header x-secret-key":                                            "write it as: header <name> <value>",

@@ -28,7 +28,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 	const valid = `"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay"}`
 	require.NoError(t, caddy.Validate(handlerConfig(t, "{"+valid+"}")))
 	for name, c := range map[string]struct{ handler, want string }{
-		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: the address of this offer is empty"},
+		"no base_url":         {`{"card": {"url": "https://checkout.example/pay"}}`, "base_url: the option is missing or empty"},
 		"no card":             {`{"base_url": "http://localhost:8402"}`, "the card checkout is missing"},
 		"empty card":          {`{"base_url": "http://localhost:8402", "card": {}}`, "card: the address is empty"},
 		"unknown field":       {`{` + valid + `, "colour": "red"}`, `unknown field "colour"`},
@@ -58,7 +58,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"two rails, one name": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com"}, "storefronts": [{"name": "transfer", "url": "https://shop.example"}]}`, `two rails are named "transfer"`},
 		"no such IBAN":        {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE00512108001245126199"}}`, "bank_transfer iban: the check digits"},
 		"nobody's account":    {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "iban": "DE75512108001245126199"}}`, "bank_transfer: account_holder is missing"},
-		"account, no inbox":   {`{` + valid + `, "bank_transfer": {"inbox": "{env.OFFER_TEST_UNSET}", "account_holder": "A", "iban": "DE75512108001245126199"}}`, "bank_transfer: the inbox is empty"},
+		"account, no inbox":   {`{` + valid + `, "bank_transfer": {"inbox": "{env.OFFER_TEST_UNSET}", "account_holder": "A", "iban": "DE75512108001245126199"}}`, "bank_transfer: {env.OFFER_TEST_UNSET} is not set; set it, or write the e-mail address"},
 		"price, no inbox":     {`{` + valid + `, "bank_transfer": {"price_eur": "39.00"}}`, "bank_transfer: the inbox is empty"},
 		"no room in the code": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com", "account_holder": "A", "iban": "DE75512108001245126199", "memo": "` + strings.Repeat("漢", 140) + `"}}`, "bank_transfer: an EPC QR code has at most 331 bytes"},
 		"one product twice":   {`{` + valid + `, "storefronts": [{"name": "one", "url": "https://shop.example/1", "product": "p", "token": "{env.X}"}, {"name": "two", "url": "https://shop.example/2", "product": "p", "token": "{env.X}"}]}`, `"one" and "two" both receive money at the account gumroad/p`},
@@ -66,6 +66,8 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"secret key":          {`{"base_url": "http://localhost:8402", "card": {"url": "https://checkout.example/pay", "payment_link": "plink_1", "api_key": "sk_live_1"}}`, "card api_key: this is a secret key (sk_…), which can move your money"},
 		"dashboard":           {`{"base_url": "http://localhost:8402", "card": {"url": "https://dashboard.stripe.com/payment-links/plink_1"}}`, "card: this is a page of your Stripe account"},
 		"recommend":           {`{` + valid + `, "recommend": "usdc"}`, `recommend: there is no rail "usdc"; valid names: card`},
+		"style elsewhere":     {`{` + valid + `, "style": "https://styles.example/brand.css"}`, "serve the file there and write its path, such as /brand.css"},
+		"home of no address":  {`{` + valid + `, "home": "/thanks"}`, "is not an absolute URL"},
 		"logo elsewhere":      {`{` + valid + `, "logo": "https://images.example/logo.svg"}`, "is not on the host of base_url"},
 		"tags":                {`{` + valid + `, "tags": ["1", "2", "3", "4", "5", "6"]}`, "tags: there are 6 tags, and directories accept at most 5"},
 		"mpp":                 {`{` + valid + `, "mpp": "basic"}`, "mpp: \"basic\" is unknown; write authorization, header or off"},
@@ -95,7 +97,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 
 // A rail without an address is left out, also where it is the recommended one: the
 // first way takes its place. A name that no rail of the file has is a mistake.
-func TestARecommendedRailThatIsLeftOutGivesWay(t *testing.T) {
+func TestRecommendedRailWithoutAddress(t *testing.T) {
 	for rail, line := range map[string]string{
 		"usdc": `usdc base-sepolia ""`, "usdc-84532": `usdc base-sepolia ""`, "btc": `bitcoin ""`, "transfer": `bank_transfer ""`,
 		"tip-jar": `storefront tip-jar ""`, "pack": `storefront pack ""`,
@@ -133,7 +135,7 @@ func TestLedgerDriverIsChecked(t *testing.T) {
 	}
 }
 
-func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
+func TestPlaceholdersResolvedAtLoad(t *testing.T) {
 	inbox := filepath.Join(t.TempDir(), "inbox")
 	require.NoError(t, os.WriteFile(inbox, []byte("pay@example.com\n"), 0o600))
 	t.Setenv("OFFER_TEST_BASE", "http://localhost:8402/")
@@ -166,7 +168,7 @@ func TestPlaceholdersAreResolvedAndCheckedAtLoad(t *testing.T) {
 
 // A webhook whose secret has no value is another thing than one that nobody
 // configured: its provider is to come again, also after a reload that only sets it.
-func TestAWebhookSecretWithoutAValueIsRemembered(t *testing.T) {
+func TestEmptyWebhookSecretIsRemembered(t *testing.T) {
 	settings := func(card, shop secret) *service.Settings {
 		h := &Handler{
 			BaseURL: "http://localhost:8402",
@@ -186,7 +188,7 @@ func TestAWebhookSecretWithoutAValueIsRemembered(t *testing.T) {
 	require.Empty(t, settings("{env.OFFER_TEST_SECRET}", "{env.OFFER_TEST_SECRET}").HooksOff)
 }
 
-func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
+func TestUSDCRailDefaults(t *testing.T) {
 	const payee = "0x52908400098527886E0F7030069857D2E4169EE7"
 	h := &Handler{
 		BaseURL: "http://localhost:8402", Card: &CardConfig{URL: "https://checkout.example/pay"},
@@ -221,7 +223,7 @@ func TestUSDCRailsAreNamedAndHaveDefaults(t *testing.T) {
 }
 
 // An unset variable must not drop a rail silently.
-func TestRailsWithoutAnAddressAreNamed(t *testing.T) {
+func TestRailWithoutAddressIsLogged(t *testing.T) {
 	warnings, log := warned(t, strings.Replace(smallest, "\t\tusdc", "\t\tbitcoin {env.OFFER_TEST_UNSET}\n\t\tstorefront pack {env.OFFER_TEST_UNSET}\n\t\tusdc", 1))
 	require.Empty(t, warnings)
 	require.Equal(t, 2, strings.Count(log, "a rail without an address is left out"))
@@ -231,7 +233,7 @@ func TestRailsWithoutAnAddressAreNamed(t *testing.T) {
 }
 
 // A misspelled placeholder would be a word of the page.
-func TestAnUnknownPlaceholderInATextIsRefused(t *testing.T) {
+func TestUnknownPlaceholderIsRefused(t *testing.T) {
 	t.Setenv("OFFER_TEST_NAME", "Braces {inside}")
 	for text, want := range map[string]string{
 		"{emv.NAME}": "{emv.NAME}", "Sold by {http.request.host}": "{http.request.host}", "{NAME}": "{NAME}",

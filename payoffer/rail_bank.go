@@ -2,7 +2,6 @@ package payoffer
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -16,20 +15,19 @@ type BankTransferConfig struct {
 	// transfer.
 	Name string `json:"name,omitempty"`
 
-	// The e-mail address that answers with an invoice. If it is empty, the rail is left out;
-	// a bank account is then refused.
+	// The e-mail address that answers with an invoice. If it is empty, the rail is left out.
 	Inbox string `json:"inbox,omitempty"`
 
-	// The text that identifies the offer on a bank statement, at most 140 characters.
-	// Default: the offer's name and amount.
+	// What identifies the offer on a bank statement, at most 140 characters. Default: the
+	// offer's name and amount.
 	Memo string `json:"memo,omitempty"`
 
-	// The name of the account holder as the bank knows it, at most 70 characters. Required
-	// with iban and with account.
+	// The account holder as the bank knows it, at most 70 characters. Required with iban and
+	// with account.
 	AccountHolder string `json:"account_holder,omitempty"`
 
-	// The International Bank Account Number of the seller, which is published. Default:
-	// none; you send it by e-mail.
+	// The seller's International Bank Account Number, which is published. Default: none; you
+	// send it by e-mail.
 	IBAN string `json:"iban,omitempty"`
 
 	// The bank's code (BIC, SWIFT) for iban. Required outside the European Economic Area.
@@ -79,7 +77,7 @@ func (b *BankTransferConfig) provision(r *resolver, t offer.Terms, s *service.Se
 	r.customized = r.customized || published
 	if r.replace(b.Inbox) == "" {
 		if published {
-			r.fail("bank_transfer", errors.New("the inbox is empty, but a bank account is set; write the e-mail address that answers payers, "+
+			r.fail("bank_transfer", unset(b.Inbox, "the inbox is empty, but a bank account is set", "write the e-mail address that answers payers, "+
 				"such as invoices@example.org, or remove the account"))
 		}
 		r.leaveOut("bank_transfer", name)

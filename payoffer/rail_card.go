@@ -21,22 +21,22 @@ type CardConfig struct {
 	// card, us_bank_account, cashapp, link, klarna, afterpay_clearpay and affirm.
 	Methods []string `json:"methods,omitempty"`
 
-	// The id of the checkout's payment link (plink_…). Required with webhook_secret and
-	// api_key, so that payments for your other products are not counted.
+	// The id of the payment link (plink_…). Required with webhook_secret and api_key: payments
+	// for other products are not counted.
 	PaymentLink string `json:"payment_link,omitempty"`
 
 	// The signing secret of the webhook endpoint (whsec_…). Default: none; no webhook is
 	// accepted.
 	WebhookSecret secret `json:"webhook_secret,omitempty"`
 
-	// A restricted API key, which reads payments that no webhook reported. It needs
-	// read access to events, checkout sessions, payment intents, charges, refunds,
-	// disputes, payment links and prices. Default: none.
+	// A restricted API key, which reads payments that no webhook reported. It may read events,
+	// checkout sessions, payment intents, charges, refunds, disputes, payment links and
+	// prices. Default: none.
 	APIKey secret `json:"api_key,omitempty"`
 
-	// Whether the checkout is in test mode, whose payments never count. A public offer
-	// accepts a test checkout only with this option or testnet. Default: on for a test link
-	// such as https://buy.stripe.com/test_1, else off.
+	// Whether the checkout is in test mode, whose payments never count. Default: on for a test
+	// link (https://buy.stripe.com/test_…), which a public offer refuses without this option
+	// or testnet.
 	TestMode bool `json:"test_mode,omitempty"`
 
 	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
@@ -95,7 +95,7 @@ func (c *CardConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 		r.errs = append(r.errs, errNoPaymentLink)
 	}
 	if r.replace(c.URL) == "" {
-		r.fail("card", errors.New("the address is empty, and every offer needs a card checkout; set its variable, or write for example 'card https://buy.stripe.com/YOUR_LINK'"))
+		r.fail("card", unset(c.URL, "the address is empty, and every offer needs a card checkout", "write for example 'card https://buy.stripe.com/YOUR_LINK'"))
 		return nil
 	}
 	card := resolve(r, "card", c.URL, func(url string) (*offer.Card, error) { return offer.NewCard(url, methods, t.Amount) })

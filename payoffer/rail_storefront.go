@@ -22,9 +22,8 @@ type StorefrontConfig struct {
 	// The shop's name on pages, such as Ko-fi, at most 40 characters. Default: its host.
 	Label string `json:"label,omitempty"`
 
-	// The secret part of the address that the shop calls after a sale, at least 16
-	// characters. Sales are then read at once. Default: none; sales are read every 10
-	// minutes.
+	// The secret part of the address that the shop calls after a sale, at least 16 characters.
+	// Default: none; sales are read every 10 minutes.
 	HookSecret secret `json:"hook_secret,omitempty"`
 
 	// The seller's id at the shop. Default: none.
@@ -33,8 +32,8 @@ type StorefrontConfig struct {
 	// The product's id at the shop. Required with hook_secret and with token.
 	Product string `json:"product,omitempty"`
 
-	// The access token with which sales are read from the shop. Default: none; the rail is
-	// not monitored.
+	// The access token that reads sales from the shop. Default: none; the rail is not
+	// monitored.
 	Token secret `json:"token,omitempty"`
 
 	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
@@ -44,11 +43,11 @@ type StorefrontConfig struct {
 }
 
 // UnmarshalCaddyfile reads 'storefront <name> <url> { ... }'.
-func (c *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	if err := arguments(d, "storefront <name> <url> { ... }", &c.Name, &c.URL); err != nil {
+func (sc *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := arguments(d, "storefront <name> <url> { ... }", &sc.Name, &sc.URL); err != nil {
 		return err
 	}
-	seen, err := c.options().unmarshalBlock(d, "storefront")
+	seen, err := sc.options().unmarshalBlock(d, "storefront")
 	if (seen["hook_secret"] || seen["token"]) && !seen["product"] {
 		err = d.WrapErr(fmt.Errorf("storefront: %w", errNoProduct))
 	}
@@ -57,34 +56,34 @@ func (c *StorefrontConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 var errNoProduct = errors.New("hook_secret and token also need product, so that sales of your other products are not counted; add 'product <id>'")
 
-func (c *StorefrontConfig) options() options {
-	return options{"label": &c.Label, "hook_secret": &c.HookSecret, "seller": &c.Seller, "product": &c.Product, "token": &c.Token, "since": &c.Since}
+func (sc *StorefrontConfig) options() options {
+	return options{"label": &sc.Label, "hook_secret": &sc.HookSecret, "seller": &sc.Seller, "product": &sc.Product, "token": &sc.Token, "since": &sc.Since}
 }
 
 var shopID = regexp.MustCompile(`^[!-~]{1,200}$`)
 
 // provision makes the rail of a shop.
-func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
-	name := resolve(r, "storefront", c.Name, parseRailName)
-	if r.replace(c.URL) == "" {
+func (sc *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Settings) offer.Rail {
+	name := resolve(r, "storefront", sc.Name, parseRailName)
+	if r.replace(sc.URL) == "" {
 		r.leaveOut("storefront "+name, name)
 		return nil
 	}
 	if name == "" {
-		if r.replace(c.Name) == "" {
-			r.fail("storefront", errors.New("the name is empty; write a name before the address, such as 'storefront tip-jar https://tip-jar.example/42'"))
+		if r.replace(sc.Name) == "" {
+			r.fail("storefront", unset(sc.Name, "the name is empty", "write a name before the address, such as 'storefront tip-jar https://tip-jar.example/42'"))
 		}
 		return nil
 	}
 	option := "storefront " + name
 	shop := service.Storefront{
-		Storefront: resolve(r, option, c.URL, func(url string) (*offer.Storefront, error) { return offer.NewStorefront(name, url, t.Amount) }),
-		HookSecret: r.hookSecret(name, option+" hook_secret", c.HookSecret),
-		Seller:     r.word(option+" seller", c.Seller, shopID, "an id of the shop; use printable characters without spaces"),
-		Token:      r.secret(option+" token", c.Token),
-		Since:      r.since(option+" since", c.Since),
+		Storefront: resolve(r, option, sc.URL, func(url string) (*offer.Storefront, error) { return offer.NewStorefront(name, url, t.Amount) }),
+		HookSecret: r.hookSecret(name, option+" hook_secret", sc.HookSecret),
+		Seller:     r.word(option+" seller", sc.Seller, shopID, "an id of the shop; use printable characters without spaces"),
+		Token:      r.secret(option+" token", sc.Token),
+		Since:      r.since(option+" since", sc.Since),
 	}
-	product := r.word(option+" product", c.Product, shopID, "an id of the shop; use printable characters without spaces")
+	product := r.word(option+" product", sc.Product, shopID, "an id of the shop; use printable characters without spaces")
 	if shop.HookSecret+shop.Token != "" && product == "" {
 		r.fail(option, errNoProduct)
 	}
@@ -92,7 +91,7 @@ func (c *StorefrontConfig) provision(r *resolver, t offer.Terms, s *service.Sett
 	if shop.Storefront == nil {
 		return nil
 	}
-	shop.Storefront.Product, shop.Storefront.Label = product, r.text(option+" label", c.Label, 40)
+	shop.Storefront.Product, shop.Storefront.Label = product, r.text(option+" label", sc.Label, 40)
 	s.Rails = append(s.Rails, shop)
 	return shop.Storefront
 }

@@ -33,7 +33,7 @@ func blockOf(field reflect.StructField) (config reflect.Type, isBlock bool) {
 	return kind.Elem(), true
 }
 
-func TestEveryBlockOfAnOfferIsAnOption(t *testing.T) {
+func TestHandlerBlocksAreOptions(t *testing.T) {
 	h := new(Handler)
 	var set []any
 	for _, field := range h.options() {
@@ -49,17 +49,23 @@ func TestEveryBlockOfAnOfferIsAnOption(t *testing.T) {
 
 var pathData = regexp.MustCompile(`^M[MmLlHhVvCcSsQqAaZz0-9 .-]+$`)
 
-// TestRailsAreWhole looks in every rail for what no compiler asks for.
-func TestRailsAreWhole(t *testing.T) {
+// TestRailsAreComplete looks in every rail for what no compiler asks for.
+func TestRailsAreComplete(t *testing.T) {
 	config, _, err := adaptAny(wholeExample(t))
 	require.NoError(t, err)
 	h := handlersOf(t, config)[0]
 	s := must(h.settings(newResolver(), today))(t)
+	tested := map[reflect.Type]bool{}
+	for _, rail := range payoffertest.Offer(t, s.Offer.Terms, "base").Rails {
+		tested[reflect.TypeOf(rail)] = true
+	}
 	for _, config := range h.rails() {
-		r := newResolver()
-		rail := config.provision(r, s.Offer.Terms, new(service.Settings))
+		r, settings := newResolver(), new(service.Settings)
+		rail := config.provision(r, s.Offer.Terms, settings)
 		require.Empty(t, r.errs)
 		name := reflect.TypeOf(rail)
+		assert.True(t, tested[name], "no test of pages and documents has %s; add it to Offer in payoffer/payoffertest/offer.go", name)
+		assert.NotEmpty(t, settings.Rails, "no payment of %s is recorded; append a service.Rail to s.Rails in the provision method of %T, such as service.Manual{Rail: rail}", name, config)
 		assert.Regexp(t, pathData, rail.Face().Icon, "%s has no icon; add one to the Face in its Face method: the data of an SVG path in a square of 24 units", name)
 		if reflect.Indirect(reflect.ValueOf(config)).FieldByName("Name").IsValid() {
 			continue // the operator chooses the name

@@ -32,8 +32,8 @@ type USDCConfig struct {
 	// network https://www.x402.org/facilitator; on others one is required.
 	Facilitators []*FacilitatorConfig `json:"facilitators,omitempty"`
 
-	// JSON-RPC endpoints from which payments are read. "off": the chain is not read, and
-	// x402 payments are never proven. Default: a public endpoint of the chain.
+	// JSON-RPC endpoints from which payments are read. "off": x402 payments are never proven.
+	// Default: a public endpoint of the chain.
 	RPC []string `json:"rpc,omitempty"`
 
 	// The block from which a payment counts: latest, safe or finalized. Default: safe.
@@ -43,8 +43,8 @@ type USDCConfig struct {
 	// such as https://basescan.org/tx/, or "off". Default: a public one of the chain.
 	Explorer string `json:"explorer,omitempty"`
 
-	// The block from which payments count. An earlier one, set later, is read again; a later
-	// one is ignored. Default: the first block after the first start.
+	// The block from which payments count. An earlier one is read again; a later one is
+	// ignored. Default: the first block after the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
 
@@ -110,7 +110,7 @@ func (u *USDCConfig) provision(r *resolver, t offer.Terms, s *service.Settings) 
 	}
 	if network.Name == "" {
 		if r.replace(u.Network) == "" {
-			r.fail("usdc", errors.New("the network is empty; write it before the address, such as 'usdc base 0x…'"))
+			r.fail("usdc", unset(u.Network, "the network is empty", "write it before the address, such as 'usdc base 0x…'"))
 		}
 		return nil
 	}
@@ -172,6 +172,8 @@ func (f *FacilitatorConfig) provision(r *resolver, name string) x402.Facilitator
 	c.KeyID, c.KeySecret = r.secret(name+" key_id", f.KeyID), r.secret(name+" key_secret", f.KeySecret)
 	if c.KeyID == "" || c.KeySecret == "" {
 		c.KeyID, c.KeySecret = "", ""
+	} else if _, err := x402.NewFacilitator(c); err != nil { // the address was checked
+		r.fail(name+" key_secret", errors.Unwrap(err))
 	}
 	c.Header = resolve(r, name+" header", f.Header, parseHeader)
 	if c.HeaderValue = r.secret(name+" header", f.HeaderValue); c.HeaderValue == "" {

@@ -17,10 +17,10 @@ import (
 // registration is an offer of the configuration. Handlers with the same settings, which
 // Caddy makes for a site with several addresses, share it.
 type registration struct {
-	*service.Prepared
-	app     *App
-	gates   []offer.Gate
-	service *service.Service // nil before acquire, and if the start fails
+	*service.Service
+	app      *App
+	gates    []offer.Gate
+	complete bool // false before acquire, and if the start fails
 }
 
 // register returns the registration of an offer. Another offer with the same id or account
@@ -37,11 +37,11 @@ func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*regi
 	if err := app.checkUnique(s); err != nil {
 		return nil, err
 	}
-	prepared, err := service.Prepare(app.share, s)
+	svc, err := app.runtime.Prepare(s)
 	if err != nil {
 		return nil, err
 	}
-	o := &registration{Prepared: prepared, app: app}
+	o := &registration{Service: svc, app: app}
 	app.offers = append(app.offers, o)
 	if err := app.checkDemoIsLocal(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*regi
 // checkUnique refuses an offer whose receipts could belong to another offer.
 func (app *App) checkUnique(s *service.Settings) error {
 	if slices.ContainsFunc(app.offers, func(o *registration) bool { return o.Offer.ID == s.Offer.ID }) {
-		return fmt.Errorf("two offers have the id %q; give one of them another id, such as 'id second-offer'", s.Offer.ID)
+		return fmt.Errorf("two offers have the id %q; give each its own base_url, or one of them another id, such as 'id second-offer'", s.Offer.ID)
 	}
 	for _, a := range s.Accounts() {
 		if taken, twice := app.accounts[a.ID]; twice {
@@ -86,17 +86,16 @@ func (app *App) acquire() error {
 	}
 	var services []*service.Service
 	for _, o := range app.offers {
-		svc, err := o.Acquire(withoutRepeats(o.gates)...)
-		if err != nil {
+		if err := o.Complete(withoutRepeats(o.gates)...); err != nil {
 			fail(fmt.Errorf("the offer %q cannot be served: %w", o.Offer.ID, err))
 			continue
 		}
-		o.service, services = svc, append(services, svc)
-		countFromZero(svc)
+		o.complete, services = true, append(services, o.Service)
+		countFromZero(o.Service)
 	}
 	for _, g := range app.gates {
-		if g.offer != nil && g.offer.service != nil {
-			g.gate = g.offer.service.Server.Gate(g.route)
+		if g.offer != nil && g.offer.complete {
+			g.gate = g.offer.Server.Gate(g.route)
 		}
 	}
 	app.services.Store(&services)
@@ -105,13 +104,13 @@ func (app *App) acquire() error {
 
 // serve answers a request for one of the offer's paths. For other paths it returns false
 // and writes nothing.
-func (o *registration) serve(w http.ResponseWriter, r *http.Request) bool {
-	_ = o.app.Acquire()
-	if o.service == nil {
+func (re *registration) serve(w http.ResponseWriter, r *http.Request) bool {
+	_ = re.app.Acquire()
+	if !re.complete {
 		unavailable(w)
 		return true
 	}
-	return o.service.Server.Serve(w, r)
+	return re.Server.Serve(w, r)
 }
 
 // unavailable answers a request of a configuration whose start fails.
@@ -137,7 +136,7 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 		warn("payments to the demo addresses are lost", "replace the values of these options by your own before you publish this offer", zap.Strings("options", options))
 	}
 	if len(r.secretsOff) > 0 {
-		warn("the variables of secrets are not set", "these options are off until you set their variables and restart the server", zap.Strings("options", r.secretsOff))
+		warn("the variables of secrets are not set", "set their variables and restart the server; until then these options are off, such as the login at a mail server", zap.Strings("options", r.secretsOff))
 	}
 	for _, option := range s.LeftOut {
 		logger.Info("a rail without an address is left out", zap.String("option", option), zap.String("hint", "set its variable, or remove the option"))

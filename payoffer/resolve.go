@@ -21,8 +21,8 @@ const off = "off"
 // resolver replaces placeholders and checks the results. It collects every error, so that
 // one load reports all of them, and what the operator should be warned about.
 type resolver struct {
-	repl *caddy.Replacer
-	errs []error
+	replacer *caddy.Replacer
+	errs     []error
 	// values are all values after replacement. They identify the settings.
 	values []string
 	// secretsOff are the secrets without a value, with their variables; literalSecrets
@@ -36,7 +36,7 @@ type resolver struct {
 	customized, inDemo bool
 }
 
-func newResolver() *resolver { return &resolver{repl: caddy.NewReplacer()} }
+func newResolver() *resolver { return &resolver{replacer: caddy.NewReplacer()} }
 
 func (r *resolver) fail(option string, err error) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %w", option, err))
@@ -49,7 +49,7 @@ func (r *resolver) leaveOut(option string, names ...string) {
 
 // replace returns a value with its placeholders replaced.
 func (r *resolver) replace(value string) string {
-	value = r.repl.ReplaceKnown(value, "")
+	value = r.replacer.ReplaceKnown(value, "")
 	r.values = append(r.values, value)
 	return value
 }
@@ -117,7 +117,7 @@ func redact(err error) error {
 // text resolves a text for people: one line of at most limit characters. An unknown
 // placeholder is refused, because people would read it.
 func (r *resolver) text(option, value string, limit int) string {
-	if _, err := r.repl.ReplaceOrErr(value, false, true); err != nil {
+	if _, err := r.replacer.ReplaceOrErr(value, false, true); err != nil {
 		r.fail(option, fmt.Errorf("%w; write {env.NAME}, {file.PATH} or the text itself, with \\{ for a brace", err))
 	}
 	return resolve(r, option, value, func(s string) (string, error) {
@@ -181,6 +181,14 @@ func (r *resolver) hookSecret(rail, option string, configured secret) string {
 	return value
 }
 
+// unset is the error of a needed option without a value. It names the placeholder that gave none.
+func unset(configured, missing, advice string) error {
+	if hasPlaceholder(configured) {
+		return fmt.Errorf("%s is not set; set it, or %s", configured, advice)
+	}
+	return fmt.Errorf("%s; %s, or set its variable", missing, advice)
+}
+
 // hasPlaceholder reports whether a value is known only when the configuration is loaded.
 func hasPlaceholder(s string) bool {
 	return strings.Contains(s, "{env.") || strings.Contains(s, "{file.")
@@ -225,7 +233,7 @@ func checkUpstream(s string) error {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Contains(s, ",http"):
-		return errors.New("this is not an absolute URL; write one such as https://host.example.org/path")
+		return errors.New("this is not an absolute URL, which is https:// and a host; write one such as https://host.example.org/path")
 	case u.Scheme == "http" && !offer.IsLoopback(u.Hostname()):
 		return fmt.Errorf("the URL for host %q is plain http, which anyone on the way can read; write https", u.Hostname())
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Each kind of answer, through Caddy's own server: status and media type. TestTheLinksOfAnOfferAllAnswer requests all
+// Each kind of answer, through Caddy's own server: status and media type. TestOfferLinksAnswer requests all
 // links; what the bodies say is tested where they are made.
-func TestEveryKindOfPathAnswers(t *testing.T) {
+func TestPathStatusesAndMediaTypes(t *testing.T) {
 	i := newInstance(t)
 	standInRate(t)
 	require.NoError(t, i.load(`SERVICE {
@@ -71,7 +71,7 @@ func TestEveryKindOfPathAnswers(t *testing.T) {
 	}
 }
 
-func TestOfferStandsBesideWhatASiteHasAlready(t *testing.T) {
+func TestOfferBesideOtherDirectives(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("the backend"))
 	}))
@@ -110,7 +110,7 @@ func TestOfferStandsBesideWhatASiteHasAlready(t *testing.T) {
 	}
 }
 
-func TestOfferInsideARouteAndBehindAMatcher(t *testing.T) {
+func TestOfferInRouteWithMatcher(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(`SERVICE {
 	route {
@@ -128,7 +128,7 @@ func TestOfferInsideARouteAndBehindAMatcher(t *testing.T) {
 }
 
 // The site host serves the embedded page with the values of the offer.
-func TestSiteHostServesThePage(t *testing.T) {
+func TestSiteHostServesOfferPage(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(strings.Replace(smallest, "card", "site_url OTHER\n\t\tname \"A <b> name\"\n\t\tcard", 1)+`OTHER {
 	pay_offer_page
@@ -153,6 +153,18 @@ func TestSiteHostServesThePage(t *testing.T) {
 	require.Contains(t, german.body, i.service+"/v1/pay?lang=de#usdc\"><strong>USDC auf Base")
 	require.Equal(t, http.StatusNotFound, i.get(i.other+"/nothing").status)
 	require.Equal(t, http.StatusNotFound, i.get(i.other+"/v1/quote").status)
+}
+
+func TestOfferPageIsCompressed(t *testing.T) {
+	i := newInstance(t)
+	require.NoError(t, i.load(strings.Replace(smallest, "card", "site_url OTHER\n\t\tcard", 1)+"OTHER {\n\tpay_offer_page\n}\n"))
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, i.other+"/offer/", nil))(t)
+	request.Header.Set("Accept-Encoding", "gzip")
+	response := must(i.client.Do(request))(t)
+	defer response.Body.Close()
+	require.Equal(t, "gzip", response.Header.Get("Content-Encoding"))
+	read := must(io.ReadAll(must(gzip.NewReader(response.Body))(t)))(t)
+	require.Equal(t, i.get(i.other+"/offer/").body, string(read))
 }
 
 // Two offers on one server are told apart by the site, and their pages by the
@@ -187,7 +199,7 @@ func TestTwoOffersOnOneServer(t *testing.T) {
 	require.Equal(t, "second", i.get(i.other+"/name").body)
 }
 
-func TestOffersThatCannotBeToldApartAreRefused(t *testing.T) {
+func TestConflictingOffersAreRefused(t *testing.T) {
 	i := newInstance(t)
 	second := func(options string) string {
 		return smallest + "OTHER {\n\tpay_offer {\n" + options + "\t\tcard https://checkout.example/other\n\t}\n}\n"
@@ -201,7 +213,7 @@ func TestOffersThatCannotBeToldApartAreRefused(t *testing.T) {
 
 // The page is served beside an application that would answer every path, and the
 // application is not changed by it.
-func TestPageBesideAnApplication(t *testing.T) {
+func TestOfferPageBesideApplication(t *testing.T) {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("the application at " + r.URL.Path + " " + r.Method + r.Header.Get("Range")))
 	}))
@@ -234,22 +246,22 @@ func TestPageBesideAnApplication(t *testing.T) {
 }
 
 // Behind a proxy that sends another Host, the only offer has its page nevertheless.
-func TestPageOfTheOnlyOfferNeedsNoHost(t *testing.T) {
+func TestOfferPageOfOnlyOfferIgnoresHost(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(strings.Replace(smallest, "card", "site_url http://localhost:1\n\t\tcard", 1)+"OTHER {\n\tpay_offer_page\n}\n"))
 	require.Contains(t, i.get(i.other+"/offer/").body, i.service+"/v1/pay")
 }
 
-func TestPageTakesNoArguments(t *testing.T) {
+func TestOfferPageTakesNoArguments(t *testing.T) {
 	for _, directive := range []string{"pay_offer_page /shop", "pay_offer_page {\n\t\tname x\n\t}"} {
 		_, _, err := adaptAny("http://localhost:8403 {\n\t" + directive + "\n}\n")
 		require.ErrorContains(t, err, "pay_offer_page takes no arguments and no block")
 	}
 }
 
-// TestSnippetsOfTheDocumentationShowWhatIsServed requests every address of the blocks that sellers
+// TestDocsSnippetsLinkToServedPaths requests every address of the blocks that sellers
 // copy to other sites.
-func TestSnippetsOfTheDocumentationShowWhatIsServed(t *testing.T) {
+func TestDocsSnippetsLinkToServedPaths(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(smallest))
 	for _, b := range blocks(t, "markdown", "html") {
@@ -323,8 +335,9 @@ func TestCaddyfileAdaptsAsWritten(t *testing.T) {
 			if err == nil && !strings.HasPrefix(want, "{") {
 				err = caddy.Validate(decode(t, got))
 			}
-			if *update && err != nil {
-				require.NoError(t, os.WriteFile(file, []byte(caddyfile+"\n----------\n"+err.Error()+"\n"), 0o644))
+			if *update && err != nil && !strings.HasPrefix(want, "{") {
+				want = err.Error()
+				require.NoError(t, os.WriteFile(file, []byte(caddyfile+"\n----------\n"+want+"\n"), 0o644))
 			}
 
 			require.NotContains(t, got, "hidden-secret")

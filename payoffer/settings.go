@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -27,16 +26,16 @@ type RateLimitConfig struct {
 }
 
 // UnmarshalCaddyfile reads 'rate_limit <attempts> <window>'.
-func (c *RateLimitConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (r *RateLimitConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	var attempts, window string
 	if err := arguments(d, "rate_limit <attempts> <window>", &attempts, &window); err != nil {
 		return err
 	}
 	var err error
-	if c.Attempts, err = strconv.Atoi(attempts); err != nil || c.Attempts < 1 {
+	if r.Attempts, err = strconv.Atoi(attempts); err != nil || r.Attempts < 1 {
 		return d.Err("rate_limit: the attempts are not a whole number from 1 on; write for example 'rate_limit 10 1m'")
 	}
-	return parseDuration(d, "rate_limit", window, &c.Window)
+	return parseDuration(d, "rate_limit", window, &r.Window)
 }
 
 const (
@@ -66,7 +65,7 @@ func (h *Handler) settings(r *resolver, today time.Time) (*service.Settings, err
 		return nil, errors.Join(r.errs...)
 	}
 	s.HooksOff, s.LeftOut = r.hooksOff, r.withoutAddress
-	s.Key = pool.KeyOf("service", h, r.values, s.HooksOff)
+	s.Key = service.KeyOf("service", h, r.values, s.HooksOff)
 	return s, errors.Join(append(r.errs, s.Check())...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/encode"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
@@ -51,6 +52,9 @@ func parsePage(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 				},
 			},
 			{HandlersRaw: []json.RawMessage{
+				caddyconfig.JSONModuleObject(encode.Encode{
+					EncodingsRaw: caddy.ModuleMap{"gzip": h.JSON(struct{}{})}, Prefer: []string{"gzip"},
+				}, "handler", "encode", nil),
 				caddyconfig.JSONModuleObject(headers.Handler{
 					Request: &headers.HeaderOps{Delete: []string{"Range", "If-*"}},
 				}, "handler", "headers", nil),
@@ -79,13 +83,13 @@ func (TemplateFunctions) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision sets up the functions.
-func (f *TemplateFunctions) Provision(ctx caddy.Context) error {
+func (t *TemplateFunctions) Provision(ctx caddy.Context) error {
 	app, err := ctx.App("pay_offer")
 	if err != nil {
 		return err
 	}
-	f.app = app.(*App)
-	return f.app.addListeners(ctx)
+	t.app = app.(*App)
+	return t.app.addListeners(ctx)
 }
 
 // UnmarshalCaddyfile reads 'pay_offer'.
@@ -95,13 +99,13 @@ func (*TemplateFunctions) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // CustomTemplateFunctions returns the functions by name.
-func (f *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
-	return template.FuncMap{"payOffer": f.payOffer}
+func (t *TemplateFunctions) CustomTemplateFunctions() template.FuncMap {
+	return template.FuncMap{"payOffer": t.payOffer}
 }
 
 // payOffer returns the data of the offer whose site received the request.
-func (f *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
-	offers := f.app.Offers()
+func (t *TemplateFunctions) payOffer(request *http.Request) (site.Data, error) {
+	offers := t.app.Offers()
 	for _, o := range offers {
 		if len(offers) == 1 || strings.EqualFold(offer.Host(o.SiteURL), request.Host) {
 			return site.NewData(o, request.URL.Query().Get("lang"), request.Header["Accept-Language"]), nil

@@ -103,7 +103,7 @@ func openViewed(t *testing.T, create func(*testing.T) *ledger.Ledger, copied str
 	b.server, err = web.New(web.Config{
 		Offer: offerViewed(t), Payments: sellsNothing{}, Receipts: b.ledger, Agent: http.NotFoundHandler(),
 		Live: func() (now offer.Live) { return now }, Health: func() []observe.Health { return nil },
-		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 }, QRKey: func() []byte { return make([]byte, 32) },
+		WaitStarted: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 }, QRKey: func() []byte { return make([]byte, 32) },
 		ClientIP: func(*http.Request) string { return "" }, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
@@ -127,9 +127,9 @@ func onPostgres(t *testing.T) *ledger.Ledger {
 	return must(ledger.NewPostgres(postgres.Shared(t).DSN(t), time.Now))(t)
 }
 
-func (b *viewed) close() {
-	b.stop()
-	require.NoError(b.t, b.ledger.Close())
+func (v *viewed) close() {
+	v.stop()
+	require.NoError(v.t, v.ledger.Close())
 }
 
 // offerViewed has a rail of every kind of evidence; its money is real.
@@ -148,16 +148,16 @@ func offerViewed(t *testing.T) *offer.Offer {
 }
 
 // get reads JSON of the service.
-func (b *viewed) get(target string, into any) {
-	b.t.Helper()
+func (v *viewed) get(target string, into any) {
+	v.t.Helper()
 	w := httptest.NewRecorder()
-	require.True(b.t, b.server.Serve(w, httptest.NewRequest(http.MethodGet, target, nil)))
-	require.Equal(b.t, http.StatusOK, w.Code, w.Body)
-	require.NoError(b.t, json.Unmarshal(w.Body.Bytes(), into))
+	require.True(v.t, v.server.Serve(w, httptest.NewRequest(http.MethodGet, target, nil)))
+	require.Equal(v.t, http.StatusOK, w.Code, w.Body)
+	require.NoError(v.t, json.Unmarshal(w.Body.Bytes(), into))
 }
 
 // report is what the sums of the report say.
-func (b *viewed) report() (m money) {
+func (v *viewed) report() (m money) {
 	var r struct {
 		ReceivedUSD string `json:"receivedUsdDecimal"`
 		ExternalUSD string `json:"externalUsdDecimal"`
@@ -170,8 +170,8 @@ func (b *viewed) report() (m money) {
 			}
 		}
 	}
-	b.get("/v1/received", &r)
-	return money{inCents(b.t, r.ReceivedUSD), inCents(b.t, r.ExternalUSD), r.Payments}
+	v.get("/v1/received", &r)
+	return money{inCents(v.t, r.ReceivedUSD), inCents(v.t, r.ExternalUSD), r.Payments}
 }
 
 func inCents(t *testing.T, decimal string) int64 {
@@ -211,16 +211,16 @@ func newRow(status, evidence string, cents *int64, amount, refunded int64, own, 
 }
 
 // rows are the receipts of the report, page by page.
-func (b *viewed) rows() map[string]row {
+func (v *viewed) rows() map[string]row {
 	rows := make(map[string]row)
 	for next := "/v1/received?limit=100"; next != ""; {
 		var page struct {
 			Receipts []shown
 			Next     *string
 		}
-		b.get(next, &page)
+		v.get(next, &page)
 		for _, r := range page.Receipts {
-			rows[r.Rail+" "+r.ID] = r.row(b.t)
+			rows[r.Rail+" "+r.ID] = r.row(v.t)
 		}
 		if next = ""; page.Next != nil {
 			next = strings.TrimPrefix(*page.Next, "https://pay.example")
@@ -257,8 +257,8 @@ func (r *reader) readAll(b *viewed) {
 }
 
 // metrics are what is confirmed of real money.
-func (b *viewed) metrics() (m money) {
-	totals := must(b.ledger.Totals(b.t.Context(), observations.Offer))(b.t)
+func (v *viewed) metrics() (m money) {
+	totals := must(v.ledger.Totals(v.t.Context(), observations.Offer))(v.t)
 	setSums(func(desc *prometheus.Desc, value float64, labels ...string) {
 		if len(labels) != 5 || labels[2] != string(ledger.StatusConfirmed) || labels[4] != "false" {
 			return
@@ -274,7 +274,7 @@ func (b *viewed) metrics() (m money) {
 }
 
 // hear takes an announcement.
-func (b *viewed) hear(_ string, data map[string]any) error {
+func (v *viewed) hear(_ string, data map[string]any) error {
 	encoded, err := json.Marshal(data)
 	if err != nil {
 		return err
@@ -287,13 +287,13 @@ func (b *viewed) hear(_ string, data map[string]any) error {
 	if err := json.Unmarshal(encoded, &e); err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := e.row(b.t)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := e.row(v.t)
 	r.counted = e.Counted // which the announcement says itself
-	b.events[e.Rail+" "+e.ExternalID] = r
+	v.events[e.Rail+" "+e.ExternalID] = r
 	select {
-	case b.told <- struct{}{}:
+	case v.told <- struct{}{}:
 	default:
 	}
 	return nil
@@ -301,30 +301,30 @@ func (b *viewed) hear(_ string, data map[string]any) error {
 
 // announced are the payments as they were announced last, once all are: they are
 // announced in order, and the last of all is one that is made for this.
-func (b *viewed) announced() map[string]row {
+func (v *viewed) announced() map[string]row {
 	const end = "the end"
 	last := observations.Card(end, ledger.StatusSeen)
 	last.Account, last.Rail = "bank", "transfer"
-	must(b.ledger.Record(b.t.Context(), nil, last))(b.t)
+	must(v.ledger.Record(v.t.Context(), nil, last))(v.t)
 	for {
-		b.mu.Lock()
-		_, done := b.events["transfer "+end]
-		b.mu.Unlock()
+		v.mu.Lock()
+		_, done := v.events["transfer "+end]
+		v.mu.Unlock()
 		if done {
 			break
 		}
-		<-b.told
+		<-v.told
 	}
-	delete(b.events, "transfer "+end)
-	return b.events
+	delete(v.events, "transfer "+end)
+	return v.events
 }
 
 // exported is what the movements that count add up to.
-func (b *viewed) exported() (m money) {
-	books := &operator.Service{Offer: offerViewed(b.t), Ledger: b.ledger, Page: b.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
+func (v *viewed) exported() (m money) {
+	books := &operator.Service{Offer: offerViewed(v.t), Ledger: v.ledger, Page: v.server.ReceiptURL, Logger: slog.New(slog.DiscardHandler)}
 	left := make(map[int64]row) // of each payment, by its number
 	var end *operator.MovementsEnd
-	require.NoError(b.t, books.Movements(b.t.Context(), func(line operator.MovementLine) error {
+	require.NoError(v.t, books.Movements(v.t.Context(), func(line operator.MovementLine) error {
 		if end = line.End; end == nil && line.Counted {
 			r := left[line.Number]
 			r.own, r.status, r.evidence, r.counted = line.Own, line.Status, line.Evidence, line.Status == string(ledger.StatusConfirmed)
@@ -335,15 +335,15 @@ func (b *viewed) exported() (m money) {
 		}
 		return nil
 	}))
-	require.NotNil(b.t, end)
-	require.Empty(b.t, end.Error)
+	require.NotNil(v.t, end)
+	require.Empty(v.t, end.Error)
 	for number, r := range left {
 		if !r.counted {
-			require.Zero(b.t, r.cents, "what came and went back of %d", number)
+			require.Zero(v.t, r.cents, "what came and went back of %d", number)
 		}
 		m.add(r)
 	}
-	require.Equal(b.t, m.received, end.ReceivedCents)
-	require.Equal(b.t, m.external, end.ExternalCents)
+	require.Equal(v.t, m.received, end.ReceivedCents)
+	require.Equal(v.t, m.external, end.ExternalCents)
 	return m
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
-// TestSixViewsOfRandomHistoriesAgree lets payments live through refunds,
+// TestRandomHistoriesAgreeInAllReports lets payments live through refunds,
 // disputes, an operator's statements, a copy of the ledger that is put back,
 // and an origin that is lowered. Then the report, its rows, the feed, the
 // metrics, the announcements and the export must all say what the reference
 // model says.
-func TestSixViewsOfRandomHistoriesAgree(t *testing.T) {
+func TestRandomHistoriesAgreeInAllReports(t *testing.T) {
 	t.Parallel()
 	const perBooks = 2_000
 	total := cases.Of(500, 100_000, 1_000_000)
@@ -151,19 +151,19 @@ func want(tales []*tale) (sum money, rows map[string]row) {
 }
 
 // requireAgreement compares all views of the books with what the tales say.
-func (b *viewed) requireAgreement(tales []*tale) {
-	t := b.t
+func (v *viewed) requireAgreement(tales []*tale) {
+	t := v.t
 	t.Helper()
-	require.NoError(t, b.ledger.Check(t.Context()))
+	require.NoError(t, v.ledger.Check(t.Context()))
 	sum, rows := want(tales)
-	require.Equal(t, sum, b.report(), "the report")
-	require.Equal(t, rows, b.rows(), "the rows")
+	require.Equal(t, sum, v.report(), "the report")
+	require.Equal(t, rows, v.rows(), "the rows")
 	all := newReader()
-	all.readAll(b)
+	all.readAll(v)
 	require.Equal(t, rows, all.rows, "the feed")
-	require.Equal(t, money{received: sum.received, count: sum.count}, b.metrics(), "the metrics")
-	require.Equal(t, sum, b.exported(), "the export")
-	announced := b.announced()
+	require.Equal(t, money{received: sum.received, count: sum.count}, v.metrics(), "the metrics")
+	require.Equal(t, sum, v.exported(), "the export")
+	announced := v.announced()
 	for _, view := range []map[string]row{rows, announced} { // what was never told of as a payment is told of as nothing
 		maps.DeleteFunc(view, func(_ string, r row) bool {
 			return r.status == string(ledger.StatusMoved) || r.status == string(ledger.StatusDropped)
@@ -173,9 +173,9 @@ func (b *viewed) requireAgreement(tales []*tale) {
 }
 
 // copy backs the ledger up and notes how much was told of each tale until now.
-func (b *viewed) copy(tales []*tale) (path string) {
-	path = filepath.Join(b.t.TempDir(), "copy.db")
-	must(b.ledger.Backup(b.t.Context(), path))(b.t)
+func (v *viewed) copy(tales []*tale) (path string) {
+	path = filepath.Join(v.t.TempDir(), "copy.db")
+	must(v.ledger.Backup(v.t.Context(), path))(v.t)
 	for _, p := range tales {
 		p.kept = len(p.said)
 	}
@@ -184,9 +184,9 @@ func (b *viewed) copy(tales []*tale) (path string) {
 
 // refuses requires that a reader is told that what it has read is not there any
 // more.
-func (b *viewed) refuses(cursor string) {
-	b.t.Helper()
+func (v *viewed) refuses(cursor string) {
+	v.t.Helper()
 	w := httptest.NewRecorder()
-	require.True(b.t, b.server.Serve(w, httptest.NewRequest(http.MethodGet, "/v1/received?after="+cursor, nil)))
-	require.Equal(b.t, http.StatusGone, w.Code, w.Body)
+	require.True(v.t, v.server.Serve(w, httptest.NewRequest(http.MethodGet, "/v1/received?after="+cursor, nil)))
+	require.Equal(v.t, http.StatusGone, w.Code, w.Body)
 }

@@ -68,7 +68,7 @@ func TestPublicOfferWithDemoValuesIsRefused(t *testing.T) {
 	require.Contains(t, err.Error(), "usdc is on a test network")
 }
 
-func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
+func TestPublicTestNetworkNeedsTestnetOption(t *testing.T) {
 	h := &Handler{
 		BaseURL: "https://pay.example.org", Card: &CardConfig{URL: "https://checkout.example.org/42"},
 		USDC: []*USDCConfig{{Network: "base-sepolia", Address: "0x52908400098527886E0F7030069857D2E4169EE7"}},
@@ -78,7 +78,7 @@ func TestTestNetworksOnAPublicHostNeedTheOptionTestnet(t *testing.T) {
 	must(h.settings(newResolver(), today))(t)
 }
 
-func TestPublishedTestKeysAreRefusedOnAPublicHost(t *testing.T) {
+func TestKnownTestKeysAreRefused(t *testing.T) {
 	withBitcoin := func(account, first string) *Handler {
 		return &Handler{Bitcoin: &BitcoinConfig{Account: account, FirstAddress: first}}
 	}
@@ -114,7 +114,7 @@ func TestPublishedTestKeysAreRefusedOnAPublicHost(t *testing.T) {
 }
 
 // A test checkout shows its payers a success, and nobody has paid.
-func TestATestCheckoutOnAPublicHostIsMeant(t *testing.T) {
+func TestPublicTestCheckoutNeedsTestMode(t *testing.T) {
 	const card = "card https://buy.stripe.com/test_1"
 	require.ErrorContains(t, validateShipped(t, append(without("card"), card)...), "card is a test checkout, which takes no real payments")
 	require.NoError(t, validateShipped(t, append(without("card"), card+" {\n test_mode\n}")...))
@@ -138,7 +138,7 @@ func warned(t *testing.T, sites string) (warnings []string, log string) {
 	return warnings, log
 }
 
-func TestSmallestOfferWarnsOfNothingAndNamesItsAddresses(t *testing.T) {
+func TestMinimalOfferLogsNoWarnings(t *testing.T) {
 	warnings, log := warned(t, smallest)
 	require.Empty(t, warnings)
 	require.Equal(t, 1, strings.Count(log, "the offer is open"))
@@ -147,7 +147,7 @@ func TestSmallestOfferWarnsOfNothingAndNamesItsAddresses(t *testing.T) {
 }
 
 // The key of another account, or of another kind, is seen by comparing.
-func TestFirstAddressesOfAnExtendedKeyAreLoggedAndTheKeyIsNot(t *testing.T) {
+func TestExtendedKeyLogsFirstAddresses(t *testing.T) {
 	const zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
 	const card = "card https://checkout.example/pay"
 	_, log := warned(t, strings.Replace(smallest, card, card+"\n\t\tbitcoin "+zpub+" {\n\t\t\tesplora http://127.0.0.1:9 http://localhost:9\n\t\t}", 1))
@@ -158,7 +158,7 @@ func TestFirstAddressesOfAnExtendedKeyAreLoggedAndTheKeyIsNot(t *testing.T) {
 
 // Each kind of likely mistake is one line that names its options; a secret is
 // in none of them.
-func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
+func TestSecretWarningsHideSecrets(t *testing.T) {
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
 	warnings, log := warned(t, `SERVICE {
 	pay_offer {
@@ -198,7 +198,7 @@ func TestSecretsAreWarnedOfAndNeverLogged(t *testing.T) {
 
 // Who logs in nowhere is warned of nothing; half of a login is none, and is told of
 // by the option that has no value.
-func TestTheLoginOfAnAnnouncementIsWhollyThereOrOff(t *testing.T) {
+func TestIncompleteEndpointLoginWarning(t *testing.T) {
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
 	for name, c := range map[string]struct{ user, password, token, want string }{
 		"whole":       {"{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", "{env.OFFER_TEST_HIDDEN}", ""},
@@ -238,7 +238,7 @@ func sinceEverywhere(since string) *Handler {
 	}
 }
 
-func TestSinceIsADayInUTCOrAMoment(t *testing.T) {
+func TestSinceFormats(t *testing.T) {
 	t.Setenv("OFFER_TEST_SINCE", "2026-11-01")
 	for since, want := range map[string]time.Time{
 		"":                          time.Unix(0, 0),
@@ -257,7 +257,7 @@ func TestSinceIsADayInUTCOrAMoment(t *testing.T) {
 	}
 }
 
-func TestSinceIsRefusedWhereNoPaymentCanBe(t *testing.T) {
+func TestSinceErrors(t *testing.T) {
 	for since, want := range map[string]string{
 		"yesterday":            `"yesterday" is not a date`,
 		"2026-11-31":           `"2026-11-31" is not a date`,
@@ -275,7 +275,7 @@ func TestSinceIsRefusedWhereNoPaymentCanBe(t *testing.T) {
 	}
 }
 
-func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
+func TestUnusedSinceWarning(t *testing.T) {
 	t.Setenv("OFFER_TEST_HIDDEN", "hidden-secret")
 	warnings := func(h *Handler) (log string) {
 		s := must(h.settings(newResolver(), today))(t)
@@ -300,7 +300,7 @@ func TestSinceWithoutAReaderIsWarnedOf(t *testing.T) {
 
 // What is warned of is what Caddy takes for the client's address, and the warning
 // names the option that changes it.
-func TestAProxyIsWarnedOfUntilItIsTrusted(t *testing.T) {
+func TestUntrustedProxyWarning(t *testing.T) {
 	const strict = "\n\t\ttrusted_proxies_strict\n\t}\n\t"
 	for _, c := range []struct {
 		name, base, option string

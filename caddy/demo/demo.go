@@ -62,64 +62,64 @@ type sandbox struct {
 	client    http.Client
 }
 
-func (t *sandbox) start(o *offer.Offer) (payoffer.Sandbox, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.built.Checkout == "" {
-		if err := t.build(); err != nil {
+func (s *sandbox) start(o *offer.Offer) (payoffer.Sandbox, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.built.Checkout == "" {
+		if err := s.build(); err != nil {
 			return payoffer.Sandbox{}, err
 		}
 	}
 	host := offer.Host(o.BaseURL)
-	t.offers.Store(host, o)
-	t.newest.Store(o)
-	started := t.built
+	s.offers.Store(host, o)
+	s.newest.Store(o)
+	started := s.built
 	started.Checkout += "/" + host
 	return started, nil
 }
 
 // build opens the servers and makes the secrets.
-func (t *sandbox) build() error {
-	checkout, err := serve(checkout{t})
+func (s *sandbox) build() error {
+	checkout, err := serve(checkout{s})
 	var facilitator string
 	if err == nil {
-		facilitator, err = serve(newFacilitator(t.newest.Load))
+		facilitator, err = serve(newFacilitator(s.newest.Load))
 	}
 	if err != nil {
 		return fmt.Errorf("listen on loopback: %w", err)
 	}
-	t.built = payoffer.Sandbox{
-		Folder: t.folder, Remove: t.remove, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
+	s.built = payoffer.Sandbox{
+		Folder: s.folder, Remove: s.remove, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
 	}
-	t.inAMinute = func(f func()) { time.AfterFunc(time.Minute, f) }
-	t.client = http.Client{Timeout: timeout, Transport: &http.Transport{
+	s.inAMinute = func(f func()) { time.AfterFunc(time.Minute, f) }
+	s.client = http.Client{Timeout: timeout, Transport: &http.Transport{
 		DialContext: dialHere,
 		// Any certificate is accepted, because the connection does not leave this machine.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	// This runs after the ledger is closed, because the plugin registered its exit earlier.
-	caddy.OnExit(func(context.Context) { t.remove() })
+	caddy.OnExit(func(context.Context) { s.remove() })
 	return nil
 }
 
 // folder returns the folder of the ledger and the keys, the same for every configuration.
-func (t *sandbox) folder() (_ string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.temp == nil {
-		if t.temp, err = newFolder(); err != nil {
+func (s *sandbox) folder() (_ string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.temp == nil {
+		if s.temp, err = newFolder(); err != nil {
 			return "", fmt.Errorf("make a temporary folder: %w", err)
 		}
 	}
-	return t.temp.folder, nil
+	return s.temp.folder, nil
 }
 
-func (t *sandbox) remove() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.temp != nil {
-		t.temp.remove()
-		t.temp = nil
+func (s *sandbox) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.temp != nil {
+		s.temp.remove()
+		s.temp = nil
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // Every name that is looked up for a connection goes through the resolver. This comes
 // before what loads real offers, for those ask.
-func TestADemoAsksNobodyBeyondThisMachine(t *testing.T) {
+func TestDemoMakesNoOutsideConnections(t *testing.T) {
 	before := lookups.Load()
 	h := open(t)
 	require.NoError(t, h.load())
@@ -32,7 +32,7 @@ func TestADemoAsksNobodyBeyondThisMachine(t *testing.T) {
 	require.Eventually(t, func() bool { return lookups.Load() > before }, time.Minute, 10*time.Millisecond)
 }
 
-func TestAPaymentAtThePretendCheckoutIsReceived(t *testing.T) {
+func TestDemoCheckoutPaymentIsReceived(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	checkout := h.checkout()
@@ -54,7 +54,7 @@ func TestAPaymentAtThePretendCheckoutIsReceived(t *testing.T) {
 	require.Equal(t, []string{"2 84 0"}, h.received(), "every payment is one of its own")
 }
 
-func TestADeclinedCardStaysAtTheCheckoutAndPaysNothing(t *testing.T) {
+func TestDemoCheckoutDeclinedCard(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	answer, body := h.press(h.checkout(), "decline")
@@ -65,7 +65,7 @@ func TestADeclinedCardStaysAtTheCheckoutAndPaysNothing(t *testing.T) {
 	require.Equal(t, "confirmed", h.arrival(h.sell()).State)
 }
 
-func TestAPaymentThatTakesAMinuteIsUnderWayUntilItArrives(t *testing.T) {
+func TestDemoCheckoutDelayedPayment(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	var aMinuteLater func()
@@ -85,7 +85,7 @@ func TestAPaymentThatTakesAMinuteIsUnderWayUntilItArrives(t *testing.T) {
 	require.Equal(t, []string{"1 42 0"}, h.received())
 }
 
-func TestTheLastPaymentCanBeRefundedOnce(t *testing.T) {
+func TestDemoCheckoutRefundsLastPaymentOnce(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	_, body := h.ask(http.MethodGet, h.checkout(), nil)
@@ -104,7 +104,7 @@ func TestTheLastPaymentCanBeRefundedOnce(t *testing.T) {
 	require.NotContains(t, body, `value="refund"`)
 }
 
-func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
+func TestDemoCheckoutRefusesOtherRequests(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	checkout := h.checkout()
@@ -130,7 +130,7 @@ func TestThePretendCheckoutTakesNothingElse(t *testing.T) {
 }
 
 // A website can have its own name lead to this machine (DNS rebinding).
-func TestThePretendPartsAnswerByTheirAddressAlone(t *testing.T) {
+func TestDemoServersRefuseOtherHosts(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	for _, part := range []string{h.checkout(), running.built.Facilitator + "/supported"} {
@@ -153,7 +153,7 @@ func TestThePretendPartsAnswerByTheirAddressAlone(t *testing.T) {
 	require.Empty(t, h.received())
 }
 
-func TestEveryPageOfADemoSaysThatItIsOneAndNoOther(t *testing.T) {
+func TestDemoNoticeOnEveryPage(t *testing.T) {
 	h := open(t)
 	pages := []string{
 		h.service + offer.PathMethods, h.service + offer.PathReceived, h.service + offer.PathThanks, h.service + offer.PathSponsor,
@@ -182,7 +182,7 @@ func TestEveryPageOfADemoSaysThatItIsOneAndNoOther(t *testing.T) {
 	say(false)
 }
 
-func TestADemoSendsNobodyToAnAddressOfNobody(t *testing.T) {
+func TestDemoHidesPlaceholderAddresses(t *testing.T) {
 	h := open(t, "recommend btc")
 	require.NoError(t, h.load())
 	for _, url := range []string{h.service + offer.PathMethods, h.service + "/v1/invoice", h.service + "/v1/quote", h.site + offer.PathSite} {
@@ -196,7 +196,7 @@ func TestADemoSendsNobodyToAnAddressOfNobody(t *testing.T) {
 }
 
 // Whoever sets an address of their own takes money, or tells of it.
-func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
+func TestDemoNeedsShippedValues(t *testing.T) {
 	for _, line := range []string{
 		"name Pay", "name Ours", `usdc base-sepolia ""`, `bitcoin ""`, `bank_transfer ""`, `storefront tip-jar ""`, "bind ::1",
 		"announce http://127.0.0.1:9/", "announce ntfy http://localhost:9/money",
@@ -228,7 +228,7 @@ func TestOnlyTheShippedValuesAreADemo(t *testing.T) {
 	}
 }
 
-func TestADemoIsReachedFromThisMachineAlone(t *testing.T) {
+func TestDemoListensOnLoopbackOnly(t *testing.T) {
 	real := "\nhttp://localhost:{PORT} {\n\tpay_offer {\n\t\tbase_url http://localhost:{PORT}\n\t\tcard https://buy.stripe.com/1\n\t}\n}\n"
 	for name, c := range map[string]struct {
 		line, more, want string
@@ -253,7 +253,7 @@ func TestADemoIsReachedFromThisMachineAlone(t *testing.T) {
 	}
 }
 
-func TestAReloadKeepsTheDemoAndARealOfferHasNothingOfIt(t *testing.T) {
+func TestReloadKeepsDemo(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	checkout, back := h.checkout(), h.sell()
@@ -277,7 +277,7 @@ func TestAReloadKeepsTheDemoAndARealOfferHasNothingOfIt(t *testing.T) {
 	require.Equal(t, "confirmed", h.arrival(back).State)
 }
 
-func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
+func TestRealOfferRefusesDemoLedger(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	h.sell()
@@ -293,7 +293,7 @@ func TestARealOfferRefusesTheLedgerOfADemo(t *testing.T) {
 	require.NoError(t, h.load())
 }
 
-func TestAProgramPaysTheDemo(t *testing.T) {
+func TestDemoUSDCPayment(t *testing.T) {
 	h := open(t)
 	require.NoError(t, h.load())
 	paid, quote := h.pay()

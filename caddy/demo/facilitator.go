@@ -141,9 +141,9 @@ func (f *facilitator) refuse(in *request) (reason string) {
 }
 
 // movement identifies an authorization, in the same way for both versions.
-func (in *request) movement() [3]string {
-	a := in.PaymentPayload.Payload.Authorization
-	network, _ := offer.LookupNetwork(in.Requirements.Network)
+func (r *request) movement() [3]string {
+	a := r.PaymentPayload.Payload.Authorization
+	network, _ := offer.LookupNetwork(r.Requirements.Network)
 	return [3]string{network.CAIP2(), strings.ToLower(a.From), strings.ToLower(a.Nonce)}
 }
 

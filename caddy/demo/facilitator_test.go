@@ -35,45 +35,45 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // sign is a payment of 42 USDC by a key that nobody has used.
-func (b *fixture) sign(n offer.Network, to string, amount int64, until time.Time) x402.Authorized {
-	b.Helper()
-	key := must(crypto.GenerateKey())(b)
+func (f *fixture) sign(n offer.Network, to string, amount int64, until time.Time) x402.Authorized {
+	f.Helper()
+	key := must(crypto.GenerateKey())(f)
 	return x402.Authorize(key, n, to, amount, until)
 }
 
-func (b *fixture) good() x402.Authorized {
-	b.Helper()
-	return b.sign(b.network, b.payee, 42_000_000, time.Now().Add(5*time.Minute))
+func (f *fixture) good() x402.Authorized {
+	f.Helper()
+	return f.sign(f.network, f.payee, 42_000_000, time.Now().Add(5*time.Minute))
 }
 
 // ask sends a payment in a version of x402 and returns the answer.
-func (b *fixture) ask(call string, version int, paid x402.Authorized) (said map[string]any) {
-	b.Helper()
-	requirements := map[string]any{"scheme": "exact", "network": b.network.CAIP2(), "asset": b.network.USDC, "payTo": b.payee, "amount": "42000000"}
+func (f *fixture) ask(call string, version int, paid x402.Authorized) (said map[string]any) {
+	f.Helper()
+	requirements := map[string]any{"scheme": "exact", "network": f.network.CAIP2(), "asset": f.network.USDC, "payTo": f.payee, "amount": "42000000"}
 	if version == 1 {
-		requirements["network"], requirements["maxAmountRequired"] = b.network.Name, requirements["amount"]
+		requirements["network"], requirements["maxAmountRequired"] = f.network.Name, requirements["amount"]
 		delete(requirements, "amount")
 	}
-	return b.post(call, map[string]any{
+	return f.post(call, map[string]any{
 		"x402Version": version, "paymentPayload": map[string]any{"x402Version": version, "payload": paid}, "paymentRequirements": requirements,
 	})
 }
 
-func (b *fixture) post(call string, body any) (said map[string]any) {
-	b.Helper()
-	encoded := must(json.Marshal(body))(b)
+func (f *fixture) post(call string, body any) (said map[string]any) {
+	f.Helper()
+	encoded := must(json.Marshal(body))(f)
 	method := http.MethodPost
 	if body == nil {
 		method = http.MethodGet
 	}
 	w := httptest.NewRecorder()
-	b.handler.ServeHTTP(w, httptest.NewRequest(method, call, strings.NewReader(string(encoded))))
-	require.Equal(b, http.StatusOK, w.Code)
-	require.NoError(b, json.Unmarshal(w.Body.Bytes(), &said))
+	f.handler.ServeHTTP(w, httptest.NewRequest(method, call, strings.NewReader(string(encoded))))
+	require.Equal(f, http.StatusOK, w.Code)
+	require.NoError(f, json.Unmarshal(w.Body.Bytes(), &said))
 	return said
 }
 
-func TestThePretendFacilitatorSettlesEveryMovementOnce(t *testing.T) {
+func TestDemoFacilitatorSettlesOnce(t *testing.T) {
 	b := newFixture(t)
 	require.Contains(t, fmt.Sprint(b.post("/supported", nil)["kinds"]), b.network.CAIP2())
 	hashes := map[any]bool{}
@@ -94,7 +94,7 @@ func TestThePretendFacilitatorSettlesEveryMovementOnce(t *testing.T) {
 	require.Len(t, hashes, 2)
 }
 
-func TestThePretendFacilitatorRefusesWhatAChainWould(t *testing.T) {
+func TestDemoFacilitatorRefusals(t *testing.T) {
 	b := newFixture(t)
 	mainnet := must(offer.LookupNetwork("base"))(t)
 	soon := time.Now().Add(5 * time.Minute)

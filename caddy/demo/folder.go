@@ -32,7 +32,7 @@ func newFolder() (*tempFolder, error) {
 		}
 		k := &tempFolder{folder: folder}
 		if k.lock, err = os.OpenFile(filepath.Join(folder, lockName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
-			err = filelock.Try(k.lock)
+			err = filelock.TryLock(k.lock)
 		}
 		if err == nil {
 			_, err = os.Lstat(k.lock.Name())
@@ -50,15 +50,15 @@ func newFolder() (*tempFolder, error) {
 }
 
 // remove deletes the folder. It closes the lock first, because Windows does not remove open files.
-func (k *tempFolder) remove() {
-	_ = filelock.Close(k.lock)
-	_ = os.RemoveAll(k.folder)
+func (t *tempFolder) remove() {
+	_ = filelock.Close(t.lock)
+	_ = os.RemoveAll(t.folder)
 }
 
 // sweep removes the other folders of this user that are not locked, if the file system has
 // locks.
-func (k *tempFolder) sweep() {
-	if !held(k.lock.Name()) {
+func (t *tempFolder) sweep() {
+	if !held(t.lock.Name()) {
 		return
 	}
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPattern)) // the pattern is right
@@ -82,5 +82,5 @@ func held(lock string) bool {
 		return true
 	}
 	defer file.Close()
-	return filelock.Try(file) != nil
+	return filelock.TryLock(file) != nil
 }

@@ -231,7 +231,7 @@ func (h *house) received() (rails []string) {
 	return rails
 }
 
-func TestADemoRemovesWhatKilledOnesLeftAndNothingElse(t *testing.T) {
+func TestDemoRemovesFilesOfKilledDemos(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	elsewhere := filepath.Join(t.TempDir(), "pay_offer_demo_elsewhere")
@@ -284,5 +284,5 @@ func filelockOf(t *testing.T, name string) error {
 	t.Helper()
 	file := must(os.OpenFile(name, os.O_RDWR, 0))(t)
 	defer file.Close()
-	return filelock.Try(file)
+	return filelock.TryLock(file)
 }

@@ -23,9 +23,9 @@ import (
 // maxHops is how many links an agent may have to follow, from what it knows to read, to something that it can pay.
 const maxHops = 2
 
-// TestEveryEntranceLeadsToAPayment follows published links alone, from each document that an agent without further
+// TestPublishedLinksLeadToEveryRail follows published links alone, from each document that an agent without further
 // knowledge may ask for first, and finds every rail.
-func TestEveryEntranceLeadsToAPayment(t *testing.T) {
+func TestPublishedLinksLeadToEveryRail(t *testing.T) {
 	service := server.StartShipped(t).Service
 	rails := payable(t, service)
 	for _, entrance := range []string{"/", "/.well-known/agent-card.json", "/openapi.json", "/llms.txt", "/.well-known/did.json"} {
@@ -197,7 +197,7 @@ http://localhost:{PORT} {
 
 // A body of which one byte arrives holds no connection for longer than the server waits: at every address that takes one,
 // over both protocols, through all that Caddy puts around requests and answers.
-func TestNobodyHoldsAConnectionByASlowBody(t *testing.T) {
+func TestSlowBodyTimeout(t *testing.T) {
 	port := payoffertest.FreePort(t)
 	base := "http://localhost:" + port
 	server.Start(t, base, strings.NewReplacer("{DIR}", t.TempDir(), "{PORT}", port, "{SECRET}", shopSecret).Replace(slowCaddyfile))

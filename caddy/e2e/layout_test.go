@@ -91,7 +91,7 @@ func (l *layout) get(t *testing.T, url, port string) (*http.Response, string) {
 }
 
 // Every layout serves the quote, the payment page, the documents and the page of the site, each on its host.
-func TestEveryLayoutAnswersOnItsHosts(t *testing.T) {
+func TestLayoutsServeTheirHosts(t *testing.T) {
 	const pay, www = "https://pay.example.org", "https://www.example.org"
 	for name, c := range map[string]struct {
 		service, site string
@@ -147,7 +147,7 @@ func TestEveryLayoutAnswersOnItsHosts(t *testing.T) {
 }
 
 // The shipped Caddyfile with the lines that its comments say: two host names with certificates.
-func TestTheShippedCaddyfileServesTwoHostNames(t *testing.T) {
+func TestShippedCaddyfileOnTwoHosts(t *testing.T) {
 	text := lab.Must(os.ReadFile("../../Caddyfile"))(t)
 	https, plain := payoffertest.FreePort(t), payoffertest.FreePort(t)
 	edited := payoffertest.EditCaddyfile(string(text), "bind 127.0.0.1\n\ttls internal", "base_url https://pay.example.org", "site_url https://www.example.org",

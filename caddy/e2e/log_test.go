@@ -47,7 +47,7 @@ http://localhost:{PORT} {
 `
 
 // A signed payment can be sent by everyone who reads it. Addresses of receipts, checkout sessions and webhooks are secrets.
-func TestAPlainLogContainsNoSecret(t *testing.T) {
+func TestLogHidesSecrets(t *testing.T) {
 	facilitator, payee, port := payoffertest.NewFacilitator(t), chain.NewAddress(t), payoffertest.FreePort(t)
 	const cardSecret, storeSecret = "whsec_c2VjcmV0IG9mIHRoZSBjYXJk", "c2VjcmV0IG9mIHRoZSBzdG9yZWZyb250"
 	base := "http://localhost:" + port

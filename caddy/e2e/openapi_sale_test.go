@@ -73,7 +73,7 @@ func (s *sale) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		settlement = s.settle()
 	}
 	answers := map[string]object{
-		"/supported": {"kinds": []object{{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"}}},
+		"/supported": {"kinds": []object{{"x402Version": 2, "scheme": "exact", "network": "eip155:84532"}, {"x402Version": 1, "scheme": "exact", "network": "base-sepolia"}}},
 		"/verify":    {"isValid": payer == chain.Address(s.chain.Buyers[0]), "invalidReason": "insufficient_funds", "payer": payer},
 		"/settle":    {"success": true, "transaction": settlement, "network": "eip155:84532", "payer": payer},
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // described is a running server with the API description that it serves.
@@ -122,9 +123,9 @@ const (
 	typeAny  = "*/*"
 )
 
-// TestEveryAnswerFollowsItsDescription sends real requests to every operation of the served description, until each
+// TestResponsesMatchOpenAPI sends real requests to every operation of the served description, until each
 // answer that is described has been seen.
-func TestEveryAnswerFollowsItsDescription(t *testing.T) {
+func TestResponsesMatchOpenAPI(t *testing.T) {
 	readTexts(t)
 	sale := startSale(t)
 	d := describe(t, sale.service)
@@ -259,17 +260,8 @@ func offers(t *testing.T) map[string]*offer.Offer {
 		Name: `Offer "42" <b>&`, Operator: "Org: #1 */", Description: "One `fixed` *payment*.",
 		SourceURL: "https://code.example.net/offer", Account: "pay", Amount: amount, Updated: "2026-11-21",
 	}
-	card, err := offer.NewCard("https://checkout.example/pay?a=1&b=2", nil, amount)
-	require.NoError(t, err)
-	network := lab.Must(offer.LookupNetwork("base"))(t)
-	usdc := lab.Must(offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount))(t)
-	btc := lab.Must(offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", terms.Name, amount))(t)
-	transfer := lab.Must(offer.NewBankTransfer("transfer", "bank@example.org", "Example 42", terms.Operator, amount))(t)
-	shop, err := offer.NewStorefront("tip-jar", "https://shop.example/jar", amount)
-	require.NoError(t, err)
-
-	small := lab.Must(offer.New(terms, card))(t)
-	full := lab.Must(offer.New(terms, card, usdc, btc, transfer, shop))(t)
+	full := payoffertest.Offer(t, terms, "base")
+	small := lab.Must(offer.New(terms, full.Card))(t)
 	return map[string]*offer.Offer{"card alone": small, "every rail": full}
 }
 
@@ -285,7 +277,7 @@ func publishedSchema(t *testing.T, file, definition string) *jsonschema.Schema {
 	return schema
 }
 
-func TestDocumentsFollowTheirPublishedSchemas(t *testing.T) {
+func TestDocumentsMatchPublishedSchemas(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, definition string
 		render           func(*offer.Offer) document.Document

@@ -61,7 +61,7 @@ const (
 
 // serveA2A answers a request. Its answer names the activated extension in the header in which the client asked for it.
 func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, method a2aMethod) {
-	header, extension := e.activated(r)
+	header, extension := e.activatedExtension(r)
 	if header != "" {
 		w.Header().Set(header, extension)
 	}
@@ -76,22 +76,26 @@ func (e *Endpoint) serveA2A(w http.ResponseWriter, r *http.Request, c call, meth
 	var p sendParams
 	var answer *reply
 	problem = &fault{codeInvalidParams, "params.message is missing or has a member of the wrong type; send messageId, role and parts"}
-	if json.Unmarshal(c.Params, &p) == nil {
-		answer, problem = e.send(r, &p, method.version, extension)
-	}
-	if problem != nil {
-		writeFault(w, http.StatusOK, c.ID, problem)
-		return
-	}
-	write(w, http.StatusOK, response{ID: c.ID, Result: answer.result(method.version)})
+	ends := new(x402.Response)
+	ends.Serve(w, func() bool {
+		if json.Unmarshal(c.Params, &p) == nil {
+			answer, problem = e.send(r, ends, &p, method.version, extension)
+		}
+		if problem != nil {
+			writeFault(w, http.StatusOK, c.ID, problem)
+		} else {
+			write(w, http.StatusOK, response{ID: c.ID, Result: answer.result(method.version)})
+		}
+		return true
+	})
 }
 
 // a2aVersion are the supported versions: a client without the header has 0.3 (A2A 1.0, section 3.6.2). A patch number does not matter.
 var a2aVersion = regexp.MustCompile(`^(|0\.3(\.\d+)?|1\.0(\.\d+)?)$`)
 
-// activated returns the header in which a client asked for the payment extension, and the newest version that it asked
+// activatedExtension returns the header in which a client asked for the payment extension, and the newest version that it asked
 // for. Both are empty without one, or without a USDC rail.
-func (e *Endpoint) activated(r *http.Request) (header, extension string) {
+func (e *Endpoint) activatedExtension(r *http.Request) (header, extension string) {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} { // 1.0 and 0.3
 		uris := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
 		for _, known := range slices.Backward(document.A2APayments) {
@@ -120,7 +124,7 @@ type sendParams struct {
 }
 
 // send answers a message with the offer, or with the outcome of its payment.
-func (e *Endpoint) send(r *http.Request, p *sendParams, version, extension string) (*reply, *fault) {
+func (e *Endpoint) send(r *http.Request, ends *x402.Response, p *sendParams, version, extension string) (*reply, *fault) {
 	m := &p.Message
 	role := map[string]string{"0.3": "user", "1.0": "ROLE_USER"}[version]
 	payload := m.Metadata[metadataPayload]
@@ -147,7 +151,7 @@ func (e *Endpoint) send(r *http.Request, p *sendParams, version, extension strin
 	q := e.quote()
 	switch {
 	case pays:
-		e.settle(answer, e.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: e.ClientIP(r)}))
+		e.settle(answer, e.Payments.Pay(r.Context(), x402.Attempt{Payload: payload, Client: e.ClientIP(r), Response: ends}))
 	case status == "payment-rejected":
 		answer.state, answer.text, answer.data = "failed", "You declined to pay. This does not undo a payment that you sent before.", q.data
 		answer.metadata = map[string]any{metadataStatus: status}
@@ -216,28 +220,28 @@ type reply struct {
 	metadata                     map[string]any
 }
 
-func (a *reply) result(version string) any {
-	text, data := map[string]any{"text": a.text}, map[string]any{"data": a.data}
-	m := map[string]any{"messageId": a.messageID, "parts": []any{text, data}}
-	if a.contextID != "" {
-		m["contextId"] = a.contextID
+func (r *reply) result(version string) any {
+	text, data := map[string]any{"text": r.text}, map[string]any{"data": r.data}
+	m := map[string]any{"messageId": r.messageID, "parts": []any{text, data}}
+	if r.contextID != "" {
+		m["contextId"] = r.contextID
 	}
-	if a.state != "" {
-		m["taskId"], m["metadata"], m["extensions"] = a.taskID, a.metadata, []string{a.extension}
+	if r.state != "" {
+		m["taskId"], m["metadata"], m["extensions"] = r.taskID, r.metadata, []string{r.extension}
 	}
-	status := map[string]any{"state": a.state, "message": m}
-	task := map[string]any{"id": a.taskID, "contextId": a.contextID, "status": status}
+	status := map[string]any{"state": r.state, "message": m}
+	task := map[string]any{"id": r.taskID, "contextId": r.contextID, "status": status}
 	if version == "0.3" {
 		m["role"], m["kind"], text["kind"], data["kind"], task["kind"] = "agent", "message", "text", "data", "task"
-		if a.state == "" {
+		if r.state == "" {
 			return m
 		}
 		return task
 	}
 	m["role"], text["mediaType"], data["mediaType"] = "ROLE_AGENT", "text/plain", typeJSON
-	if a.state == "" {
+	if r.state == "" {
 		return map[string]any{"message": m}
 	}
-	status["state"] = "TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(a.state, "-", "_"))
+	status["state"] = "TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(r.state, "-", "_"))
 	return map[string]any{"task": task}
 }

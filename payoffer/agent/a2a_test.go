@@ -45,7 +45,7 @@ type a2aTask struct {
 	}
 }
 
-func TestMessageSendAnswersTheOffer(t *testing.T) {
+func TestA2AMessageSendReturnsOffer(t *testing.T) {
 	e := newEndpoint(t, config(t, public))
 	for _, body := range []string{js03, go03} {
 		response := post(t, e, body, "Content-Type", "application/json", "A2A-Version", "0.3")
@@ -65,7 +65,7 @@ func TestMessageSendAnswersTheOffer(t *testing.T) {
 	}
 }
 
-func TestSendMessageAnswersInTheNewerShape(t *testing.T) {
+func TestA2AVersion1SendMessage(t *testing.T) {
 	response := post(t, newEndpoint(t, config(t, public)), js10, "Content-Type", "application/json", "Accept", "application/json", "A2A-Version", "1.0")
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	var result struct{ Message a2aMessage }
@@ -89,7 +89,7 @@ func requireOffer(t testing.TB, text string) {
 	require.Contains(t, text, "bitcoin:"+bitcoin+"?amount=0.00045")
 }
 
-func TestAnswersFollowThePublishedSchema(t *testing.T) {
+func TestA2AResponsesMatchSchema(t *testing.T) {
 	text := must(os.ReadFile("../../caddy/e2e/testdata/schemas/a2a-0.3.0.schema.json"))(t)
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal(text, &schema))
@@ -110,7 +110,7 @@ func TestAnswersFollowThePublishedSchema(t *testing.T) {
 	}
 }
 
-func TestTheSameMessageHasTheSameAnswer(t *testing.T) {
+func TestA2AResponseIsDeterministic(t *testing.T) {
 	e := newEndpoint(t, config(t, public))
 	token := regexp.MustCompile(`"token":"[A-Z2-7]{26}"`)
 	send := func(id string) (m a2aMessage) {
@@ -123,7 +123,7 @@ func TestTheSameMessageHasTheSameAnswer(t *testing.T) {
 	require.Equal(t, "c", send("a").ContextID)
 }
 
-func TestA2ARefusals(t *testing.T) {
+func TestA2AErrors(t *testing.T) {
 	e := newEndpoint(t, config(t, public))
 	send := func(message, configuration string) string {
 		return `{"message":` + message + `,"configuration":` + configuration + `}`
@@ -198,7 +198,7 @@ func payByMessage(t testing.TB, e *Endpoint, payload string) a2aTask {
 	return task
 }
 
-func TestActivatedExtensionDemandsPaymentByATask(t *testing.T) {
+func TestX402ExtensionReturnsPaymentTask(t *testing.T) {
 	e, taken := shop(t, settled)
 	want := taken.Required(unpaid)
 	tokens := map[string]bool{takeToken(t, want): true}
@@ -222,7 +222,7 @@ func TestActivatedExtensionDemandsPaymentByATask(t *testing.T) {
 }
 
 // Of several versions that a client has, the newest is activated.
-func TestEachVersionOfTheExtensionIsActivated(t *testing.T) {
+func TestX402ExtensionVersions(t *testing.T) {
 	const older, newer = extensionURI, "https://github.com/google-agentic-commerce/a2a-x402/blob/main/spec/v0.2"
 	for value, want := range map[string]string{older: older, newer: newer, older + ", " + newer: newer, newer + "," + older: newer} {
 		e, _ := shop(t, settled)
@@ -233,7 +233,7 @@ func TestEachVersionOfTheExtensionIsActivated(t *testing.T) {
 	}
 }
 
-func TestUnknownVersionOfTheProtocolIsRefused(t *testing.T) {
+func TestA2AUnknownVersionIsRefused(t *testing.T) {
 	for version, known := range map[string]bool{"": true, "0.3": true, "0.3.0": true, "1.0": true, "1.0.1": true, "0.2": false, "2.0": false, "1": false, "x": false} {
 		e, taken := shop(t, settled)
 		answer := decode(t, post(t, e, js03, "A2A-Version", version))
@@ -247,7 +247,7 @@ func TestUnknownVersionOfTheProtocolIsRefused(t *testing.T) {
 	}
 }
 
-func TestExtensionOfOthersIsNotActivated(t *testing.T) {
+func TestOtherExtensionIsNotActivated(t *testing.T) {
 	none := config(t, public)
 	none.Offer, none.Payments = newOffer(t, public, false), new(payments)
 	for name, ask := range map[string]struct {
@@ -268,13 +268,14 @@ func TestExtensionOfOthersIsNotActivated(t *testing.T) {
 	}
 }
 
-func TestPaymentByMessageCompletesItsTask(t *testing.T) {
+func TestA2APaymentCompletesTask(t *testing.T) {
 	e, taken := shop(t, settled)
 	demanded, _ := sendTask(t, e, "", "X-A2A-Extensions", extensionURI)
 	paid, _ := sendTask(t, e, `,"taskId":"`+demanded.ID+`","metadata":{"x402.payment.status":"payment-submitted","x402.payment.payload":`+paying+`}`)
 	require.Equal(t, demanded.ID, paid.ID)
 	require.Equal(t, demanded.ContextID, paid.ContextID)
 	require.Equal(t, []x402.Attempt{{Payload: []byte(paying), Client: "192.0.2.7"}}, taken.attempts)
+	require.Equal(t, []bool{true}, taken.written, "the charge is acknowledged")
 	require.Equal(t, "completed", paid.Status.State)
 	m := paid.Status.Message
 	require.Equal(t, "payment-completed", m.Metadata["x402.payment.status"])
@@ -286,7 +287,7 @@ func TestPaymentByMessageCompletesItsTask(t *testing.T) {
 	require.Equal(t, paid, payByMessage(t, e, paying), "a payment needs no task that went before, and is answered again")
 }
 
-func TestPaymentByTheNewerVersion(t *testing.T) {
+func TestA2AVersion1Payment(t *testing.T) {
 	e, taken := shop(t, settled)
 	send := func(metadata string, headers ...string) (result struct{ Task a2aTask }) {
 		a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}],"metadata":`+metadata+`}}}`, headers...))
@@ -302,7 +303,7 @@ func TestPaymentByTheNewerVersion(t *testing.T) {
 	require.Equal(t, "TASK_STATE_WORKING", send(`{"x402.payment.payload":{}}`).Task.Status.State)
 }
 
-func TestRefusedPaymentFailsItsTask(t *testing.T) {
+func TestA2ARefusedPaymentFailsTask(t *testing.T) {
 	reason := func(reason string) x402.Outcome { return x402.Outcome{Status: x402.Refused, Reason: reason} }
 	for _, test := range []struct {
 		outcome x402.Outcome
@@ -335,7 +336,7 @@ func TestRefusedPaymentFailsItsTask(t *testing.T) {
 
 // Another payment, which was sent first, may be taken: nothing has failed, and
 // nothing must be signed anew.
-func TestConflictFailsNoTask(t *testing.T) {
+func TestA2AConflictKeepsTaskOpen(t *testing.T) {
 	e, _ := shop(t, conflict)
 	task := payByMessage(t, e, `{}`)
 	require.Equal(t, "input-required", task.Status.State)
@@ -346,7 +347,7 @@ func TestConflictFailsNoTask(t *testing.T) {
 }
 
 // A client that asks for a task by polling may have an undecided payment.
-func TestNoAnswerAboutATaskSaysThatNothingWasCharged(t *testing.T) {
+func TestA2ATaskErrorsNeverDenyCharge(t *testing.T) {
 	e, _ := shop(t, open)
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"t"}}`,
@@ -360,7 +361,7 @@ func TestNoAnswerAboutATaskSaysThatNothingWasCharged(t *testing.T) {
 	}
 }
 
-func TestDeclinedPaymentChargesNothing(t *testing.T) {
+func TestA2ADeclinedPaymentChargesNothing(t *testing.T) {
 	e, taken := shop(t, settled)
 	task, _ := sendTask(t, e, `,"taskId":"t","metadata":{"x402.payment.status":"payment-rejected"}`)
 	require.Equal(t, "t", task.ID)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 const typeJSON = "application/json"
@@ -113,9 +114,10 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 		writeFault(w, http.StatusOK, c.ID, &fault{codeInvalidParams, "params must be an object, such as {}"})
 		return
 	}
-	ctx := r.Context()
+	ctx, ends := r.Context(), new(x402.Response)
 	if c.method == "tools/call" {
 		if paid := e.payment(c, e.ClientIP(r)); paid != nil {
+			paid.attempt.Response = ends
 			ctx = context.WithValue(ctx, paymentKey{}, paid)
 		}
 	}
@@ -125,5 +127,8 @@ func (e *Endpoint) serveMCP(w http.ResponseWriter, r *http.Request, c call) {
 	request.Header.Set("Content-Type", typeJSON)
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
-	e.mcp().ServeHTTP(&plainErrors{ResponseWriter: w, id: c.ID}, request)
+	ends.Serve(w, func() bool {
+		e.mcp().ServeHTTP(&plainErrors{ResponseWriter: w, id: c.ID}, request)
+		return true
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestNewestMCPRevisionNeedsNoHandshake(t *testing.T) {
 	require.Equal(t, -32601, decode(t, response).Error.Code)
 }
 
-func TestSubscriptionEndsAtOnce(t *testing.T) {
+func TestMCPSubscriptionEndsAtOnce(t *testing.T) {
 	response := post(t, newEndpoint(t, config(t, public)), stateless("subscriptions/listen", `"notifications":{"toolsListChanged":true},`),
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
 	require.Equal(t, http.StatusOK, response.StatusCode)
@@ -90,7 +91,7 @@ func TestSubscriptionEndsAtOnce(t *testing.T) {
 
 // The SDK would refuse a public name on a loopback connection, which is what
 // every proxy on the same machine makes.
-func TestProxyOnTheSameMachineIsServed(t *testing.T) {
+func TestMCPBehindLoopbackProxy(t *testing.T) {
 	server := httptest.NewServer(newEndpoint(t, config(t, public)))
 	t.Cleanup(server.Close)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+offer.PathMCP, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
@@ -107,7 +108,7 @@ type broken struct{ *payments }
 
 func (broken) Pay(context.Context, x402.Attempt) x402.Outcome { panic("bug") }
 
-func TestPanicInAHandlerBecomesAnError(t *testing.T) {
+func TestPanicReturnsInternalError(t *testing.T) {
 	c := config(t, public)
 	c.Payments = broken{takesUSDC()}
 	a := decode(t, post(t, newEndpoint(t, c), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"x402/payment":{}}}}`))
@@ -122,7 +123,7 @@ func terms42(t testing.TB, r toolResult) map[string]any {
 	return found
 }
 
-func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
+func TestToolListsEveryRail(t *testing.T) {
 	r := callTool(t, newEndpoint(t, config(t, public)), `{"name":"first_42_sponsor"}`)
 	require.Equal(t, "text", r.Content[0].Type)
 	require.Contains(t, r.Content[0].Text, "a=1&b=2", "a model reads addresses as they are")
@@ -140,10 +141,14 @@ func TestToolListsEveryRailAndWhatX402Needs(t *testing.T) {
 	for _, m := range found["methods"].([]any) {
 		schemes = append(schemes, m.(map[string]any)["scheme"].(string))
 	}
-	require.Equal(t, []string{"stripe", "bip21", "transfer", "eip681", "x402"}, schemes)
+	var want []string
+	for _, m := range newOffer(t, public, true).Methods(offer.Live{}) {
+		want = append(want, m.Scheme)
+	}
+	require.Equal(t, want, schemes)
 }
 
-func TestAgentsAreToldTheAccountOfTheBankTransfer(t *testing.T) {
+func TestToolReturnsBankAccount(t *testing.T) {
 	c := config(t, public)
 	require.NoError(t, c.Offer.BankTransfer().Publish(offer.Bank{AccountHolderName: "Example Operator", IBAN: "DE75512108001245126199", BIC: "SOGEDEFF"}))
 	e := newEndpoint(t, c)
@@ -157,13 +162,15 @@ func TestAgentsAreToldTheAccountOfTheBankTransfer(t *testing.T) {
 	require.Contains(t, e.quote().text, "\n  or transfer it to Example Operator: IBAN DE75512108001245126199, BIC SOGEDEFF, reference Example 42\n")
 }
 
-func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {
+func TestToolFollowsRateAndQuote(t *testing.T) {
 	live := offer.Live{}
 	c := config(t, public)
 	c.Live = func() offer.Live { return live }
 	e := newEndpoint(t, c)
 	btc := func() map[string]any {
-		return terms42(t, callTool(t, e, `{"name":"first_42_sponsor"}`))["methods"].([]any)[1].(map[string]any)
+		methods := terms42(t, callTool(t, e, `{"name":"first_42_sponsor"}`))["methods"].([]any)
+		i := slices.IndexFunc(methods, func(m any) bool { return m.(map[string]any)["rail"] == "btc" })
+		return methods[i].(map[string]any)
 	}
 	require.Equal(t, false, btc()["available"])
 	require.NotEmpty(t, btc()["reason"])
@@ -184,7 +191,7 @@ func TestToolFollowsTheRateAndTheX402Quote(t *testing.T) {
 	require.Contains(t, string(e.quote().data), "43000000")
 }
 
-func TestToolResultFollowsItsSchema(t *testing.T) {
+func TestToolResultMatchesSchema(t *testing.T) {
 	var schema jsonschema.Schema
 	require.NoError(t, json.Unmarshal(document.Line(outputSchema), &schema))
 	resolved := must(schema.Resolve(nil))(t)
@@ -210,8 +217,9 @@ func requireDescribed(t testing.TB, schema *jsonschema.Schema, found map[string]
 	}
 }
 
-func TestOperatorTextIsDataOnly(t *testing.T) {
-	c := config(t, func(terms *offer.Terms) { terms.Name, terms.Operator, terms.Description = hostile, hostile, hostile })
+func TestToolTreatsOperatorTextAsData(t *testing.T) {
+	c := config(t, public)
+	c.Offer.Name, c.Offer.Operator, c.Offer.Description = hostile, hostile, hostile
 	e := newEndpoint(t, c)
 
 	tools := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))

@@ -55,7 +55,7 @@ func payByTool(t testing.TB, e *Endpoint, payload string) toolResult {
 	return callTool(t, e, `{"name":"first_42_sponsor","_meta":{"x402/payment":`+payload+`}}`)
 }
 
-func TestUnpaidCallDemandsPaymentAsX402ClientsExpect(t *testing.T) {
+func TestUnpaidToolCallRequiresPayment(t *testing.T) {
 	e, taken := shop(t, settled)
 	taken.extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":{}}`)}
 	want := taken.Required(unpaid)
@@ -74,10 +74,10 @@ func TestUnpaidCallDemandsPaymentAsX402ClientsExpect(t *testing.T) {
 		}
 	}
 	require.Len(t, tokens, 3, "both members of a result have one, and every result has its own")
-	require.Len(t, terms42(t, r)["methods"], 5, "a plain model finds every rail in the same object")
+	require.Len(t, terms42(t, r)["methods"], len(newOffer(t, public, true).Methods(offer.Live{})), "a plain model finds every rail in the same object")
 }
 
-func TestOfferWithoutUSDCDemandsNoPayment(t *testing.T) {
+func TestToolWithoutUSDCRequiresNoPayment(t *testing.T) {
 	c := config(t, public)
 	none := &payments{outcome: rejected}
 	c.Offer, c.Payments = newOffer(t, public, false), none
@@ -96,10 +96,11 @@ func TestOfferWithoutUSDCDemandsNoPayment(t *testing.T) {
 	require.NotContains(t, terms42(t, r), "accepts")
 }
 
-func TestPaymentThroughTheToolSettles(t *testing.T) {
+func TestToolPaymentSettles(t *testing.T) {
 	e, taken := shop(t, settled)
 	r := payByTool(t, e, paying)
 	require.Equal(t, []x402.Attempt{{Payload: []byte(paying), Client: "192.0.2.7"}}, taken.attempts)
+	require.Equal(t, []bool{true}, taken.written, "the charge is acknowledged")
 	require.False(t, r.IsError)
 	require.JSONEq(t, string(document.Line(settled.Response)), string(r.Meta["x402/payment-response"]))
 	require.NotContains(t, r.Meta, "x402/error")
@@ -120,7 +121,7 @@ func TestPaymentThroughTheToolSettles(t *testing.T) {
 	requireDescribed(t, &schema, found)
 }
 
-func TestRefusedPaymentDemandsAnotherWithTheReason(t *testing.T) {
+func TestRefusedToolPaymentAsksAgain(t *testing.T) {
 	for _, outcome := range []x402.Outcome{rejected, canceled, malformed} {
 		t.Run(outcome.Reason, func(t *testing.T) {
 			e, taken := shop(t, outcome)
@@ -139,7 +140,7 @@ func TestRefusedPaymentDemandsAnotherWithTheReason(t *testing.T) {
 }
 
 // A client signs again whatever looks like a demand, and would pay twice.
-func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
+func TestOpenPaymentNeverAsksForAnother(t *testing.T) {
 	for _, test := range []struct {
 		outcome             x402.Outcome
 		status, says, state string
@@ -176,7 +177,7 @@ func TestUndecidedPaymentIsNeverAnsweredByADemand(t *testing.T) {
 	}
 }
 
-func TestPaymentWithoutAValueIsNoQuote(t *testing.T) {
+func TestNonObjectToolPayment(t *testing.T) {
 	e, taken := shop(t, malformed)
 	require.Equal(t, "payment required: this is a quote, which charges nothing", terms42(t, payByTool(t, e, `null`))["error"], "null is no payment")
 	require.Empty(t, taken.attempts)
@@ -187,7 +188,7 @@ func TestPaymentWithoutAValueIsNoQuote(t *testing.T) {
 	}
 }
 
-func TestPaymentOfAnotherToolIsNotTaken(t *testing.T) {
+func TestPaymentForUnknownToolIsIgnored(t *testing.T) {
 	e, taken := shop(t, settled)
 	a := decode(t, post(t, e, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other","_meta":{"x402/payment":{}}}}`))
 	require.NotNil(t, a.Error)
@@ -199,7 +200,7 @@ func TestPaymentOfAnotherToolIsNotTaken(t *testing.T) {
 // needs padding.
 const awkward = `{"a":"??>>~~"}`
 
-func TestPaymentInMetadataIsReadAsAnObjectAndAsTheBase64OfOne(t *testing.T) {
+func TestToolPaymentEncodings(t *testing.T) {
 	texts := map[string]string{"an object": awkward}
 	for name, encoding := range map[string]*base64.Encoding{
 		"standard": base64.StdEncoding, "standard unpadded": base64.RawStdEncoding,
@@ -218,7 +219,7 @@ func TestPaymentInMetadataIsReadAsAnObjectAndAsTheBase64OfOne(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoPaymentIsMalformedAndSentToNobody(t *testing.T) {
+func TestMalformedToolPaymentIsNotSent(t *testing.T) {
 	const largest = 32 << 10
 	inBase64 := base64.StdEncoding.EncodeToString
 	for _, c := range []struct{ name, text, complaint string }{
@@ -272,7 +273,7 @@ func credential(challenge json.RawMessage) string {
 	return `{"challenge":` + string(challenge) + `,"payload":{"type":"authorization","from":"` + payTo + `"}}`
 }
 
-func TestAnUnpaidCallIsChallengedBesideTheDemandOfX402(t *testing.T) {
+func TestUnpaidToolCallHasMPPChallenge(t *testing.T) {
 	e, _ := challenging(t, settled)
 	first, second := callTool(t, e, `{"name":"first_42_sponsor"}`), callTool(t, e, `{"name":"first_42_sponsor"}`)
 	require.Contains(t, first.Meta, "x402/error")
@@ -290,7 +291,7 @@ func TestAnUnpaidCallIsChallengedBesideTheDemandOfX402(t *testing.T) {
 	require.NotContains(t, callTool(t, none, `{"name":"first_42_sponsor"}`).Meta, "org.paymentauth/payment-required")
 }
 
-func TestACredentialIsTakenInTheParametersAndInTheMessage(t *testing.T) {
+func TestMPPCredentialPlacement(t *testing.T) {
 	e, taken := challenging(t, settled)
 	for name, body := range map[string]string{
 		"parameters": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"first_42_sponsor","_meta":{"org.paymentauth/credential":CREDENTIAL}}}`,
@@ -318,7 +319,7 @@ func TestACredentialIsTakenInTheParametersAndInTheMessage(t *testing.T) {
 	}
 }
 
-func TestARefusedCredentialIsChallengedAgainAndToldWhy(t *testing.T) {
+func TestRefusedMPPCredentialIsChallengedAgain(t *testing.T) {
 	const types = "https://paymentauth.org/problems/"
 	challenge := func(e *Endpoint) json.RawMessage {
 		return challengesOf(t, callTool(t, e, `{"name":"first_42_sponsor"}`)).Challenges[0]

@@ -10,7 +10,7 @@ import (
 )
 
 // What an agent can read has no link to totals that are private.
-func TestAgentsGetNoLinkToPrivateTotals(t *testing.T) {
+func TestNoLinkToPrivateTotals(t *testing.T) {
 	private := func(o *offer.Terms) { o.PrivateReceived = true }
 	for name, body := range map[string]string{
 		"tools":   `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,

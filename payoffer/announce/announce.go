@@ -78,6 +78,8 @@ type Config struct {
 	Sent func(host string, status int, took time.Duration)
 	// Dial connects to mail servers; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Exiting reports whether the process ends, and not only this configuration; nil is always.
+	Exiting func() bool
 	// PollEvery is the poll interval of the outbox; default 2 s. It can be long if
 	// Notify is called for the transitions of all instances.
 	PollEvery time.Duration
@@ -104,10 +106,10 @@ func New(c Config) (*Announcer, error) {
 	}
 	a := &Announcer{config: &c}
 	if c.Emit != nil {
-		a.subscribers = append(a.subscribers, newSubscriber(&c, "events", "events", announced, c.raise))
+		a.subscribers = append(a.subscribers, newSubscriber(&c, "events", "events", isAnnounced, c.emitEvent))
 	}
 	if c.Journal != nil {
-		a.subscribers = append(a.subscribers, newSubscriber(&c, "log", "log", everything, c.write))
+		a.subscribers = append(a.subscribers, newSubscriber(&c, "log", "log", func(ledger.Transition) bool { return true }, c.logTransition))
 	}
 	numbers := make(map[string]int)
 	for i, e := range c.Endpoints {
@@ -119,7 +121,7 @@ func New(c Config) (*Announcer, error) {
 			return nil, fmt.Errorf("announce: endpoints %d and %d have the same address (host %q); remove one of them", first, i+1, r.host)
 		}
 		numbers[r.name()] = i + 1
-		a.subscribers = append(a.subscribers, newSubscriber(&c, r.name(), r.host, announced, r.deliver))
+		a.subscribers = append(a.subscribers, newSubscriber(&c, r.name(), r.host, isAnnounced, r.deliver))
 	}
 	return a, nil
 }
@@ -193,15 +195,23 @@ func (a *Announcer) Health(behind map[ledger.SubscriberKey]int64) []EndpointHeal
 	return all
 }
 
-// Test sends a test message to each endpoint but the log. LastError is its answer, empty if the endpoint accepted.
-func (a *Announcer) Test(ctx context.Context) (all []EndpointHealth) {
+// Test sends a message without a payment to each endpoint but the log: the text, or that it is a test.
+// LastError is the endpoint's answer, empty if it accepted.
+func (a *Announcer) Test(ctx context.Context, text string) (all []EndpointHealth) {
 	for _, s := range a.subscribers {
 		if s.name != "log" {
-			e := event{kind: kindTest, id: "test:" + rand.Text(), at: a.config.Now(), of: ledger.Transition{Offer: a.config.Offer.ID, Testnet: true}}
-			e.data = map[string]any{"id": e.id, "offer": e.of.Offer, "counted": false}
+			e := event{kind: kindTest, id: "test:" + rand.Text(), at: a.config.Now(), transition: ledger.Transition{Offer: a.config.Offer.ID, Testnet: true}}
+			data := map[string]any{"id": e.id, "offer": e.transition.Offer, "counted": false}
+			if text != "" {
+				data["text"] = text
+			}
+			e.data, e.text = data, text
 			h, f := EndpointHealth{Host: s.host}, s.deliver(ctx, e)
 			if f.code != "" {
-				h.LastError = fmt.Sprintf("%s (status %d): %s", f.code, f.status, hints[f.code])
+				h.LastError = f.code + ": " + hints[f.code]
+				if f.status != 0 {
+					h.LastError = fmt.Sprintf("%s (status %d): %s", f.code, f.status, hints[f.code])
+				}
 			}
 			all = append(all, h)
 		}
@@ -209,8 +219,8 @@ func (a *Announcer) Test(ctx context.Context) (all []EndpointHealth) {
 	return all
 }
 
-// raise emits a Caddy event.
-func (c *Config) raise(_ context.Context, e event) failure {
+// emitEvent emits a Caddy event.
+func (c *Config) emitEvent(_ context.Context, e event) failure {
 	data, err := e.members()
 	if err != nil || c.Emit(e.kind, data) != nil {
 		return failure{code: codeReloaded}
@@ -218,10 +228,10 @@ func (c *Config) raise(_ context.Context, e event) failure {
 	return failure{}
 }
 
-// write logs a change with all that an operator looks a payment up by. The URL of the
+// logTransition logs a change with all that an operator looks a payment up by. The URL of the
 // receipt's page is a secret of the payer: the line has the command that prints it.
-func (c *Config) write(ctx context.Context, e event) failure {
-	t, message, unit := e.of, "a receipt has changed", offer.UnitOf(e.of.Asset)
+func (c *Config) logTransition(ctx context.Context, e event) failure {
+	t, message, unit := e.transition, "a receipt has changed", offer.UnitOf(e.transition.Asset)
 	if e.change.New() {
 		message = "a receipt is new"
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	// deliveryTimeout bounds one attempt (Standard Webhooks, request timeouts).
 	deliveryTimeout = 15 * time.Second
-	// stopTimeout bounds an attempt in progress at shutdown.
+	// stopTimeout bounds an attempt in progress at the end of the process.
 	stopTimeout = 3 * time.Second
 )
 
@@ -88,10 +88,16 @@ func post(ctx context.Context, client source.Client, r source.Request) failure {
 	return f
 }
 
-// finish returns a context that ends stopTimeout after ctx: an attempt in progress at
-// shutdown can end, so that the event is not delivered twice.
-func finish(ctx context.Context) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends after ctx: an attempt in progress at a reload can end, so that the event is not
+// delivered twice. At the end of the process it has only stopTimeout.
+func (c *Config) withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	attempt, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, cancel) })
+	stop := context.AfterFunc(ctx, func() {
+		grace := deliveryTimeout
+		if c.Exiting == nil || c.Exiting() {
+			grace = stopTimeout
+		}
+		time.AfterFunc(grace, cancel)
+	})
 	return attempt, func() { stop(); cancel() }
 }

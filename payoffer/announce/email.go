@@ -57,26 +57,26 @@ func ChooseTLS(server, option string) (string, error) {
 type mailer struct {
 	Email
 	host, helo string // the names of the server and of this machine
-	c          *Config
+	config     *Config
 }
 
-func (s Email) receiver(c *Config) (_ receiver, err error) {
-	m := &mailer{Email: s, helo: offer.Hostname(c.Offer.BaseURL), c: c}
-	m.From = cmp.Or(s.From, s.To)
+func (e Email) receiver(c *Config) (_ receiver, err error) {
+	m := &mailer{Email: e, helo: offer.Hostname(c.Offer.BaseURL), config: c}
+	m.From = cmp.Or(e.From, e.To)
 	for _, mailbox := range []string{m.To, m.From} {
 		if _, err := offer.ParseMailbox(mailbox); err != nil {
 			return receiver{}, err
 		}
 	}
-	if m.TLS, err = ChooseTLS(s.Server, s.TLS); err != nil {
+	if m.TLS, err = ChooseTLS(e.Server, e.TLS); err != nil {
 		return receiver{}, err
 	}
-	m.host, _, _ = net.SplitHostPort(s.Server)
+	m.host, _, _ = net.SplitHostPort(e.Server)
 	// An IP address has another form in HELO (RFC 5321 section 4.1.3).
 	if _, notIP := netip.ParseAddr(strings.Trim(m.helo, "[]")); notIP == nil || m.helo == "" {
 		m.helo = "localhost"
 	}
-	return receiver{"email", s.To, s.Server, m.deliver}, nil
+	return receiver{"email", e.To, e.Server, m.deliver}, nil
 }
 
 // deliver attempts one delivery.
@@ -99,8 +99,8 @@ func (m *mailer) deliver(ctx context.Context, e event) (f failure) {
 	if f.code == codeUnreachable && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		f.code = codeTimeout
 	}
-	if m.c.Sent != nil {
-		m.c.Sent(m.host, status, time.Since(begin))
+	if m.config.Sent != nil {
+		m.config.Sent(m.host, status, time.Since(begin))
 	}
 	return f
 }
@@ -114,9 +114,9 @@ func (m *mailer) write(ctx context.Context, e event) (*mail.Msg, error) {
 	}
 	message.Subject(e.headline())
 	message.SetMessageIDWithValue(e.sum() + "@" + m.helo)
-	message.SetDateWithValue(m.c.Now().UTC())
+	message.SetDateWithValue(m.config.Now().UTC())
 	message.SetGenHeader("Auto-Submitted", "auto-generated")
-	message.SetBodyString(mail.TypeTextPlain, e.headline()+"\n\n"+m.c.message(ctx, e, m.c.Page(e.of)))
+	message.SetBodyString(mail.TypeTextPlain, e.headline()+"\n\n"+m.config.message(ctx, e, m.config.Page(e.transition)))
 	return message, nil
 }
 
@@ -127,7 +127,7 @@ func (m *mailer) client(ctx context.Context) (*mail.Client, error) {
 		policy = mail.TLSMandatory
 	}
 	dial := func(dialing context.Context, network, _ string) (net.Conn, error) {
-		conn, err := m.c.Dial(dialing, network, m.Server)
+		conn, err := m.config.Dial(dialing, network, m.Server)
 		if err != nil {
 			return nil, err
 		}

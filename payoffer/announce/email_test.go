@@ -35,7 +35,7 @@ func read(t *testing.T, letter string) sent {
 }
 
 // The seller reads why a payment opens nothing, and what to do.
-func TestAMessageSaysWhyAPaymentOpensNothing(t *testing.T) {
+func TestMessageExplainsClosedGate(t *testing.T) {
 	s, d := payoffertest.NewMailServer(t), newFixture(t)
 	why := map[string]string{"pi_less": "This payment opens nothing, because it is less than the price."}
 	a := d.configured(Config{
@@ -66,7 +66,7 @@ func handing(t *testing.T, s *payoffertest.MailServer, e Email) (*fixture, *Anno
 	return d, a
 }
 
-func TestAnEmailSaysWhatWasPaidAndNothingOfThePayer(t *testing.T) {
+func TestEmailHidesPayer(t *testing.T) {
 	s := payoffertest.NewMailServer(t)
 	d, a := handing(t, s, Email{From: "offer@example.com"})
 	entered := cardObservation("Jane Roe", ledger.StatusConfirmed)
@@ -103,7 +103,7 @@ Receipt 1 of pay.example, version 1.
 }
 
 // What a provider or a payer wrote is part of a line at most.
-func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
+func TestNotificationTextNeverBecomesHeader(t *testing.T) {
 	const bad = "US\r\nBcc: victim@example.com\r\n\r\n.\r\nMAIL FROM:<x@y.example>\r\n"
 	s := payoffertest.NewMailServer(t)
 	d := newFixture(t)
@@ -133,7 +133,7 @@ func TestNothingThatIsAnnouncedBecomesAHeader(t *testing.T) {
 
 // A server's trouble with itself, or with who logs in, is waited for, for good;
 // what it says of a message is the message's.
-func TestWhatAMailServerAnswersSaysWhoseTroubleItIs(t *testing.T) {
+func TestMailServerErrorClasses(t *testing.T) {
 	type answer = payoffertest.MailReply
 	for name, test := range map[string]struct {
 		answer        answer
@@ -173,7 +173,7 @@ func TestWhatAMailServerAnswersSaysWhoseTroubleItIs(t *testing.T) {
 	}
 }
 
-func TestAPasswordIsToldToNobodyWhoMayNotHaveIt(t *testing.T) {
+func TestEmailPasswordNeedsTrustedServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		email      Email
 		extensions []string
@@ -198,7 +198,7 @@ func TestAPasswordIsToldToNobodyWhoMayNotHaveIt(t *testing.T) {
 	}
 }
 
-func TestTheWayToAMailServerIsEncryptedUnlessItStaysHere(t *testing.T) {
+func TestChooseTLS(t *testing.T) {
 	for _, test := range []struct{ server, word, want string }{
 		{"mail.example:587", "", "starttls"}, {"mail.example:25", "", "starttls"}, {"mail.example:465", "", "implicit"},
 		{"localhost:25", "", "off"}, {"[::1]:25", "", "off"}, {"127.0.0.1:465", "", "implicit"}, {"localhost:587", "starttls", "starttls"},
@@ -216,7 +216,7 @@ func TestTheWayToAMailServerIsEncryptedUnlessItStaysHere(t *testing.T) {
 	}
 }
 
-func TestAReceiverMustBeAnAddressOfItsOwn(t *testing.T) {
+func TestEndpointConfigErrors(t *testing.T) {
 	const server = "mail.example:587"
 	hook := func(host string) Endpoint { return Webhook{URL: "https://" + host + ".example/hook"} }
 	for name, test := range map[string]struct {

@@ -2,7 +2,6 @@ package announce
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"time"
 
@@ -18,38 +17,30 @@ const kindTest = "notification_test" // of an event that is about no payment
 type event struct {
 	// kind is what the receipt has become: payment_seen, payment_confirmed, payment_refunded (also in part, while its
 	// status is confirmed), payment_reversed, payment_dropped, or kindTest.
-	kind string
-	id   string    // identifies the transition for good
-	at   time.Time // when the transition was recorded
-	data any       // a report.Event, but of a test
-	of   ledger.Transition
+	kind       string
+	id         string    // identifies the transition for good
+	at         time.Time // when the transition was recorded
+	data       any       // a report.Event, but of a test
+	text       string    // of a message that is about no payment and no test
+	transition ledger.Transition
 	// change is what the transition changed, and counted whether the money is received after it.
 	change  accounting.Change
 	counted bool
-}
-
-// testCounts reports whether the money of test networks counts now.
-func (c *Config) testCounts(ctx context.Context) (bool, error) {
-	if !c.Offer.Test() {
-		return false, nil
-	}
-	totals, err := c.Ledger.Totals(ctx, c.Offer.ID)
-	return accounting.TestCounts(totals, true), err
 }
 
 // newEvent makes the event of a transition. Some facts are those of the receipt now, so that a later attempt may
 // say more than an earlier one.
 func newEvent(c *Config, t ledger.Transition, testCounts bool) event {
 	data := report.NewEvent(t, testCounts, c.Offer.BaseURL)
-	return event{kind: kindOf(t), id: data.ID, at: time.Unix(t.At, 0).UTC(), data: data, of: t, change: t.Change(), counted: data.Counted}
+	return event{kind: kindOf(t), id: data.ID, at: time.Unix(t.At, 0).UTC(), data: data, transition: t, change: t.Change(), counted: data.Counted}
 }
 
 // usd is the value with two decimals; nil while it is unknown.
 func (e event) usd() any {
-	if e.of.USDCents == nil {
+	if e.transition.USDCents == nil {
 		return nil
 	}
-	return offer.USD(*e.of.USDCents).Decimal()
+	return offer.USD(*e.transition.USDCents).Decimal()
 }
 
 // members are the data as an event of Caddy has them. Numbers keep their digits.
@@ -63,9 +54,9 @@ func (e event) members() (members map[string]any, err error) {
 	return members, decoder.Decode(&members)
 }
 
-// announced reports whether a transition is sent to subscribers. Money that moved within the account is sent only if
+// isAnnounced reports whether a transition is sent to subscribers. Money that moved within the account is sent only if
 // it was reported as a payment before. A redaction moves no money.
-func announced(t ledger.Transition) bool {
+func isAnnounced(t ledger.Transition) bool {
 	switch {
 	case t.Cause == ledger.CauseRedacted:
 		return false
@@ -77,9 +68,6 @@ func announced(t ledger.Transition) bool {
 		return true
 	}
 }
-
-// everything is for an endpoint that gets every transition.
-func everything(ledger.Transition) bool { return true }
 
 // kindOf is the kind of event for a transition.
 func kindOf(t ledger.Transition) string {

@@ -35,7 +35,7 @@ func transition() ledger.Transition {
 	}
 }
 
-func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
+func TestEventBody(t *testing.T) {
 	body, err := newEvent(&Config{Offer: offer.Offer{Terms: offer.Terms{BaseURL: "https://pay.example"}}}, transition(), false).body()
 	require.NoError(t, err)
 	require.JSONEq(t, `{
@@ -52,7 +52,7 @@ func TestAnEventSaysWhatTheReceiptAmountsTo(t *testing.T) {
 	require.Contains(t, string(body), `"amountUsd":42.50,`, "dollars go through no floating point")
 }
 
-func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
+func TestEventUnknownValueIsNull(t *testing.T) {
 	unknown := transition()
 	unknown.USDCents, unknown.Via = nil, ""
 	data := must(newEvent(&Config{}, unknown, false).members())(t)
@@ -64,7 +64,7 @@ func TestAnUnknownValueIsNullAndWhatIsUnsaidIsAbsent(t *testing.T) {
 	require.NotContains(t, data, "baseUrl")
 }
 
-func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
+func FuzzEventID(f *testing.F) {
 	f.Add("INV.42/a b", "INV-42")
 	f.Add("x\r\nwebhook-signature: v1,", "%2E")
 	f.Add("Überweisung", ".")
@@ -83,7 +83,7 @@ func FuzzAnEventIDIsSafeInASignatureAndAHeader(f *testing.F) {
 	})
 }
 
-func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
+func TestEventKeepsUnusualReference(t *testing.T) {
 	tr := transition()
 	tr.Rail, tr.ExternalID = "transfer", "INV.42/Ä <b>"
 	e := newEvent(&Config{}, tr, false)
@@ -96,7 +96,7 @@ func TestAnEventHoldsAnOddReferenceAsItIs(t *testing.T) {
 	require.Equal(t, tr.ExternalID, payload.Data.ExternalID)
 }
 
-func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *testing.T) {
+func TestInternalTransferNotification(t *testing.T) {
 	for _, test := range []struct {
 		from, to ledger.Status
 		kind     string // empty where nobody is told
@@ -112,14 +112,14 @@ func TestMoneyThatMovedWithinTheAccountIsNewsOnlyWhereItWasTakenForAPayment(t *t
 	} {
 		tr := transition()
 		tr.From, tr.To = test.from, test.to
-		require.Equal(t, test.kind != "", announced(tr), "%s to %s", test.from, test.to)
+		require.Equal(t, test.kind != "", isAnnounced(tr), "%s to %s", test.from, test.to)
 		if test.kind != "" {
 			require.Equal(t, test.kind, newEvent(&Config{}, tr, false).kind)
 		}
 	}
 }
 
-func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
+func TestEventBackfilled(t *testing.T) {
 	tr := transition()
 	require.False(t, newEvent(&Config{}, tr, false).data.(report.Event).Backfilled)
 	tr.Cause = ledger.CauseBackfilled
@@ -128,7 +128,7 @@ func TestAnEventSaysThatItsPaymentWasFoundLate(t *testing.T) {
 
 // Only money that is new, or that arrives now, reads as received, and every other
 // change says from what to what and why, wherever it is told.
-func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
+func TestNotificationDescribesEveryChange(t *testing.T) {
 	d, j := newFixture(t), new(journal)
 	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"}))
 	hook, topic, post := payoffertest.NewReceiver(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t)
@@ -196,7 +196,7 @@ func TestEveryKindOfChangeIsToldAsWhatItIsInEveryForm(t *testing.T) {
 }
 
 // What an announcement calls counted is what the report counts at that moment.
-func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
+func TestTestMoneyCountedUntilRealMoney(t *testing.T) {
 	for network, want := range map[string][]string{
 		"base-sepolia": {
 			"payment_confirmed usdc:eip155:84532:0xaa:0:1 confirmed refunded=0 counted=true",
@@ -226,7 +226,7 @@ func TestTestMoneyIsAnnouncedAsCountedUntilThereIsRealMoney(t *testing.T) {
 
 type reply = payoffertest.AnnouncedReply
 
-func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
+func TestOfferNotifiesOnlyOwnPayments(t *testing.T) {
 	d, receiver, a := listening(t)
 	require.NoError(t, d.outbox.Register(t.Context(), ledger.Account{Offer: "other.example", ID: "plink_2", Rail: "card"}))
 	foreign := cardObservation("pi_other", ledger.StatusConfirmed)
@@ -237,7 +237,7 @@ func TestAnOfferAnnouncesNothingOfAnother(t *testing.T) {
 	require.Equal(t, []string{"card:pi_1:1"}, taken(t, receiver))
 }
 
-func TestAReceiverThatAsksForAPauseGetsIt(t *testing.T) {
+func TestDeliveryHonorsRetryAfter(t *testing.T) {
 	d, receiver, a := listening(t)
 	d.pay()
 	receiver.Script(reply{Status: 503, RetryAfter: "600"})

@@ -150,7 +150,7 @@ func overForms(t *testing.T, test func(t *testing.T, d *fixture, f *form)) {
 	}
 }
 
-func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
+func TestUnreachableEndpointIsRetried(t *testing.T) {
 	t.Parallel()
 	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		a := f.announcer(d)
@@ -161,14 +161,14 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 		d.pay()
 		for range 3 {
 			a.rounds(t.Context())
-			d.clock.Pass(pauseMost)
+			d.clock.Pass(maxPause)
 		}
 		require.Equal(t, EndpointHealth{Host: f.host, Behind: 2, LastError: "unreachable"}, a.health()[0])
 		d.after(10*threeDays, a)
 		require.Len(t, f.taken(), 1)
 
 		f.up()
-		d.after(pauseMost, a)
+		d.after(maxPause, a)
 		require.Equal(t, f.history(d), f.taken())
 		require.Equal(t, EndpointHealth{Host: f.host}, a.health()[0])
 		d.requireLogged(1, "level=WARN")
@@ -177,7 +177,7 @@ func TestAReceiverThatIsDownIsWaitedForAndMissesNothing(t *testing.T) {
 	})
 }
 
-func TestAnAnnouncementThatIsRefusedForGoodIsSkipped(t *testing.T) {
+func TestRefusedDeliverySkippedAfterThreeDays(t *testing.T) {
 	t.Parallel()
 	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		a := f.announcer(d)
@@ -193,7 +193,7 @@ func TestAnAnnouncementThatIsRefusedForGoodIsSkipped(t *testing.T) {
 	})
 }
 
-func TestARestartGoesOnWhereTheReceiverWas(t *testing.T) {
+func TestDeliveryResumesAfterRestart(t *testing.T) {
 	t.Parallel()
 	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		before := f.announcer(d)
@@ -211,7 +211,7 @@ func TestARestartGoesOnWhereTheReceiverWas(t *testing.T) {
 }
 
 // The receiver recognizes it: it has the name of before.
-func TestOnlyWhatWasTakenUnheardIsSentTwiceAndHasTheSameName(t *testing.T) {
+func TestUnacknowledgedDeliveryRepeatsWithSameID(t *testing.T) {
 	t.Parallel()
 	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		crashed := f.announcer(d)
@@ -223,14 +223,14 @@ func TestOnlyWhatWasTakenUnheardIsSentTwiceAndHasTheSameName(t *testing.T) {
 		f.script(drops)
 		after := f.announcer(d) // and its answer is lost
 		d.pay()
-		d.after(pauseMost, after)
+		d.after(maxPause, after)
 		all := f.history(d)
 		require.Equal(t, []string{all[0], all[0], all[1]}, f.taken())
 	})
 }
 
 // One receiver never waits for another, nor the log for any.
-func TestASlowReceiverHoldsUpNoOther(t *testing.T) {
+func TestSlowEndpointDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for name := range forms {
 		t.Run(name, func(t *testing.T) {

@@ -61,9 +61,9 @@ var owners atomic.Int64
 
 // announcer makes one that sends webhooks to a receiver, as a process that has
 // just started does.
-func (d *fixture) announcer(r *payoffertest.Receiver) *Announcer {
-	d.Helper()
-	return d.configured(Config{Endpoints: []Endpoint{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
+func (f *fixture) announcer(r *payoffertest.Receiver) *Announcer {
+	f.Helper()
+	return f.configured(Config{Endpoints: []Endpoint{Webhook{URL: r.URL(), Secrets: []string{testSecret}}}, Transport: r.Transport()})
 }
 
 // listening is an announcer that sends webhooks to a receiver.
@@ -74,22 +74,22 @@ func listening(t *testing.T) (*fixture, *payoffertest.Receiver, *Announcer) {
 }
 
 // after lets every receiver have one round, a while later.
-func (d *fixture) after(while time.Duration, a *Announcer) {
-	d.clock.Pass(while)
-	a.rounds(d.Context())
+func (f *fixture) after(while time.Duration, a *Announcer) {
+	f.clock.Pass(while)
+	a.rounds(f.Context())
 }
 
 // configured makes an announcer that delivers what is recorded from now on.
-func (d *fixture) configured(c Config) *Announcer {
-	d.Helper()
-	c.Offer.ID, c.Page, c.Ledger, c.Owner = testOffer, testPage, d.outbox, fmt.Sprint("owner-", owners.Add(1))
+func (f *fixture) configured(c Config) *Announcer {
+	f.Helper()
+	c.Offer.ID, c.Page, c.Ledger, c.Owner = testOffer, testPage, f.outbox, fmt.Sprint("owner-", owners.Add(1))
 	if c.Now == nil {
-		c.Now = d.clock.Now
+		c.Now = f.clock.Now
 	}
 	c.Random = func() float64 { return 0 }
-	c.Logger = slog.New(slog.NewTextHandler(&d.log, nil))
-	a := must(New(c))(d)
-	a.rounds(d.Context())
+	c.Logger = slog.New(slog.NewTextHandler(&f.log, nil))
+	a := must(New(c))(f)
+	a.rounds(f.Context())
 	return a
 }
 
@@ -117,18 +117,18 @@ func (a *Announcer) health() []EndpointHealth {
 }
 
 // pay records one transition: a card payment that nobody has seen before.
-func (d *fixture) pay() ledger.Observation {
-	d.Helper()
-	d.seen++
-	s := cardObservation(fmt.Sprint("pi_", d.seen), ledger.StatusConfirmed)
-	d.record(s)
+func (f *fixture) pay() ledger.Observation {
+	f.Helper()
+	f.seen++
+	s := cardObservation(fmt.Sprint("pi_", f.seen), ledger.StatusConfirmed)
+	f.record(s)
 	return s
 }
 
-func (d *fixture) record(observations ...ledger.Observation) {
-	d.Helper()
-	_, err := d.outbox.Ledger.Record(d.Context(), nil, observations...)
-	require.NoError(d, err)
+func (f *fixture) record(observations ...ledger.Observation) {
+	f.Helper()
+	_, err := f.outbox.Ledger.Record(f.Context(), nil, observations...)
+	require.NoError(f, err)
 }
 
 func cardObservation(id string, state ledger.Status) ledger.Observation {
@@ -149,9 +149,9 @@ func usdcObservation(tx string, state ledger.Status) ledger.Observation {
 }
 
 // requireLogged requires that often a line with the words.
-func (d *fixture) requireLogged(times int, words string) {
-	d.Helper()
-	require.Equal(d, times, bytes.Count(d.log.Bytes(), []byte(words)), "%q in\n%s", words, &d.log)
+func (f *fixture) requireLogged(times int, words string) {
+	f.Helper()
+	require.Equal(f, times, bytes.Count(f.log.Bytes(), []byte(words)), "%q in\n%s", words, &f.log)
 }
 
 var errOutbox = errors.New("the database is away")
@@ -232,7 +232,7 @@ func newInstances(t *testing.T) [2]*fixture {
 	return fixtures
 }
 
-func TestPostgresInstancesAnnounceEachTransitionOnceAndInOrder(t *testing.T) {
+func TestPostgresInstancesDeliverOnceInOrder(t *testing.T) {
 	t.Parallel() // it waits for the server, and instances for each other
 	const payments = 20
 	for name, make := range forms {
@@ -262,7 +262,7 @@ func TestPostgresInstancesAnnounceEachTransitionOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestAPostgresInstanceTakesOverFromOneThatDied(t *testing.T) {
+func TestPostgresInstanceTakesOver(t *testing.T) {
 	t.Parallel()
 	fixtures, receiver := newInstances(t), payoffertest.NewReceiver(t)
 	first, second := fixtures[0].announcer(receiver), fixtures[1].announcer(receiver)
@@ -282,7 +282,7 @@ func TestAPostgresInstanceTakesOverFromOneThatDied(t *testing.T) {
 }
 
 // Clocks differ, and an event handler may take longer than the lease lasts.
-func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
+func TestInstanceWithoutLeaseStopsDelivery(t *testing.T) {
 	d := newFixture(t)
 	ahead := func() time.Time { return d.clock.Now().Add((leaseFor + 1) * time.Second) }
 	var got []string
@@ -304,7 +304,7 @@ func TestAnInstanceThatWasOvertakenLeavesTheReceiverToTheOther(t *testing.T) {
 	d.requireLogged(0, "level=WARN")
 }
 
-func TestAClockThatIsSetBackADayDelaysNoTakeover(t *testing.T) {
+func TestTakeoverAfterClockSetBack(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	first := d.announcer(receiver)
 	receiver.Script(reply{Status: 503})

@@ -17,7 +17,7 @@ import (
 
 // A disputed payment comes back: the receiver hears of it again, under a higher
 // version.
-func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
+func TestEachPaymentStateIsNotified(t *testing.T) {
 	d, receiver, a := listening(t)
 	d.record(cardObservation("pi_1", ledger.StatusSeen))
 	d.record(cardObservation("pi_1", ledger.StatusConfirmed))
@@ -45,7 +45,7 @@ func TestTheLifeOfAPaymentIsAnnouncedStepByStep(t *testing.T) {
 	}, lines(t, receiver))
 }
 
-func TestWhatOnlyTheOperatorKnowsStaysWithTheOperator(t *testing.T) {
+func TestNotificationHidesOperatorNotes(t *testing.T) {
 	d, receiver, a := listening(t)
 	manual := cardObservation("INV-1", ledger.StatusConfirmed)
 	manual.EvidenceLevel, manual.Note = ledger.LevelManual, "paid by Jane Roe"
@@ -83,7 +83,7 @@ func lines(t *testing.T, receiver *payoffertest.Receiver) (all []string) {
 }
 
 // A refund is announced after its payment, even if the ledger knew the refund first.
-func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
+func TestPaymentNotifiedBeforeItsRefund(t *testing.T) {
 	d, receiver, a := listening(t)
 	for _, rail := range []struct {
 		name, asset string
@@ -133,7 +133,7 @@ func TestAPaymentThatBecomesKnownAfterItsRefundIsAnnouncedFirst(t *testing.T) {
 }
 
 // An endpoint that adds up payments by rail and number has the totals of the ledger, also after a redaction renames one.
-func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
+func TestRedactedPaymentKeepsReceiptNumber(t *testing.T) {
 	d, receiver, a := listening(t)
 	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel = ledger.LevelManual
@@ -166,7 +166,7 @@ func TestAPaymentKeepsItsNumberUnderAnotherName(t *testing.T) {
 	require.Equal(t, map[payment]int64{{"card", 1}: 3200, {"card", 2}: 4200}, totals)
 }
 
-func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
+func TestDeliveryDuringLedgerOutage(t *testing.T) {
 	d, receiver, a := listening(t)
 	d.outbox.unwritable.Store(true)
 	d.pay()
@@ -190,7 +190,7 @@ func TestALedgerThatIsAwayDelaysAndRepeatsNothing(t *testing.T) {
 }
 
 // The reference is the ledger's own history.
-func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
+func TestDeliveryInOrderDespiteFaults(t *testing.T) {
 	for seed := range uint64(cases.Of(4, 8, 50)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +221,7 @@ func TestNoHistoryOfFaultsSkipsReordersOrAltersAnAnnouncement(t *testing.T) {
 
 // What is recorded between the start and the first round is not taken for what
 // a new receiver has missed.
-func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
+func TestPaymentAfterLoadIsDelivered(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	d.pay() // before anybody was told of payments
 	config := Config{
@@ -243,7 +243,7 @@ func TestReceiverThatWasLoadedMissesNothing(t *testing.T) {
 }
 
 // What waits for an endpoint that is down is counted whole, and from the start of the next process on.
-func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
+func TestBacklogCountSurvivesRestart(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	receiver.Script(reply{Status: 503})
 	before := d.announcer(receiver)
@@ -272,7 +272,7 @@ func TestWhatWaitsIsCountedTrulyAndOverARestart(t *testing.T) {
 }
 
 // A server may have a thousand offers.
-func TestAStartWritesOnceForAllReceivers(t *testing.T) {
+func TestLoadWritesOnceForAllEndpoints(t *testing.T) {
 	d := newFixture(t)
 	a, err := New(Config{
 		Offer: offer.Offer{Terms: offer.Terms{ID: testOffer}}, Ledger: d.outbox, Owner: "first", Journal: new(journal).logger(), Emit: func(string, map[string]any) error { return nil },
@@ -285,7 +285,7 @@ func TestAStartWritesOnceForAllReceivers(t *testing.T) {
 
 // A receiver that recognizes duplicates by their ids takes what is entered anew
 // under a reference of the history that was lost.
-func TestNoIDIsUsedAgainAfterAnOlderCopyIsPutBack(t *testing.T) {
+func TestEventIDUniqueAfterRestore(t *testing.T) {
 	var told []string
 	for _, amount := range []int64{1000, 2500} { // before the loss, and after it
 		d, receiver, a := listening(t)

@@ -32,22 +32,22 @@ func ParseTopic(s string) (server, topic string, err error) {
 	return match[1], match[2], err
 }
 
-func (s Ntfy) receiver(c *Config) (receiver, error) {
-	server, topic, err := ParseTopic(s.URL)
+func (n Ntfy) receiver(c *Config) (receiver, error) {
+	server, topic, err := ParseTopic(n.URL)
 	if err != nil {
 		return receiver{}, err
 	}
 	header := http.Header{"User-Agent": {"caddy-pay-offer"}}
-	if s.Token != "" {
-		header.Set("Authorization", "Bearer "+s.Token)
+	if n.Token != "" {
+		header.Set("Authorization", "Bearer "+n.Token)
 	}
 	client := c.client()
-	return receiver{"ntfy", s.URL, offer.Host(s.URL), func(ctx context.Context, e event) failure {
+	return receiver{"ntfy", n.URL, offer.Host(n.URL), func(ctx context.Context, e event) failure {
 		link := ""
 		if len(c.Offer.Gates) == 0 && e.kind != kindTest { // otherwise readers of the topic could open what was bought
-			link = c.Page(e.of)
+			link = c.Page(e.transition)
 		}
-		tags, priority := e.signs()
+		tags, priority := e.tagsAndPriority()
 		// A repeated message has the same sequence_id, so that apps show it once (ntfy 2.16).
 		body, err := json.Marshal(map[string]any{
 			"topic": topic, "title": e.headline(), "message": c.message(ctx, e, link), "sequence_id": e.sum(),
@@ -60,10 +60,12 @@ func (s Ntfy) receiver(c *Config) (receiver, error) {
 	}}, nil
 }
 
-// signs are the emoji of a message (https://docs.ntfy.sh/emojis/) and its priority: 3 by default, 4 for high.
-func (e event) signs() (tags []string, priority int) {
+// tagsAndPriority are the emoji of a message (https://docs.ntfy.sh/emojis/) and its priority: 3 by default, 4 for high.
+func (e event) tagsAndPriority() (tags []string, priority int) {
 	switch b, a := e.change.Before, e.change.After; {
-	case e.of.Testnet:
+	case e.text != "":
+		return []string{"warning"}, 4
+	case e.transition.Testnet:
 		return []string{"test_tube"}, 3
 	case e.change.Disputed():
 		return []string{"warning"}, 4

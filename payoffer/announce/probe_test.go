@@ -18,7 +18,7 @@ import (
 // payments are the words that a payment is recognized by.
 var payments = []string{"payment_", "received", "confirmed", "counts", "/v1/receipt/", "Receipt", "a receipt"}
 
-func TestTestMessageSaysWhatEachEndpointAnswered(t *testing.T) {
+func TestTestMessageReportsEachEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fails  func(f *form)
@@ -27,14 +27,14 @@ func TestTestMessageSaysWhatEachEndpointAnswered(t *testing.T) {
 		"accepts": {func(*form) {}, ""},
 		"refuses": {func(f *form) { f.script(refuses) }, "refused"},
 		"defers":  {func(f *form) { f.script(defers) }, ""}, // a code of its own
-		"is down": {func(f *form) { f.down() }, "unreachable (status 0): check the host name and the firewall"},
+		"is down": {func(f *form) { f.down() }, "unreachable: check the host name and the firewall"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overForms(t, func(t *testing.T, d *fixture, f *form) {
 				a := f.announcer(d)
 				before := must(d.outbox.Transitions(t.Context(), testOffer, 0, 10))(t)
 				c.fails(f)
-				got := a.Test(t.Context())
+				got := a.Test(t.Context(), "")
 				require.Len(t, got, 1)
 				require.Equal(t, f.host, got[0].Host)
 				want := c.answer
@@ -56,17 +56,17 @@ func TestTestMessageSaysWhatEachEndpointAnswered(t *testing.T) {
 }
 
 // What waits is delivered as before, and a second test is another message.
-func TestTestMessageLeavesWhatWaitsInItsPlace(t *testing.T) {
+func TestTestMessageKeepsBacklog(t *testing.T) {
 	t.Parallel()
 	overForms(t, func(t *testing.T, d *fixture, f *form) {
 		a := f.announcer(d)
 		f.script(defers)
 		d.pay()
 		a.rounds(t.Context())
-		require.Empty(t, a.Test(t.Context())[0].LastError)
+		require.Empty(t, a.Test(t.Context(), "")[0].LastError)
 		require.Equal(t, EndpointHealth{Host: f.host, Behind: 1, LastError: f.later}, a.health()[0])
-		require.Empty(t, a.Test(t.Context())[0].LastError)
-		d.after(pauseMost, a)
+		require.Empty(t, a.Test(t.Context(), "")[0].LastError)
+		d.after(maxPause, a)
 		got := f.taken()
 		require.Len(t, got, 3)
 		require.NotEqual(t, got[0], got[1], "the second test is not a repetition")
@@ -75,7 +75,7 @@ func TestTestMessageLeavesWhatWaitsInItsPlace(t *testing.T) {
 }
 
 // A program that books payments, and a reader, see that nothing was paid.
-func TestTestMessageIsNoPayment(t *testing.T) {
+func TestTestMessageIsNotPayment(t *testing.T) {
 	d, topic, post, hook, j := newFixture(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t), payoffertest.NewReceiver(t), new(journal)
 	type raised struct {
 		name string
@@ -88,7 +88,7 @@ func TestTestMessageIsNoPayment(t *testing.T) {
 		Closed:    func(context.Context, ledger.Transition) string { return "This payment opens nothing." },
 		Endpoints: []Endpoint{Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}, Webhook{URL: hook.URL(), Secrets: []string{testSecret}}},
 	})
-	for _, result := range a.Test(t.Context()) {
+	for _, result := range a.Test(t.Context(), "") {
 		require.Empty(t, result.LastError, result.Host)
 	}
 	const title, text = "Test: notifications arrive", "This is a test of the notifications of Tea. It is about no payment.\n"
@@ -125,16 +125,39 @@ func TestTestMessageIsNoPayment(t *testing.T) {
 	require.Empty(t, must(d.outbox.Totals(t.Context(), testOffer))(t))
 }
 
-func TestTestMessageDuringAReloadIsNotAccepted(t *testing.T) {
+// A failed backup reaches the operator as a warning, and not as a test.
+func TestTextMessageIsWarning(t *testing.T) {
+	d, topic, post, hook := newFixture(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t), payoffertest.NewReceiver(t)
+	a := d.configured(Config{
+		Offer: tea(t, 1000_00), Transport: topic.Transport(),
+		Endpoints: []Endpoint{Ntfy{URL: topic.URL()}, Email{To: "operator@example.com", Server: post.Host()}, Webhook{URL: hook.URL(), Secrets: []string{testSecret}}},
+	})
+	for _, result := range a.Test(t.Context(), "The backup failed.\nRead its log.") {
+		require.Empty(t, result.LastError, result.Host)
+	}
+	message, letter := topic.Messages()[0], read(t, post.Connections()[0].Letter)
+	const title, text = "Message from your server", "The backup failed.\nRead its log.\nOffer: Tea\n"
+	require.Equal(t, title, message.Title)
+	require.Equal(t, text, message.Message)
+	require.Equal(t, []string{"warning"}, message.Tags)
+	require.Equal(t, 4, message.Priority)
+	require.Equal(t, title, letter.subject)
+	require.Equal(t, title+"\n\n"+text, letter.text)
+	var body struct{ Data map[string]any }
+	require.NoError(t, json.Unmarshal(hook.Requests()[0].Body, &body))
+	require.Equal(t, "The backup failed.\nRead its log.", body.Data["text"])
+}
+
+func TestTestMessageDuringReloadFails(t *testing.T) {
 	d := newFixture(t)
 	a := d.configured(Config{Emit: func(string, map[string]any) error { return errors.New("/secret-path failed") }})
-	got := a.Test(t.Context())
+	got := a.Test(t.Context(), "")
 	require.Equal(t, "events", got[0].Host)
-	require.Equal(t, "reloaded (status 0): nothing: the next configuration emits it", got[0].LastError)
+	require.Equal(t, "reloaded: nothing: the next configuration emits it", got[0].LastError)
 }
 
 // The seller finds the payment by what its provider calls it. A reference that the seller wrote may be a name.
-func TestMessageHasTheReferenceOfTheProvider(t *testing.T) {
+func TestMessageShowsProviderReference(t *testing.T) {
 	hash := "0x" + strings.Repeat("ab", 32)
 	entered := changed(cardObservation("Jane Roe", ledger.StatusConfirmed), func(s *ledger.Observation) { s.EvidenceLevel = ledger.LevelManual })
 	for want, s := range map[string]ledger.Observation{
@@ -159,7 +182,7 @@ func TestMessageHasTheReferenceOfTheProvider(t *testing.T) {
 	}
 }
 
-func TestMessageCallsAnEntryThatTheSellerVoidedVoided(t *testing.T) {
+func TestMessageShowsVoidedEntry(t *testing.T) {
 	d, topic := newFixture(t), payoffertest.NewNtfy(t)
 	a := d.configured(Config{Endpoints: []Endpoint{Ntfy{URL: topic.URL()}}, Transport: topic.Transport()})
 	for _, s := range []ledger.Observation{cardObservation("INV-1", ledger.StatusConfirmed), back("voided_by_operator", ledger.Return{ID: "operator", Kind: ledger.ReturnReversal})} {

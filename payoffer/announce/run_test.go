@@ -23,7 +23,7 @@ import (
 // roundTrip is a transport without a network, on which time can be simulated.
 type roundTrip func(*http.Request) (*http.Response, error)
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (rt roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return rt(r) }
 
 func answer(status int) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}, nil
@@ -52,7 +52,7 @@ func simulate(t *testing.T, receive roundTrip, test func(t *testing.T, d *fixtur
 	})
 }
 
-func TestATransitionIsFoundWithinSecondsAndAtOnceWhenTold(t *testing.T) {
+func TestNotifyDeliversAtOnce(t *testing.T) {
 	var delivered time.Time
 	receive := func(*http.Request) (*http.Response, error) {
 		delivered = time.Now()
@@ -96,7 +96,7 @@ func slowMail(step time.Duration) func(context.Context, string, string) (net.Con
 }
 
 // A mail server may take its time at each step of the talk.
-func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
+func TestDeliveryTimeout(t *testing.T) {
 	hook := []Endpoint{Webhook{URL: "https://receiver.example/hook"}}
 	mailbox := []Endpoint{Email{To: "a@example.com", Server: "localhost:25"}}
 	var tries []time.Time // when each one ended
@@ -123,10 +123,10 @@ func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				require.Equal(t, "timeout", a.health()[0].LastError)
-				time.Sleep(pauseFirst + 15*time.Second)
+				time.Sleep(minPause + 15*time.Second)
 				synctest.Wait()
 				require.Len(t, tries, 2)
-				require.Equal(t, 15*time.Second+pauseFirst, tries[1].Sub(tries[0]))
+				require.Equal(t, 15*time.Second+minPause, tries[1].Sub(tries[0]))
 				stop()
 				time.Sleep(2 * time.Hour) // until the server has ended
 			})
@@ -134,7 +134,7 @@ func TestAReceiverThatDoesNotAnswerIsLeftAfterFifteenSeconds(t *testing.T) {
 	}
 }
 
-func TestWhatIsBeingSentAtTheEndIsGivenAMoment(t *testing.T) {
+func TestStopWaitsForRunningDelivery(t *testing.T) {
 	tries := 0
 	receive := func(*http.Request) (*http.Response, error) {
 		tries++
@@ -158,7 +158,27 @@ func TestWhatIsBeingSentAtTheEndIsGivenAMoment(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatHangsHoldsUpNoStop(t *testing.T) {
+// A reload lets the attempt end that the next configuration would repeat.
+func TestReloadWaitsForSlowDelivery(t *testing.T) {
+	tries := 0
+	receive := func(*http.Request) (*http.Response, error) {
+		tries++
+		time.Sleep(deliveryTimeout - time.Second) // simulated
+		return answer(http.StatusOK)
+	}
+	simulate(t, receive, func(t *testing.T, d *fixture, a *Announcer) {
+		a.config.Exiting = func() bool { return false }
+		stop := start(t, a)
+		d.pay()
+		a.Notify()
+		synctest.Wait()
+		stop()
+		d.configured(*a.subscribers[0].config)
+		require.Equal(t, 1, tries)
+	})
+}
+
+func TestStopWithHangingEndpoint(t *testing.T) {
 	receive := func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -203,7 +223,7 @@ func always(r reply) (script []reply) {
 
 // Whatever a receiver does but to answer 2xx, the announcement waits and comes before
 // the next one: for good, unless the event may be at fault.
-func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
+func TestEndpointErrorsRetryOrSkip(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reply   reply
@@ -231,7 +251,7 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 			a.rounds(t.Context())
 			require.Len(t, receiver.Requests(), 1, "not before the pause is over")
 			for _, requests := range []int{2, 2} { // the pause is longer after the second
-				d.after(pauseFirst, a)
+				d.after(minPause, a)
 				require.Len(t, receiver.Requests(), requests)
 			}
 			for range 10 {
@@ -241,7 +261,7 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 			}
 			require.Empty(t, taken(t, receiver))
 			receiver.Script()
-			d.after(pauseMost, a)
+			d.after(maxPause, a)
 			require.Equal(t, []string{"card:pi_1:1", "card:pi_2:1"}, taken(t, receiver))
 			require.Equal(t, EndpointHealth{Host: receiver.Host()}, a.health()[0])
 			d.requireLogged(1, "level=WARN")
@@ -255,7 +275,7 @@ func TestTroubleOfAReceiverSkipsNothing(t *testing.T) {
 	}
 }
 
-func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
+func TestThreeDayLimitSurvivesRestart(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	receiver.Script(reply{Status: 422}, reply{Status: 422}, reply{Status: 422}, reply{Status: 422})
 	a := d.announcer(receiver)
@@ -271,7 +291,7 @@ func TestARestartDoesNotBeginTheThreeDaysAgain(t *testing.T) {
 }
 
 // Its handlers may not have been called.
-func TestEventOfAnEndedConfigurationIsEmittedAgain(t *testing.T) {
+func TestEventRepeatedAfterConfigurationEnds(t *testing.T) {
 	d := newFixture(t)
 	var raised []string
 	a := d.configured(Config{Emit: func(_ string, data map[string]any) error {
@@ -287,7 +307,7 @@ func TestEventOfAnEndedConfigurationIsEmittedAgain(t *testing.T) {
 	a.rounds(t.Context())
 	require.Equal(t, []string{"card:pi_1:1"}, raised, "in order, and not before the pause is over")
 	require.Equal(t, EndpointHealth{Host: "events", Behind: 2, LastError: "reloaded"}, a.health()[0])
-	d.after(pauseFirst, a)
+	d.after(minPause, a)
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1"}, raised)
 	d.after(threeDays, a)
 	require.Equal(t, []string{"card:pi_1:1", "card:pi_1:1", "card:pi_1:1", "card:pi_2:1"}, raised)
@@ -295,7 +315,7 @@ func TestEventOfAnEndedConfigurationIsEmittedAgain(t *testing.T) {
 }
 
 // The ledger keeps the place of a receiver whose event it could not skip.
-func TestALedgerThatCannotBeWrittenSkipsNothing(t *testing.T) {
+func TestReadOnlyLedgerSkipsNothing(t *testing.T) {
 	d, receiver, a := listening(t)
 	d.pay()
 	d.pay()
@@ -318,10 +338,10 @@ type journal struct{ bytes.Buffer }
 func (j *journal) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
 
 // The line holds what a payment is looked up by, and not what its payer alone knows.
-func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
+func TestJournalLineHidesReceiptURL(t *testing.T) {
 	j := new(journal)
 	c := Config{Journal: j.logger(), Offer: offer.Offer{Terms: offer.Terms{BaseURL: "https://pay.example"}}}
-	require.Equal(t, failure{}, c.write(t.Context(), newEvent(&c, transition(), false)))
+	require.Equal(t, failure{}, c.logTransition(t.Context(), newEvent(&c, transition(), false)))
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(j.Bytes(), &line))
 	delete(line, "time")
@@ -335,7 +355,7 @@ func TestALineOfTheLogSaysAllButTheAddressOfThePage(t *testing.T) {
 }
 
 // What was redacted is told of by its new name alone.
-func TestALineOfARedactionHoldsNoNameOfBefore(t *testing.T) {
+func TestJournalLineHidesRedactedReference(t *testing.T) {
 	d, j, hook := newFixture(t), new(journal), payoffertest.NewReceiver(t)
 	entered := cardObservation("Jane Doe", ledger.StatusConfirmed)
 	entered.EvidenceLevel, entered.Note = ledger.LevelManual, "of Jane Doe"

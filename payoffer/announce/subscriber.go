@@ -9,6 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
 const (
@@ -17,12 +18,12 @@ const (
 	// batch is the number of transitions in one read.
 	batch = 100
 	// leaseFor is the length of an instance's lease of an endpoint. It is renewed below
-	// leaseLeast, which is longer than an attempt. Both in seconds.
-	leaseFor, leaseLeast = 60, 30
+	// minLease, which is longer than an attempt. Both in seconds.
+	leaseFor, minLease = 60, 30
 	// writeTimeout bounds a write to the ledger after a delivery, also at shutdown.
 	writeTimeout = 5 * time.Second
-	// pauseFirst is the pause after the first failure. It doubles up to pauseMost.
-	pauseFirst, pauseMost = 5 * time.Second, 5 * time.Minute
+	// minPause is the pause after the first failure. It doubles up to maxPause.
+	minPause, maxPause = 5 * time.Second, 5 * time.Minute
 	// skipAfter is how long an endpoint refuses an event before it is skipped, in seconds.
 	skipAfter = 3 * 24 * 60 * 60
 )
@@ -32,7 +33,7 @@ type subscriber struct {
 	config    *Config
 	name      string // in the ledger
 	host      string
-	wanted    func(ledger.Transition) bool
+	accepts   func(ledger.Transition) bool
 	deliver   func(context.Context, event) failure
 	loop      source.Loop
 	log       *slog.Logger
@@ -48,7 +49,7 @@ type subscriber struct {
 }
 
 func newSubscriber(c *Config, name, host string, wanted func(ledger.Transition) bool, deliver func(context.Context, event) failure) *subscriber {
-	s := &subscriber{config: c, name: name, host: host, wanted: wanted, deliver: deliver, log: c.Logger.With("host", host)}
+	s := &subscriber{config: c, name: name, host: host, accepts: wanted, deliver: deliver, log: c.Logger.With("host", host)}
 	s.lastError.Store("")
 	s.loop = source.Loop{
 		Poll:     s.poll,
@@ -72,7 +73,7 @@ func (s *subscriber) poll(ctx context.Context) (time.Duration, error) {
 	due, err := s.config.Ledger.Transitions(ctx, s.config.Offer.ID, s.position, batch)
 	testCounts := false
 	if err == nil && len(due) > 0 {
-		testCounts, err = s.config.testCounts(ctx)
+		testCounts, err = report.TestCounts(ctx, s.config.Ledger, &s.config.Offer)
 	}
 	if err != nil {
 		return pollEvery, err
@@ -103,13 +104,13 @@ func (s *subscriber) poll(ctx context.Context) (time.Duration, error) {
 // send attempts to deliver a transition. It reports whether the transition is done, that
 // is delivered, not wanted or skipped.
 func (s *subscriber) send(ctx context.Context, t ledger.Transition, testCounts bool) (done bool, err error) {
-	if t.Seq <= s.delivered || !s.wanted(t) {
+	if t.Seq <= s.delivered || !s.accepts(t) {
 		return true, s.advance(ctx, t.Seq)
 	}
 	if ctx.Err() != nil {
 		return false, nil
 	}
-	attempt, cancel := finish(ctx)
+	attempt, cancel := s.config.withGrace(ctx)
 	f := s.deliver(attempt, newEvent(s.config, t, testCounts))
 	cancel()
 	failed := s.lastError.Load() != ""
@@ -128,7 +129,7 @@ func (s *subscriber) send(ctx context.Context, t ledger.Transition, testCounts b
 	}
 	s.lastError.Store(f.code)
 	s.failures++
-	s.retryAt = s.config.Now().Add(max(source.Backoff(s.failures, pauseFirst, pauseMost, s.config.Random()), f.wait))
+	s.retryAt = s.config.Now().Add(max(source.Backoff(s.failures, minPause, maxPause, s.config.Random()), f.wait))
 	return s.skip(ctx, t, f)
 }
 
@@ -168,7 +169,7 @@ func (s *subscriber) failing() string {
 // hold renews the lease if it could end during an attempt. A remaining time above leaseFor
 // means that the clock was set back, and that the lease cannot be relied on.
 func (s *subscriber) hold(ctx context.Context) (bool, error) {
-	if left := s.leaseUntil - s.config.Now().Unix(); left >= leaseLeast && left <= leaseFor {
+	if left := s.leaseUntil - s.config.Now().Unix(); left >= minLease && left <= leaseFor {
 		return true, nil
 	}
 	return s.lease(ctx, leaseFor)

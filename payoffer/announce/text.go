@@ -19,11 +19,13 @@ import (
 
 // headline is one line, such as "$42 received", whatever a provider reports as the currency.
 func (e event) headline() string {
-	if e.kind == kindTest {
+	if e.text != "" {
+		return "Message from your server"
+	} else if e.kind == kindTest {
 		return "Test: notifications arrive"
 	}
 	line := strings.Join(strings.Fields(e.change.Headline()), " ")
-	if e.of.Testnet {
+	if e.transition.Testnet {
 		line += " (test)"
 	}
 	return line
@@ -31,10 +33,12 @@ func (e event) headline() string {
 
 // message is the text below the headline: the method, the offer, the total and the link, then the change.
 func (c *Config) message(ctx context.Context, e event, link string) string {
-	if e.kind == kindTest {
+	if e.text != "" {
+		return e.text + "\nOffer: " + c.Offer.Name + "\n"
+	} else if e.kind == kindTest {
 		return "This is a test of the notifications of " + c.Offer.Name + ". It is about no payment.\n"
 	}
-	method := e.of.Rail // a removed rail has only its name
+	method := e.transition.Rail // a removed rail has only its name
 	if rail, offered := c.Offer.Rail(method); offered {
 		method = text.Languages[0].Say(rail.Face().Way)
 	}
@@ -43,7 +47,8 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 	if link != "" {
 		fmt.Fprintf(&says, "Receipt: %s\n", link)
 	}
-	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s", e.change.Summary(), e.change.After.Word(), e.of.EvidenceLevel)
+	fmt.Fprintf(&says, "\nChange: %s.\nStatus %s, evidence %s",
+		e.change.Summary(), e.change.After.Word(), e.transition.EvidenceLevel)
 	if e.usd() == nil {
 		says.WriteString(", value in US dollars unknown")
 	}
@@ -52,19 +57,19 @@ func (c *Config) message(ctx context.Context, e event, link string) string {
 	} else {
 		says.WriteString(".\nIt does not count as received.")
 	}
-	if e.of.Own {
+	if e.transition.Own {
 		says.WriteString(" It is your own payment.")
 	}
 	if c.Closed != nil {
-		if why := c.Closed(ctx, e.of); why != "" {
+		if why := c.Closed(ctx, e.transition); why != "" {
 			says.WriteString("\n" + why + " To let the payer in, send a pass ('caddy pay-offer pass'). " +
 				"For prices in other currencies, 'caddy pay-offer check --live' says what is missing.")
 		}
 	}
-	if e.of.EvidenceLevel != ledger.LevelManual {
-		fmt.Fprintf(&says, "\nReference: %.200s", strings.Join(strings.Fields(e.of.ExternalID), " "))
+	if e.transition.EvidenceLevel != ledger.LevelManual {
+		fmt.Fprintf(&says, "\nReference: %.200s", strings.Join(strings.Fields(e.transition.ExternalID), " "))
 	}
-	fmt.Fprintf(&says, "\nReceipt %d of %s, version %d.\n", e.of.ReceiptID, e.of.Offer, e.of.Version)
+	fmt.Fprintf(&says, "\nReceipt %d of %s, version %d.\n", e.transition.ReceiptID, e.transition.Offer, e.transition.Version)
 	return says.String()
 }
 
@@ -89,6 +94,6 @@ func (c *Config) total(ctx context.Context) string {
 
 // sum identifies the transition as its id does, in 32 hexadecimal digits, but without the reference.
 func (e event) sum() string {
-	sum := sha256.Sum256([]byte(e.of.Offer + "\n" + e.id))
+	sum := sha256.Sum256([]byte(e.transition.Offer + "\n" + e.id))
 	return hex.EncodeToString(sum[:16])
 }

@@ -32,38 +32,30 @@ type Webhook struct {
 	Secrets []string
 }
 
-func (s Webhook) receiver(c *Config) (receiver, error) {
-	hook, err := newWebhook(s, c.client(), c.Now)
+func (we Webhook) receiver(c *Config) (receiver, error) {
+	u, err := offer.ParseURL(we.URL)
 	if err != nil {
 		return receiver{}, err
 	}
-	return receiver{"webhook", s.URL, hook.host, hook.deliver}, nil
-}
-
-// webhook sends events to one address.
-type webhook struct {
-	url, host string
-	keys      [][]byte // each one signs
-	client    source.Client
-	now       func() time.Time
-}
-
-func newWebhook(s Webhook, client source.Client, now func() time.Time) (*webhook, error) {
-	u, err := offer.ParseURL(s.URL)
-	if err != nil {
-		return nil, err
-	}
-	w := &webhook{url: s.URL, host: u.Host, client: client, now: now}
-	for _, secret := range s.Secrets {
+	w := &webhook{url: we.URL, client: c.client(), now: c.Now}
+	for _, secret := range we.Secrets {
 		key, err := parseSecret(secret)
 		if err != nil {
-			return nil, fmt.Errorf("host %q: %w", u.Host, err)
+			return receiver{}, fmt.Errorf("host %q: %w", u.Host, err)
 		}
 		if key != nil {
 			w.keys = append(w.keys, key)
 		}
 	}
-	return w, nil
+	return receiver{"webhook", we.URL, u.Host, w.deliver}, nil
+}
+
+// webhook sends events to one address.
+type webhook struct {
+	url    string
+	keys   [][]byte // each one signs
+	client source.Client
+	now    func() time.Time
 }
 
 // deliver sends an event once. Only the status of the response matters.

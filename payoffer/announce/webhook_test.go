@@ -15,14 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // A receiver that knows one of the secrets finds its signature among those of the
 // header, which are apart by a space (Standard Webhooks 1.0.0).
-func TestAWebhookHasTheHeadersOfTheSpecification(t *testing.T) {
+func TestWebhookHeaders(t *testing.T) {
 	d, receiver := newFixture(t), payoffertest.NewReceiver(t)
 	const next = "correct horse battery staple"
 	for n, secrets := range [][]string{nil, {testSecret}, {testSecret, ""}, {"", testSecret}, {testSecret, next}} {
@@ -54,12 +53,12 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
+func TestWebhookResponseSizeLimit(t *testing.T) {
 	body := new(endless)
-	client := source.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+	transport := roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body)}, nil
-	})}
-	hook, err := newWebhook(Webhook{URL: "https://a.example/hook"}, client, time.Now)
+	})
+	hook, err := Webhook{URL: "https://a.example/hook"}.receiver(&Config{Transport: transport, Now: time.Now})
 	require.NoError(t, err)
 	require.Equal(t, failure{}, hook.deliver(t.Context(), newEvent(&Config{}, transition(), false)))
 	require.LessOrEqual(t, body.read, 16<<10)
@@ -67,20 +66,20 @@ func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
 
 // The position in the ledger is found again by this name, also by later
 // versions: sha256sum of the URL, its first half.
-func TestAReceiverKeepsItsNameAndHidesItsURL(t *testing.T) {
+func TestEndpointNameHidesURL(t *testing.T) {
 	a, err := New(Config{Endpoints: []Endpoint{Webhook{URL: "https://a.example/hook?key=1"}}})
 	require.NoError(t, err)
 	require.Equal(t, "webhook:43ad9b168a74a19bd49f52ed7b236572", a.subscribers[0].name)
 }
 
 // The vector of the Standard Webhooks project's own tests.
-func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
+func TestStandardWebhooksSignature(t *testing.T) {
 	key := must(parseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))(t)
 	require.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
 		sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`)))
 }
 
-func TestSecretsOfBothFormsAreTaken(t *testing.T) {
+func TestWebhookSecretForms(t *testing.T) {
 	for _, size := range []int{24, 32, 64} {
 		key := must(parseSecret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, size))))(t)
 		require.Len(t, key, size)
@@ -89,7 +88,7 @@ func TestSecretsOfBothFormsAreTaken(t *testing.T) {
 	require.Equal(t, "correct horse battery staple", string(key))
 }
 
-func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
+func TestWebhookSecretErrorsHideSecret(t *testing.T) {
 	encode := func(size int) string { return base64.StdEncoding.EncodeToString(make([]byte, size)) }
 	for name, test := range map[string]struct{ secret, says string }{
 		"short text":      {"hunter2-hunter2-hunter2", "23 characters"},
@@ -116,7 +115,7 @@ func TestABadSecretIsRefusedWithoutBeingRepeated(t *testing.T) {
 	}
 }
 
-func FuzzASecretIsAKeyOrAnError(f *testing.F) {
+func FuzzParseSecret(f *testing.F) {
 	f.Add("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	f.Add("correct horse battery staple")
 	f.Add("whsec_\n")
@@ -154,7 +153,7 @@ func changed(s ledger.Observation, change func(*ledger.Observation)) ledger.Obse
 	return s
 }
 
-func TestAMessageBeginsWithTheMoney(t *testing.T) {
+func TestMessageTitleHasAmount(t *testing.T) {
 	paid := cardObservation("pi_1", ledger.StatusConfirmed)
 	refund := func(amount int64) ledger.Return {
 		return ledger.Return{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount}
@@ -229,7 +228,7 @@ func TestAMessageBeginsWithTheMoney(t *testing.T) {
 	}
 }
 
-func TestAMessageSaysWhatChangedAndWhetherItCounts(t *testing.T) {
+func TestMessageText(t *testing.T) {
 	d, topic := newFixture(t), payoffertest.NewNtfy(t)
 	a := d.configured(Config{Offer: tea(t, 0), Endpoints: []Endpoint{Ntfy{URL: topic.URL()}}, Transport: topic.Transport()})
 	d.record(changed(usdcObservation("0xaa", ledger.StatusSeen), func(s *ledger.Observation) { s.Own, s.USDCents = true, nil }))
@@ -253,7 +252,7 @@ func TestAMessageSaysWhatChangedAndWhetherItCounts(t *testing.T) {
 }
 
 // Everyone who knows a topic reads it, and the receipt of a gate opens what was bought. A program gets no link at all.
-func TestTheLinkToTheReceiptGoesOnlyWhereItMay(t *testing.T) {
+func TestReceiptLinkOnlyInEmail(t *testing.T) {
 	d, topic, post, hook, j := newFixture(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t), payoffertest.NewReceiver(t), new(journal)
 	o := tea(t, 0)
 	o.Gates = []offer.Gate{{}}
@@ -272,7 +271,7 @@ func TestTheLinkToTheReceiptGoesOnlyWhereItMay(t *testing.T) {
 }
 
 // A message says all else while the sums cannot be read, or the key of the links is not loaded.
-func TestAMessageDoesNotWaitForTheTotal(t *testing.T) {
+func TestMessageWithoutTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan payoffertest.NtfyMessage, 1)
 		d, a := simulated(t, Config{
@@ -298,7 +297,7 @@ func TestAMessageDoesNotWaitForTheTotal(t *testing.T) {
 }
 
 // An operator may name an offer as they like.
-func TestTheNameOfAnOfferIsOnlyText(t *testing.T) {
+func TestMessageShowsOfferNameAsText(t *testing.T) {
 	for _, name := range []string{`"><script>alert(1)</script>`, "Ünïcødé ☕ 茶", "=?utf-8?q?x?=", ".", strings.Repeat("long ", 40), "{{.Key}} %s"} {
 		d, topic, post := newFixture(t), payoffertest.NewNtfy(t), payoffertest.NewMailServer(t)
 		o := tea(t, 0)

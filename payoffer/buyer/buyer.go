@@ -43,6 +43,8 @@ type Buyer struct {
 type Target struct {
 	Method string
 	url    *url.URL
+
+	cookies []*http.Cookie
 }
 
 // NewTarget parses the address of a resource. The error does not repeat it.
@@ -54,7 +56,7 @@ func NewTarget(method, address string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	return Target{method, u}, nil
+	return Target{Method: method, url: u}, nil
 }
 
 // Origin is the scheme, host and port of the URL.
@@ -102,6 +104,9 @@ func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time
 	}
 	request.Header.Set("Accept", "*/*")
 	request.Header.Set("User-Agent", "caddy-pay-offer")
+	for _, cookie := range t.cookies {
+		request.AddCookie(cookie)
+	}
 	if payment != "" {
 		request.Header.Set(x402.HeaderSignature, payment)
 	}

@@ -23,7 +23,7 @@ type Key struct {
 func ParseKey(text string) (Key, error) {
 	private, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(text), "0x"))
 	if err != nil {
-		return Key{}, errors.New("this is not a private key; write the 64 hexadecimal digits that the wallet exports, with or without 0x")
+		return Key{}, errors.New("the key file or PAY_OFFER_KEY has no private key; write the 64 hexadecimal digits that the wallet exports, with or without 0x")
 	}
 	return Key{private}, nil
 }
@@ -46,15 +46,12 @@ func ReadKey(name string) (Key, error) {
 	}
 	defer file.Close()
 	info, err := file.Stat()
-	if err != nil {
+	text, failed := io.ReadAll(io.LimitReader(file, 1<<10))
+	if err != nil || failed != nil {
 		return Key{}, errors.New("the key file cannot be read; it must be a file with 64 hexadecimal digits")
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return Key{}, fmt.Errorf("other users can read the key file (mode %04o); run chmod 600 on it, and use a new key if others had access", mode.Perm())
-	}
-	text, err := io.ReadAll(io.LimitReader(file, 1<<10))
-	if err != nil {
-		return Key{}, errors.New("the key file cannot be read; it must be a file with 64 hexadecimal digits")
+		return Key{}, fmt.Errorf("other users can read the key file (mode %04o); protect it, such as by 'chmod 600 payer.key', and use a new key if others had access", mode.Perm())
 	}
 	return ParseKey(string(text))
 }

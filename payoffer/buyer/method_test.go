@@ -33,7 +33,7 @@ func declares(s *seller, method string) {
 }
 
 // A buyer without a method pays by the one that the seller quotes.
-func TestQuoteDecidesTheMethod(t *testing.T) {
+func TestQuoteDecidesHTTPMethod(t *testing.T) {
 	for name, c := range map[string]struct {
 		status   int
 		methods  []string
@@ -64,7 +64,17 @@ func TestQuoteDecidesTheMethod(t *testing.T) {
 	}
 }
 
-func TestQuoteNeedsAPayableMethod(t *testing.T) {
+func TestQuoteOfPaymentPageNamesAddress(t *testing.T) {
+	s := openSeller(t)
+	s.sells(http.StatusOK)
+	c := newCustomer(t, s)
+	for _, method := range []string{"", http.MethodPost} {
+		_, err := c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/pay"))(t))
+		require.ErrorContains(t, err, "this is the page for people; pay at "+s.base+"/v1/sponsor")
+	}
+}
+
+func TestQuoteNeedsPayableHTTPMethod(t *testing.T) {
 	for status, want := range map[int]struct {
 		asked []string
 		says  string
@@ -91,7 +101,7 @@ func TestQuoteNeedsAPayableMethod(t *testing.T) {
 //	crash after it is stored, or after it is sent  sends the same bytes by the same method
 //	the seller declares another method             the same
 //	the run names another method                   the same
-func TestPurchaseKeepsItsMethod(t *testing.T) {
+func TestPurchaseKeepsHTTPMethod(t *testing.T) {
 	for _, later := range []string{"", http.MethodGet, http.MethodPost} {
 		s := openSeller(t)
 		asked := s.sells(0, "GET", "POST")
@@ -108,7 +118,7 @@ func TestPurchaseKeepsItsMethod(t *testing.T) {
 	}
 }
 
-func TestPurchaseKeepsItsContent(t *testing.T) {
+func TestPurchaseKeepsContent(t *testing.T) {
 	s, k, p := opened(t)
 	s.paid = []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")

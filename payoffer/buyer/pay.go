@@ -98,6 +98,9 @@ func (b *Buyer) Settle(ctx context.Context, t Target, p *Purchase) error {
 		case state == Paid:
 			return p.markPaid(a)
 		case state == Refused:
+			if a.status == http.StatusConflict {
+				reason += "; if another program signed the earlier payment, first send that one again with it"
+			}
 			return p.markRefused(reason)
 		case time.Since(began)+wait > b.Wait:
 			return p.markOpen(reason)
@@ -187,7 +190,7 @@ func (p *Purchase) markPaid(a *answer) error {
 			incomplete = errors.Join(incomplete, fmt.Errorf("the response could not be stored: %w", err))
 		}
 	}
-	p.State, p.Reason, p.Header, p.Status = Paid, "", "", a.status
+	p.State, p.Reason, p.Header, p.Status, p.Cookies = Paid, "", "", a.status, a.cookieLines()
 	if a.status >= 300 {
 		p.Reason = "the payment was taken, and the answer is " + a.reason()
 	}
@@ -196,6 +199,9 @@ func (p *Purchase) markPaid(a *answer) error {
 	}
 	if settlement := parseSettlement(a.header); settlement != nil && transactionHash.MatchString(settlement.Transaction) {
 		p.Transaction = settlement.Transaction
+	}
+	if signed := x402.FindSigned([]byte(a.header.Get(x402.HeaderResponse))); len(signed) > 0 {
+		p.SignedReceipt = signed[0]
 	}
 	var body struct {
 		ReceiptURL string `json:"receiptUrl"`

@@ -19,7 +19,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
+func TestPaymentStoredSentAndPaid(t *testing.T) {
 	s := openSeller(t)
 	s.quote["extensions"].(object)["offer-receipt"] = object{"info": object{"offers": []any{}}}
 	s.quote["extensions"].(object)["other"] = object{"info": object{"b": 1}}
@@ -72,7 +72,7 @@ func TestAPaymentIsKeptSentAndReceipted(t *testing.T) {
 }
 
 // Whatever happens on the way, the bytes that are sent are those that were kept.
-func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
+func TestRetrySendsSameBytes(t *testing.T) {
 	s := openSeller(t)
 	pending := x402.EncodeHeader(x402.SettleResponse{Transaction: transaction, ErrorReason: "settlement_pending"})
 	s.paid = []http.HandlerFunc{
@@ -103,7 +103,7 @@ func TestTheSameBytesAreSentUntilThereIsAFinalAnswer(t *testing.T) {
 }
 
 // A gate charges before the application behind it answers, such as a file server that refuses POST.
-func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
+func TestChargedPaymentIsPaidDespiteErrorStatus(t *testing.T) {
 	for _, status := range []int{303, 402, 404, 405, 429, 500, 503} {
 		s, c, p := opened(t)
 		s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +123,7 @@ func TestAChargedPaymentIsPaidWhateverTheApplicationAnswers(t *testing.T) {
 	}
 }
 
-func TestAnOpenPaymentIsGoneOnWithByTheNextProcess(t *testing.T) {
+func TestOpenPaymentResumesInNextProcess(t *testing.T) {
 	s, c, p := opened(t)
 	s.paid = []http.HandlerFunc{breaks, says(503, ""), s.settles()}
 	c.sign(p)
@@ -139,7 +139,7 @@ func TestAnOpenPaymentIsGoneOnWithByTheNextProcess(t *testing.T) {
 	require.Equal(t, []int{3, 1, 1}, []int{all, different, s.quotes})
 }
 
-func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
+func TestRefusalFinalAfterAuthorizationExpires(t *testing.T) {
 	for name, refusal := range map[string]http.HandlerFunc{
 		"402": says(402, `{"x402Version":2,"error":"insufficient_funds"}`),
 		"409": says(409, `{"reason":"payer_has_open_payment"}`),
@@ -154,7 +154,9 @@ func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
 			s, c, p := opened(t)
 			s.paid = []http.HandlerFunc{refusal}
 			c.sign(p)
-			require.ErrorContains(t, c.Settle(t.Context(), c.target, p), "the seller refused the payment: status "+name)
+			err := c.Settle(t.Context(), c.target, p)
+			require.ErrorContains(t, err, "the seller refused the payment: status "+name)
+			require.Equal(t, name == "409", strings.Contains(err.Error(), "send that one again"))
 			require.Equal(t, Refused, p.State)
 			require.True(t, p.Spendable())
 			p = c.reopen(p)
@@ -172,7 +174,7 @@ func TestARefusalIsFinalWhenTheAuthorizationHasEnded(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatWasRefusedMayBeTakenLater(t *testing.T) {
+func TestRefusedPaymentMaySettleLater(t *testing.T) {
 	s, c, p := opened(t)
 	s.paid = []http.HandlerFunc{says(402, ""), s.settles()}
 	c.sign(p)
@@ -184,7 +186,7 @@ func TestAPaymentThatWasRefusedMayBeTakenLater(t *testing.T) {
 	require.Equal(t, 1, different)
 }
 
-func TestAnAnswerThatBreaksOffIsPaid(t *testing.T) {
+func TestIncompleteResponseIsPaid(t *testing.T) {
 	s, c, p := opened(t)
 	s.paid = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100000")
@@ -197,7 +199,7 @@ func TestAnAnswerThatBreaksOffIsPaid(t *testing.T) {
 	require.FileExists(t, p.Answer)
 }
 
-func TestTheAmountAndThePayeeOfTheQuoteAreSigned(t *testing.T) {
+func TestSignRefusesPayeeKey(t *testing.T) {
 	s := openSeller(t)
 	c := newCustomer(t, s)
 	s.quote["accepts"] = []any{s.accept(object{"payTo": c.key.Address()})}
@@ -206,7 +208,7 @@ func TestTheAmountAndThePayeeOfTheQuoteAreSigned(t *testing.T) {
 	require.Empty(t, c.kept())
 }
 
-func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
+func TestPurchaseLockedByOneProcess(t *testing.T) {
 	_, c, p := opened(t)
 	_, err := OpenPurchase(c.state, c.target, c.key.Address())
 	require.ErrorIs(t, err, ErrBusy)
@@ -220,7 +222,7 @@ func TestAPurchaseIsThatOfOneProcess(t *testing.T) {
 	c.open()
 }
 
-func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
+func TestUnreadablePaymentIsNotSkipped(t *testing.T) {
 	for name, damage := range map[string]func(file string, whole []byte) error{
 		"half of it": func(file string, whole []byte) error { return os.WriteFile(file, whole[:len(whole)/2], 0o600) },
 		"nothing":    func(file string, _ []byte) error { return os.WriteFile(file, nil, 0o600) },
@@ -241,7 +243,7 @@ func TestAPaymentThatCannotBeReadIsNotPassedOver(t *testing.T) {
 	}
 }
 
-func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
+func TestPartlyWrittenPaymentIsIgnored(t *testing.T) {
 	_, c, p := opened(t)
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "1.json.next"), []byte(`{"state":`), 0o600))
 	p = c.reopen(p)
@@ -252,7 +254,7 @@ func TestWhatWasWrittenInPartIsNoPayment(t *testing.T) {
 }
 
 // Where a payment cannot be kept, it is not sent.
-func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
+func TestUnstoredPaymentIsNotSent(t *testing.T) {
 	s, c, p := opened(t)
 	require.NoError(t, os.Mkdir(filepath.Join(p.folder, "1.json"), 0o700))
 	q := must(c.Quote(t.Context(), c.target))(t)
@@ -261,7 +263,7 @@ func TestAPaymentThatCannotBeKeptIsNotSent(t *testing.T) {
 	require.Zero(t, all)
 }
 
-func TestTheNextPaymentLeavesTheOneBefore(t *testing.T) {
+func TestNextPaymentKeepsEarlierPayments(t *testing.T) {
 	s, c, p := opened(t)
 	for n := 1; n <= 11; n++ {
 		c.sign(p)
@@ -277,14 +279,14 @@ func TestTheNextPaymentLeavesTheOneBefore(t *testing.T) {
 // digits are a well-known key of test chains.
 const digits = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
 
-func TestAKeyIsReadInEitherForm(t *testing.T) {
+func TestParseKeyForms(t *testing.T) {
 	for _, text := range []string{digits, "0x" + digits, " 0x" + strings.ToUpper(digits) + "\n"} {
 		key := must(ParseKey(text))(t)
 		require.Equal(t, "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", key.Address())
 	}
 }
 
-func TestAKeyIsNeverRepeated(t *testing.T) {
+func TestKeyErrorsHideKey(t *testing.T) {
 	secret := strings.Repeat("secret", 3)
 	file := filepath.Join(t.TempDir(), "key")
 	for _, text := range []string{"", secret, digits + "0", digits[:63], "0x" + digits[:62] + "zz", strings.Repeat("0", 64), strings.Repeat("f", 64)} {
@@ -309,7 +311,7 @@ func TestAKeyIsNeverRepeated(t *testing.T) {
 	}
 }
 
-func TestAKeyThatOthersMayReadIsRefused(t *testing.T) {
+func TestReadKeyFilePermissions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(file, []byte(digits), 0o600))
 	_, err := ReadKey(file)

@@ -30,6 +30,8 @@ const (
 	Void State = "void"
 	// Paid: the seller accepted it.
 	Paid State = "paid"
+	// Opened: nothing was signed, because an earlier payment opens the URL.
+	Opened State = "opened"
 )
 
 // Decided reports whether the payment is not sent again.
@@ -56,13 +58,17 @@ type Payment struct {
 	// secret: anyone who reads it can spend it.
 	Header string `json:"paymentSignature,omitempty"`
 
-	// The answer to a successful payment: the transaction and the receipt page that the
-	// seller names, the status, and the file with the body.
-	Transaction string `json:"transaction,omitempty"`
-	ReceiptURL  string `json:"receiptUrl,omitempty"`
-	Status      int    `json:"status,omitempty"`
-	Answer      string `json:"answer,omitempty"`
-	ContentType string `json:"contentType,omitempty"`
+	// The answer to a successful payment: the transaction, the receipt page and the signed
+	// receipt (a JWS) of the seller, the status, and the file with the body.
+	Transaction   string `json:"transaction,omitempty"`
+	ReceiptURL    string `json:"receiptUrl,omitempty"`
+	SignedReceipt string `json:"signedReceipt,omitempty"`
+	Status        int    `json:"status,omitempty"`
+	Answer        string `json:"answer,omitempty"`
+	ContentType   string `json:"contentType,omitempty"`
+	// Cookies are lines of Set-Cookie. They are secrets: anyone who reads them can open what
+	// was paid.
+	Cookies []string `json:"cookies,omitempty"`
 }
 
 // voidAfter is how long an expired authorization counts as spendable, because this
@@ -78,6 +84,7 @@ type Purchase struct {
 	// Payment is the last one; nil if there is none.
 	*Payment
 	folder string
+	payer  string
 	number int    // of the last payment
 	body   []byte // of the answer in this run
 	lock   *os.File
@@ -93,14 +100,14 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 		return nil, err
 	}
 	id := sha256.Sum256([]byte(t.URL() + "\n" + strings.ToLower(payer)))
-	p := &Purchase{folder: filepath.Join(state, hex.EncodeToString(id[:16]))}
+	p := &Purchase{folder: filepath.Join(state, hex.EncodeToString(id[:16])), payer: payer}
 	if err := makeFolder(p.folder); err != nil {
 		return nil, fmt.Errorf("the folder for payments cannot be made: %w", err)
 	}
 	if p.lock, err = os.OpenFile(filepath.Join(p.folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
-	if err = filelock.Try(p.lock); errors.Is(err, filelock.ErrLocked) {
+	if err = filelock.TryLock(p.lock); errors.Is(err, filelock.ErrLocked) {
 		err = ErrBusy
 	}
 	if err == nil {

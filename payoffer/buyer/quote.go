@@ -12,6 +12,7 @@ import (
 
 	strict "github.com/go-json-experiment/json"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -87,10 +88,14 @@ func (q *Quote) declares(method string) bool {
 
 func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	a, err := b.send(ctx, t, "", quoteTimeout, maxQuote)
-	if err != nil {
+	if explained := source.ExplainCertificate(err); explained != err {
+		return nil, fmt.Errorf("%s sent no quote: %w", offer.Host(t.Origin()), explained)
+	} else if err != nil {
 		return nil, fmt.Errorf("%s sent no quote: %w; check the URL and the network connection", offer.Host(t.Origin()), err)
 	}
-	if err := a.checkQuote(); err != nil {
+	if err := a.checkQuote(); errors.Is(err, errNoQuote) && t.URL() == t.Origin()+offer.PathMethods {
+		return nil, fmt.Errorf("%w: this is the page for people; pay at %s", errNoQuote, t.Origin()+offer.PathSponsor)
+	} else if err != nil {
 		return nil, err
 	}
 	in, err := parseRequired(a.header, a.body)
@@ -125,9 +130,9 @@ func (a *answer) checkQuote() error {
 		return fmt.Errorf("the URL redirects (status %d) to %s; pay that address instead if you trust it",
 			status, quoted(a.header.Get("Location")))
 	case status >= 200 && status < 300:
-		return fmt.Errorf("%w: the URL does not ask for a payment (status %d); try --method POST or --method GET", errNoQuote, status)
+		return fmt.Errorf("%w: the URL does not ask for a payment (status %d); check --method and the URL, such as https://pay.example.org/v1/sponsor", errNoQuote, status)
 	default:
-		return fmt.Errorf("%w: the URL responds with status %d instead of 402; check the URL and --method", errNoQuote, status)
+		return fmt.Errorf("%w: the URL responds with status %d instead of 402; check --method and the URL, such as https://pay.example.org/v1/sponsor", errNoQuote, status)
 	}
 }
 
@@ -165,25 +170,17 @@ func (b *Buyer) choose(accepts []json.RawMessage) (*Quote, error) {
 	return nil, errors.New("not paid: " + strings.Join(reasons, "\n  "))
 }
 
-// requirement is a PaymentRequirements of version 2.
-type requirement struct {
-	Scheme            string `json:"scheme"`
-	Network           string `json:"network"`
-	Amount            string `json:"amount"`
-	Asset             string `json:"asset"`
-	PayTo             string `json:"payTo"`
-	MaxTimeoutSeconds int64  `json:"maxTimeoutSeconds"`
-	Extra             struct {
-		Name           string `json:"name"`
-		Version        string `json:"version"`
-		TransferMethod string `json:"assetTransferMethod"`
-	} `json:"extra"`
-}
-
 // checkTerms checks one payment method against the table of networks and the payer's
 // limits.
 func (b *Buyer) checkTerms(accepted json.RawMessage) (*Quote, error) {
-	var in requirement
+	var in struct {
+		x402.Requirements
+		Extra struct {
+			Name           string `json:"name"`
+			Version        string `json:"version"`
+			TransferMethod string `json:"assetTransferMethod"`
+		} `json:"extra"`
+	}
 	if strict.Unmarshal(accepted, &in) != nil {
 		return nil, errors.New("a payment method of the quote has a member of the wrong type; ask the seller to correct it")
 	}
@@ -215,6 +212,6 @@ func (b *Buyer) checkTerms(accepted json.RawMessage) (*Quote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the payee %s cannot be paid: %s", quoted(in.PayTo), Plain(err.Error()))
 	}
-	validity := time.Duration(min(in.MaxTimeoutSeconds, int64(maxValidity/time.Second))) * time.Second
+	validity := time.Duration(min(in.MaxTimeoutSeconds, int(maxValidity/time.Second))) * time.Second
 	return &Quote{Network: known, PayTo: rail.PayTo, Atomic: amount, Validity: validity, accepted: accepted}, nil
 }

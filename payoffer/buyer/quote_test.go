@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,7 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-func TestWhatIsNotUnderstoodIsNotPaid(t *testing.T) {
+func TestUnknownPaymentTermsAreNotPaid(t *testing.T) {
 	s := openSeller(t)
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	for name, c := range map[string]struct {
@@ -61,7 +63,7 @@ func TestWhatIsNotUnderstoodIsNotPaid(t *testing.T) {
 	require.Zero(t, all)
 }
 
-func TestTheFirstWayToPayThatIsUnderstoodIsTaken(t *testing.T) {
+func TestFirstSupportedTermsAreChosen(t *testing.T) {
 	s := openSeller(t)
 	base := object{"network": "eip155:8453", "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "amount": "41000000",
 		"extra": object{"name": "USD Coin", "version": "2"}, "maxTimeoutSeconds": 86400}
@@ -83,7 +85,7 @@ func TestTheFirstWayToPayThatIsUnderstoodIsTaken(t *testing.T) {
 	require.ErrorContains(t, err, `the network "solana:x" is not supported`)
 }
 
-func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
+func TestQuoteErrors(t *testing.T) {
 	v1 := `{"x402Version":1,"error":"","accepts":[{"scheme":"exact"}]}`
 	header := func(value string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { w.Header().Set(x402.HeaderRequired, value) }
@@ -130,7 +132,7 @@ func TestAnAnswerThatIsNoQuoteIsExplained(t *testing.T) {
 	}
 }
 
-func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
+func TestTargetNeedsHTTPSOrLoopback(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://pay.example.org/x":             "write https",
 		"https://user:secret@pay.example.org/": "contains a user name or password",
@@ -150,14 +152,14 @@ func TestOnlyHTTPSAndLoopbackArePaid(t *testing.T) {
 	require.Equal(t, "https://pay.example.org/x?y=Z", target.URL())
 }
 
-func TestAQuoteInTheBodyIsRead(t *testing.T) {
+func TestQuoteInBody(t *testing.T) {
 	s := openSeller(t)
 	in := must(parseRequired(http.Header{}, encoded(t, s.quote)))(t)
 	q := must((&Buyer{Max: 50_000_000}).choose(in.Accepts))(t)
 	require.Equal(t, payee, q.PayTo)
 }
 
-func FuzzAQuoteIsReadOrRefused(f *testing.F) {
+func FuzzQuote(f *testing.F) {
 	accept := `{"scheme":"exact","network":"eip155:84532","asset":"` + usdc + `","payTo":"` + payee + `","amount":"42000000","maxTimeoutSeconds":300,"extra":{"name":"USDC","version":"2"}}`
 	f.Add(true, []byte(`{"x402Version":2,"resource":{"url":"https://a.example/"},"accepts":[`+accept+`],"extensions":{"payment-identifier":{"info":{"required":true}}}}`), []byte("{}"))
 	f.Add(false, []byte{}, []byte(`{"x402Version":2,"accepts":[`+accept+`],"extensions":{"offer-receipt":{"info":{"offers":[{"format":"jws","signature":"eyJ.eyJ.AA"}]}}}}`))
@@ -189,4 +191,15 @@ func FuzzAQuoteIsReadOrRefused(f *testing.F) {
 		require.True(t, json.Valid(text))
 		require.True(t, bytes.Contains(text, []byte(authorized.Signature)))
 	})
+}
+
+func TestQuoteFromUntrustedServer(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	target, err := NewTarget(http.MethodGet, server.URL)
+	require.NoError(t, err)
+	_, err = (&Buyer{Max: 1}).Quote(t.Context(), target)
+	require.ErrorContains(t, err, "sent no quote: the server's certificate is not trusted (x509: ")
+	require.NotContains(t, err.Error(), "network connection")
 }

@@ -15,14 +15,14 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// ask sends a request to the admin API, with a JSON body unless it is nil. The error is
+// callAdmin sends a request to the admin API, with a JSON body unless it is nil. The error is
 // the server's message.
-func ask[T any](fl caddycmd.Flags, method, uri string, body any) (T, error) {
-	return askContext[T](context.Background(), fl, method, uri, body)
+func callAdmin[T any](fl caddycmd.Flags, method, uri string, body any) (T, error) {
+	return callAdminContext[T](context.Background(), fl, method, uri, body)
 }
 
-func askContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
-	response, err := open(ctx, fl, method, uri, body)
+func callAdminContext[T any](ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (answer T, err error) {
+	response, err := openAdmin(ctx, fl, method, uri, body)
 	if err != nil {
 		return answer, err
 	}
@@ -42,21 +42,21 @@ type perOffer[T any] struct {
 	Offers []T `json:"offers"`
 }
 
-// open is ask with the response itself, which the caller closes.
-func open(ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (*http.Response, error) {
+// openAdmin is callAdmin with the response itself, which the caller closes.
+func openAdmin(ctx context.Context, fl caddycmd.Flags, method, uri string, body any) (*http.Response, error) {
 	address, err := adminAddress(fl)
 	if err != nil {
 		return nil, err
 	}
 	response, err := send(ctx, address, method, uri, body)
 	if err == nil {
-		err = refused(response)
+		err = statusError(response)
 	}
 	return response, err
 }
 
-// refused returns the server's message if the status is an error, and then closes the response.
-func refused(response *http.Response) error {
+// statusError returns the server's message if the status is an error, and then closes the response.
+func statusError(response *http.Response) error {
 	if response.StatusCode < http.StatusBadRequest {
 		return nil
 	}
@@ -67,7 +67,7 @@ func refused(response *http.Response) error {
 	}
 	var refusal caddy.APIError
 	if json.Unmarshal(text, &refusal) != nil || refusal.Message == "" {
-		return fmt.Errorf("the admin API answers with status %d (%.200s); check --address", response.StatusCode, text)
+		return fmt.Errorf("the admin address answers %q, not as pay_offer; write the right one, such as --address localhost:2019", response.Status)
 	}
 	return errors.New(printable(refusal.Message))
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
+func TestAdminAPIErrorIsPrinted(t *testing.T) {
 	for _, c := range []struct {
 		status       int
 		answer, want string
 	}{
 		{http.StatusConflict, `{"error":"it is: {so}"}` + "\n", "it is: {so}"},
 		{http.StatusConflict, `{"error":"a\u001b[2Jb"}`, "a[2Jb"},
-		{http.StatusServiceUnavailable, `{"error":""}`, `the admin API answers with status 503 ({"error":""}); check --address`},
-		{http.StatusNotFound, "404 page not found", "the admin API answers with status 404 (404 page not found); check --address"},
+		{http.StatusServiceUnavailable, `{"error":""}`, `the admin address answers "503 Service Unavailable", not as pay_offer; write the right one, such as --address localhost:2019`},
+		{http.StatusNotFound, "404 page not found", `the admin address answers "404 Not Found", not as pay_offer; write the right one, such as --address localhost:2019`},
 	} {
 		api := newAdminAPI(t)
 		api.status, api.answers = c.status, []string{c.answer}
@@ -34,7 +34,7 @@ func TestErrorsOfTheAdminAPIAreItsOwnWords(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+func TestAdminAPIUnreachable(t *testing.T) {
 	_, err := execute(t, receivedCommand(), "--address", "127.0.0.1:9")
 	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:9 (connect: connection refused); start the server, or name its address with --address")
 	require.ErrorContains(t, err, "refused)")
@@ -42,14 +42,14 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, `the admin address "127.0.0.1:9-10" is not valid`)
 }
 
-func TestTheAdminAPIIsAskedFromItsOwnOrigin(t *testing.T) {
+func TestAdminAPIOriginHeader(t *testing.T) {
 	api := newAdminAPI(t, operator.RotatedKey{})
 	must(api.run(rotateKeyCommand()))(t)
 	require.Equal(t, "http://"+api.address, api.header.Get("Origin"))
 	require.Equal(t, "application/json", api.header.Get("Content-Type"))
 }
 
-func TestTheAdminAPIMayListenAtASocket(t *testing.T) {
+func TestAdminAPIUnixSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "admin.sock")
 	listener := must(net.Listen("unix", socket))(t)
 	api := newAdminAPI(t, operator.Intents{})
@@ -65,7 +65,7 @@ func TestTheAdminAPIMayListenAtASocket(t *testing.T) {
 	}
 }
 
-func TestTheAddressIsThatOfTheConfiguration(t *testing.T) {
+func TestAdminAddressFromConfiguration(t *testing.T) {
 	api := newAdminAPI(t, map[string]any{"offers": []any{}})
 	file := filepath.Join(t.TempDir(), "caddy.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"listen":"`+api.address+`"}}`), 0o600))
@@ -75,7 +75,7 @@ func TestTheAddressIsThatOfTheConfiguration(t *testing.T) {
 }
 
 // At the default address another server may listen, with other books and keys.
-func TestAConfigurationWithoutAdminAPIAsksNobody(t *testing.T) {
+func TestAdminAPIDisabledInConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "caddy.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"disabled":true}}`), 0o600))
 	for _, command := range []*cobra.Command{receivedCommand(), rotateKeyCommand()} {
@@ -85,7 +85,7 @@ func TestAConfigurationWithoutAdminAPIAsksNobody(t *testing.T) {
 	}
 }
 
-func TestReceivedSaysWhyAnOfferTakesNoPayments(t *testing.T) {
+func TestCommandReceivedExplainsClosedOffer(t *testing.T) {
 	printed := map[string]any{"offers": []operator.Received{
 		{ID: "one.example", Trouble: "its account belongs to\x1b another"}, {ID: "two.example", Report: new(report.Summary)},
 	}}
@@ -135,14 +135,14 @@ func TestCommandRecordSendsOneEntry(t *testing.T) {
 	}
 }
 
-func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
+func TestCommandRecordRefusesBadFlags(t *testing.T) {
 	api := newAdminAPI(t, nil)
 	for args, want := range map[string]string{
 		"--rail transfer --reference INV-7 --amount 42,50":             "write for example 42 or 42.50",
 		"--rail transfer --reference INV-7 --refund NaN":               "write for example 42 or 42.50",
 		"--rail transfer --reference INV-7 --amount 42 --date 20.11.":  "write for example 2026-11-20",
-		"--rail transfer --reference INV-7 --restore --void":           "exclude each other",
-		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "exclude each other",
+		"--rail transfer --reference INV-7 --restore --void":           "exclude each other, keep one of them",
+		"--rail transfer --reference INV-7 --refund 10 --amount 42":    "exclude each other, keep one of them",
 		"--rail transfer --amount 42":                                  "not set",
 		"--reference INV-7 --amount 42":                                "not set",
 		"--rail transfer --reference INV-7 --amount 42 of the invoice": `unexpected argument "of"`,
@@ -154,7 +154,13 @@ func TestCommandRecordSendsNothingThatCannotBeMeant(t *testing.T) {
 	require.Empty(t, api.asked)
 }
 
-func TestCommandRecordPrintsWhatStandsAfterwards(t *testing.T) {
+func TestUsageErrorShowsExampleOfOption(t *testing.T) {
+	require.EqualError(t, explainUsage(passCommand(), errorOf(execute(t, passCommand(), "--revoke")).Error()),
+		"a value is missing after --revoke; write for example: caddy pay-offer pass --revoke k3j6d7a2x4 (see also --help)")
+	require.ErrorContains(t, explainUsage(passCommand(), "unknown flag: --none"), "write for example: caddy pay-offer pass --for 30d --note Press (")
+}
+
+func TestCommandRecordPrintsReceipt(t *testing.T) {
 	inBerlin(t)
 	paid := row(3, "usdc", "eip155:8453:0x1:0", "USDC", "42000000", "10000000", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "chain")
 	paid.Own, paid.Version, paid.Page, paid.Hints = true, 2, "https://pay.example/v1/receipt/x", []string{"this refund is a\u001bb"}
@@ -205,14 +211,15 @@ func TestCommandReceivedListsReceipts(t *testing.T) {
 		row(3, "usdc", "eip155:84532:0x01:0", "BTC", "50000000", "10000000", nil, "2026-11-21T10:00:00Z", "seen", "chain"),
 		row(2, "transfer", "INV-8", "USD", "4200", "0", new(int64(4200)), "2026-11-19T23:00:00Z", "confirmed", "manual"),
 	}}
+	page.Receipts[0].Testnet = true
 	page.Receipts[1].Page, page.Receipts[1].History = "https://pay.example/v1/receipt/\u001bx", []operator.Change{{Reason: "statement"}, {Reason: "fee"}, {}}
 	page.Receipts[0].Hints = []string{"its part of the payment\u001b is not known"}
 	api := newAdminAPI(t, page)
 	out := must(api.run(receivedCommand(), "--receipts", "--before", "4", "--offer", "one"))(t)
 	require.Equal(t, []string{"GET /pay_offer/receipts?before=4&limit=100&offer=one"}, api.asked)
-	require.Equal(t, `NUMBER  TIME              METHOD    AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
-3       2026-11-21 11:00  usdc      0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
-2       2026-11-20 00:00  transfer  42 USD   -         confirmed  manual    INV-8                fee
+	require.Equal(t, `NUMBER  TIME              METHOD       AMOUNT   REFUNDED  STATUS     EVIDENCE  REFERENCE            LAST REASON
+3       2026-11-21 11:00  usdc (test)  0.5 BTC  0.1 BTC   seen       chain     eip155:84532:0x01:0  -
+2       2026-11-20 00:00  transfer     42 USD   -         confirmed  manual    INV-8                fee
 3: its part of the payment is not known
 Older receipts: caddy pay-offer received --receipts --before 2
 
@@ -270,7 +277,7 @@ func TestCommandResolveSendsTheOutcome(t *testing.T) {
 	}, api.bodies)
 }
 
-func TestCommandRotateKeySaysWhatBecomesOfFormerKeys(t *testing.T) {
+func TestCommandRotateKeyOutput(t *testing.T) {
 	key := operator.RotatedKey{KeyID: "did:web:pay.example#k", SignsFrom: "2026-11-21T00:00:00Z"}
 	api := newAdminAPI(t, key)
 	out := must(api.run(rotateKeyCommand(), "--offer", "one"))(t)
@@ -285,7 +292,7 @@ func TestCommandRotateKeySaysWhatBecomesOfFormerKeys(t *testing.T) {
 }
 
 // Go takes UTC for a zone that it does not know.
-func TestAnUnknownTimeZoneBooksNothing(t *testing.T) {
+func TestUnknownTimeZoneIsRefused(t *testing.T) {
 	for zone, known := range map[string]bool{
 		"Europe/Berlin": true, ":Europe/Berlin": true, "UTC": true, "": true,
 		"Europe/Berln": false, "CET-1CEST": false, "/no/such/file": false, "../Berlin": false,
@@ -302,4 +309,33 @@ func TestAnUnknownTimeZoneBooksNothing(t *testing.T) {
 		require.ErrorContains(t, err, "the variable TZ is not known", zone)
 		require.Empty(t, api.asked)
 	}
+}
+
+// Every command that prints an answer of the admin API prints it unchanged with --json.
+func TestJSONFlagPrintsAnswerUnchanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		command *cobra.Command
+		args    []string
+	}{
+		"received":      {receivedCommand(), nil},
+		"announcements": {announcementsCommand(), nil},
+		"passes":        {passCommand(), nil},
+		"a new pass":    {passCommand(), []string{"--for", "30d"}},
+		"a revocation":  {passCommand(), []string{"--revoke", "abc"}},
+		"record":        {recordCommand(), []string{"--rail", "transfer", "--reference", "INV-7", "--amount", "42"}},
+		"resolve":       {resolveCommand(), []string{"--network", "base", "--from", "0x1", "--nonce", "0x2", "--not-paid", "--reason", "x"}},
+		"rotate-key":    {rotateKeyCommand(), nil},
+	} {
+		answer := map[string]any{"offers": []any{}, "id": "<\x1b&", "unknown_member": 1}
+		api := newAdminAPI(t, answer)
+		out := must(api.run(c.command, append(c.args, "--json")...))(t)
+		require.Equal(t, api.answers[0], out, name)
+	}
+}
+
+func TestAnnouncementsSendText(t *testing.T) {
+	api := newAdminAPI(t, map[string]any{"offers": []any{map[string]any{"offer": "o", "receivers": []any{map[string]any{"host": "ntfy.sh"}}}}})
+	require.Equal(t, "o, ntfy.sh: accepted\n", must(api.run(announcementsCommand(), "--test", "--text", "The backup failed. Read its log."))(t))
+	require.Equal(t, []string{"POST /pay_offer/announcements?text=The+backup+failed.+Read+its+log."}, api.asked)
+	require.ErrorContains(t, errorOf(api.run(announcementsCommand(), "--text", "x")), "--text belongs to a test message; add --test")
 }

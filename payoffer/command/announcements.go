@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"text/tabwriter"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -15,7 +16,7 @@ import (
 )
 
 func announcementsCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withAdminFlags(&cobra.Command{
 		Use:   "announcements",
 		Short: "Lists notification endpoints and undelivered notifications",
 		Long: `
@@ -25,11 +26,14 @@ error. A notification that is refused for three days is logged and skipped.`,
 	}, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("test") {
 			return testAnnouncements(fl, out)
+		} else if fl.String("text") != "" {
+			return errors.New("--text belongs to a test message; add --test")
 		}
-		return show(fl, out, operator.PathAnnouncements, printAnnouncements)
+		return show(fl, out, http.MethodGet, operator.PathAnnouncements, nil, printAnnouncements)
 	})
 	cmd.Flags().Bool("json", false, "Print JSON")
 	cmd.Flags().Bool("test", false, "Send a test message to each endpoint, and print the answers")
+	cmd.Flags().String("text", "", "With --test: the text of the message, such as that a backup failed")
 	cmd.MarkFlagsMutuallyExclusive("json", "test")
 	return cmd
 }
@@ -47,7 +51,7 @@ func printAnnouncements(out io.Writer, answer perOffer[operator.Announcements]) 
 
 // testAnnouncements sends a test message to each endpoint of all offers.
 func testAnnouncements(fl caddycmd.Flags, out io.Writer) error {
-	tested, err := ask[perOffer[operator.Announcements]](fl, http.MethodPost, operator.PathAnnouncements, nil)
+	tested, err := callAdmin[perOffer[operator.Announcements]](fl, http.MethodPost, operator.PathAnnouncements+"?"+url.Values{"text": {fl.String("text")}}.Encode(), nil)
 	for _, offer := range tested.Offers {
 		for _, r := range offer.Receivers {
 			fmt.Fprintf(out, "%s, %s: %s\n", printable(offer.Offer), printable(r.Host), cmp.Or(printable(r.LastError), "accepted"))

@@ -15,7 +15,7 @@ import (
 )
 
 func intentsCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withAdminFlags(&cobra.Command{
 		Use:     "intents",
 		Short:   "Lists x402 payments with an unknown or unverified outcome",
 		Example: "  caddy pay-offer intents --claims",
@@ -38,7 +38,7 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 	}
 	count := 0
 	for {
-		page, err := ask[operator.Intents](fl, http.MethodGet, path+"?"+query.Encode(), nil)
+		page, err := callAdmin[operator.Intents](fl, http.MethodGet, path+"?"+query.Encode(), nil)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func printIntents(fl caddycmd.Flags, out io.Writer) error {
 }
 
 // printIntent prints an x402 payment for people: since when it is open, or when its outcome was last changed.
-func printIntent(out io.Writer, r operator.Intent) {
+func printIntent(out io.Writer, r operator.Intent) error {
 	when := "since " + r.CreatedAt
 	if r.State != "settling" {
 		when = "as of " + r.UpdatedAt
@@ -80,10 +80,11 @@ func printIntent(out io.Writer, r operator.Intent) {
 			fmt.Fprintf(out, "  %-12s %s\n", line[0], printable(line[1]))
 		}
 	}
+	return nil
 }
 
 func resolveCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withAdminFlags(&cobra.Command{
 		Use:   "resolve",
 		Short: "Sets the outcome of an x402 payment that nothing else can decide",
 		Long: `
@@ -101,6 +102,7 @@ be read. While the chain is read, this command is refused.
 	cmd.Flags().String("paid", "", "It was paid, by this transaction")
 	cmd.Flags().Bool("not-paid", false, "It was not paid, and can no longer be paid")
 	cmd.Flags().String("reason", "", "How you know; logged and not published")
+	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	cmd.MarkFlagsMutuallyExclusive("paid", "not-paid")
 	cmd.MarkFlagsOneRequired("paid", "not-paid")
 	return cmd
@@ -114,15 +116,11 @@ func resolveIntent(fl caddycmd.Flags, out io.Writer) error {
 	if fl.Bool("not-paid") {
 		body.Outcome = "not_paid"
 	}
-	resolved, err := ask[operator.Intent](fl, http.MethodPost, operator.PathIntents, body)
-	if err == nil {
-		printIntent(out, resolved)
-	}
-	return err
+	return show(fl, out, http.MethodPost, operator.PathIntents, body, printIntent)
 }
 
 func rotateKeyCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withAdminFlags(&cobra.Command{
 		Use:   "rotate-key",
 		Short: "Makes a new key for signed offers and receipts",
 		Long: `
@@ -134,19 +132,20 @@ once, and receipts that former keys signed can no longer be verified.`,
 	}, rotateKey)
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
 	cmd.Flags().Bool("revoke", false, "Withdraw all former keys")
+	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	return cmd
 }
 
 func rotateKey(fl caddycmd.Flags, out io.Writer) error {
 	body := operator.KeyRotation{Offer: fl.String("offer"), Revoke: fl.Bool("revoke")}
-	key, err := ask[operator.RotatedKey](fl, http.MethodPost, operator.PathKeys, body)
-	if err != nil {
-		return err
-	}
+	return show(fl, out, http.MethodPost, operator.PathKeys, body, printRotatedKey)
+}
+
+func printRotatedKey(out io.Writer, key operator.RotatedKey) error {
 	former := "former keys stay published"
 	if key.Revoked {
 		former = "all former keys are withdrawn"
 	}
-	_, err = fmt.Fprintf(out, "%s signs from %s; %s\n", printable(key.KeyID), printable(key.SignsFrom), former)
+	_, err := fmt.Fprintf(out, "%s signs from %s; %s\n", printable(key.KeyID), printable(key.SignsFrom), former)
 	return err
 }

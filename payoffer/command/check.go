@@ -1,14 +1,19 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/spf13/cobra"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/diagnose"
@@ -18,7 +23,7 @@ import (
 )
 
 func checkCommand() *cobra.Command {
-	cmd := configured(&cobra.Command{
+	cmd := withConfigFlags(&cobra.Command{
 		Use:   "check",
 		Short: "Checks a configuration, and with --live what is around it",
 		Long: `
@@ -30,13 +35,17 @@ moves no money, and uses a proxy of the environment (HTTPS_PROXY).
 Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		Example: "  caddy pay-offer check --live --config /etc/caddy/Caddyfile\n  caddy pay-offer check --live --json",
 	}, nil)
-	exits(cmd, func(fl caddycmd.Flags) (int, error) {
+	setRunWithStatus(cmd, func(fl caddycmd.Flags) (int, error) {
 		if fl.Bool("live") {
 			return checkLive(fl, cmd.OutOrStdout())
 		} else if fl.Bool("json") || fl.String("address") != "" {
 			return caddy.ExitCodeFailedStartup, errors.New("--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 		}
-		app, err := provisioned(fl, warnings)
+		app, raw, err := provisionApp(fl, warnings)
+		if err == nil && !reachesOffer(raw) {
+			err = fmt.Errorf("no request for %s reaches pay_offer, because a path matcher around it leaves that path out, such as 'handle_path /shop/*'; "+
+				"write pay_offer directly into the site block", offer.PathMethods)
+		}
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
@@ -77,40 +86,88 @@ const (
 )
 
 // configuredApp provisions a configuration, as 'caddy validate' does.
-func configuredApp(fl caddycmd.Flags) (plugin, error) { return provisioned(fl, silence) }
+func configuredApp(fl caddycmd.Flags) (plugin, error) {
+	app, _, err := provisionApp(fl, silence)
+	return app, err
+}
 
-func provisioned(fl caddycmd.Flags, logs string) (plugin, error) {
+// provisionApp also returns the configuration as JSON.
+func provisionApp(fl caddycmd.Flags, logs string) (app plugin, raw []byte, err error) {
 	raw, file, _, err := caddycmd.LoadConfig(fl.String("config"), fl.String("adapter"))
 	if err != nil {
-		return nil, err
+		return nil, nil, explainLoad(locate(err, file))
 	}
 	if file == "" {
-		return nil, errors.New("there is no Caddyfile in this folder; name the configuration, such as --config /etc/caddy/Caddyfile")
+		return nil, nil, errors.New("there is no Caddyfile in this folder; name the configuration, such as --config /etc/caddy/Caddyfile")
 	}
 	var config caddy.Config
 	if err := json.Unmarshal(caddy.RemoveMetaFields(raw), &config); err != nil {
-		return nil, fmt.Errorf("the configuration is not valid JSON of Caddy: %w; see where with 'caddy adapt'", err)
+		return nil, nil, fmt.Errorf("the configuration is not valid JSON of Caddy: %w; see where with 'caddy adapt'", err)
 	}
 	config.Logging = new(caddy.Logging)
 	if err := json.Unmarshal([]byte(logs), &config.Logging.Logs); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, err := caddy.ProvisionContext(&config)
 	if err != nil {
-		return nil, err
+		return nil, nil, locate(err, file)
 	}
 	value, err := ctx.App("pay_offer")
 	if err != nil {
-		return nil, err
+		return nil, nil, locate(err, file)
 	}
-	app := value.(plugin)
+	app = value.(plugin)
 	if err := app.Acquire(); err != nil {
-		return nil, errors.Join(err, app.Cleanup())
+		return nil, nil, errors.Join(locate(err, file), app.Cleanup())
 	}
 	if len(app.Offers()) == 0 {
-		return nil, fmt.Errorf("%s has no pay_offer directive; add one, or name another file with --config", file)
+		return nil, nil, fmt.Errorf("%s has no pay_offer directive; add one, or name another file with --config", file)
 	}
-	return app, nil
+	return app, raw, nil
+}
+
+// explainLoad adds to Caddy's error of a configuration file what to do.
+func explainLoad(err error) error {
+	if problem, unread := strings.CutPrefix(err.Error(), "reading config from file: "); unread {
+		return errors.New(problem + "; name a file that this user can read, such as --config /etc/caddy/Caddyfile")
+	}
+	return errors.New(strings.Replace(err.Error(), "did you mean to use a config adapter (the --adapter flag)?", "if it is a Caddyfile, add --adapter caddyfile", 1))
+}
+
+// reachesOffer reports whether no path matcher keeps requests for the payment page from all offers of a configuration.
+func reachesOffer(config []byte) bool {
+	var all any
+	_ = json.Unmarshal(config, &all) // it was provisioned
+	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
+	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, offer.PathMethods, nil) // a constant path
+	return reaches(request, all)
+}
+
+// reaches reports whether a request reaches a pay_offer handler in a part of a configuration. It judges only by paths.
+func reaches(request *http.Request, part any) bool {
+	switch part := part.(type) {
+	case []any:
+		return slices.ContainsFunc(part, func(inner any) bool { return reaches(request, inner) })
+	case map[string]any:
+		sets, _ := part["match"].([]any)
+		if len(sets) > 0 && !slices.ContainsFunc(sets, func(set any) bool { return pathMatches(request, set) }) {
+			return false
+		}
+		return part["handler"] == "pay_offer" || reaches(request, slices.Collect(maps.Values(part)))
+	}
+	return false
+}
+
+// pathMatches reports whether a matcher set has no path matcher, or one that matches.
+func pathMatches(request *http.Request, set any) bool {
+	matchers, _ := set.(map[string]any)
+	words, isPath := matchers["path"].([]any)
+	var paths caddyhttp.MatchPath
+	for _, word := range words {
+		paths = append(paths, fmt.Sprint(word))
+	}
+	_ = paths.Provision(caddy.Context{}) // to lower case
+	return !isPath || paths.Match(request)
 }
 
 // printClock prints how far the clock is wrong, and nothing if it is right.
@@ -125,7 +182,10 @@ func printOffer(w io.Writer, o *offer.Offer) {
 	fmt.Fprintf(w, "%s: %s USD for %s\n  %s\n  %s\n", o.Name, o.Amount, o.Operator, o.URL(offer.PathMethods), o.SitePage())
 	for _, m := range o.Methods(offer.Live{}) {
 		link := m.Link()
-		if !m.Available {
+		switch {
+		case m.InvoiceURL != "":
+			link = m.PayTo + " ('check --live' says whether the wallet reports payments)"
+		case !m.Available:
 			link = "(its amount follows the rate while the server runs)"
 		}
 		fmt.Fprintf(w, "  %-12s %-10s %s\n", m.Rail, m.Scheme, link)

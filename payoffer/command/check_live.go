@@ -35,7 +35,7 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 		Pass: func(ctx context.Context, p operator.PassChange) (operator.Pass, error) {
 			ctx, cancel := context.WithTimeout(ctx, askTimeout)
 			defer cancel()
-			return askContext[operator.Pass](ctx, fl, http.MethodPost, operator.PathPasses, p)
+			return callAdminContext[operator.Pass](ctx, fl, http.MethodPost, operator.PathPasses, p)
 		},
 	}, app.Checked())
 	problems := "1 problem found"
@@ -62,7 +62,7 @@ func checkLive(fl caddycmd.Flags, out io.Writer) (int, error) {
 func askDiagnostics(ctx context.Context, fl caddycmd.Flags) ([]operator.Diagnostics, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	a, err := askContext[perOffer[operator.Diagnostics]](ctx, fl, http.MethodGet, operator.PathDiagnostics, nil)
+	a, err := callAdminContext[perOffer[operator.Diagnostics]](ctx, fl, http.MethodGet, operator.PathDiagnostics, nil)
 	if ctx.Err() != nil {
 		err = errors.New("the admin API does not answer within 15 s; read the server's log, and try again")
 	}

@@ -3,6 +3,8 @@ package command
 import (
 	"cmp"
 	"encoding/json"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -87,15 +89,15 @@ func (a *app) Checked() []diagnose.Offer {
 	return []diagnose.Offer{{Settings: &service.Settings{Offer: o, LeftOut: []string{"usdc base"}}}}
 }
 
-// configuration writes one and returns the name of its file.
+// configuration writes one with a pay_offer handler, which only check looks for, and returns the name of its file.
 func configuration(t *testing.T, app string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "caddy.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"disabled":true},"apps":{"pay_offer":`+app+`}}`), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`{"admin":{"disabled":true},"handle":[{"handler":"pay_offer"}],"apps":{"pay_offer":`+app+`}}`), 0o600))
 	return file
 }
 
-func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
+func TestCommandCheckPrintsOffer(t *testing.T) {
 	out := must(execute(t, checkCommand(), "--config", configuration(t, `{}`)))(t)
 	require.Contains(t, out, "Example Offer: 42 USD for Example Org\n  http://localhost:8402/v1/pay\n")
 	require.Contains(t, out, "https://checkout.example/pay\n")
@@ -106,7 +108,7 @@ func TestCommandCheckPrintsWhatIsPublished(t *testing.T) {
 }
 
 // Whoever exported the key of another account finds out before anybody pays.
-func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
+func TestCommandCheckPrintsExtendedKeyAddresses(t *testing.T) {
 	out, err := execute(t, checkCommand(), "--config", configuration(t, `{"Bitcoin":"`+
 		`zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"}`))
 	require.NoError(t, err)
@@ -115,7 +117,7 @@ func TestCommandCheckPrintsTheFirstAddressesOfAnExtendedKey(t *testing.T) {
 	require.NotContains(t, out, "zpub6rFR7")
 }
 
-func TestCommandCheckFailsWithASentence(t *testing.T) {
+func TestCommandCheckErrors(t *testing.T) {
 	_, err := execute(t, checkCommand(), "--config", configuration(t, `{"None":true}`))
 	require.ErrorContains(t, err, "caddy.json has no pay_offer directive")
 	_, err = execute(t, checkCommand(), "--config", configuration(t, `{"None":1}`))
@@ -139,7 +141,7 @@ func offering(t *testing.T, bank offer.Bank) *offer.Offer {
 }
 
 // The operator reads what payers will read, before anybody sends money elsewhere.
-func TestCheckPrintsTheBankAccountThatPayersSee(t *testing.T) {
+func TestCommandCheckPrintsBankAccount(t *testing.T) {
 	const mail = "mailto:pay@example.org?subject=42"
 	for name, c := range map[string]struct {
 		bank offer.Bank
@@ -171,14 +173,14 @@ func TestCheckPrintsTheBankAccountThatPayersSee(t *testing.T) {
 	}
 }
 
-func TestFlagsOfALiveCheckBelongToIt(t *testing.T) {
+func TestCommandCheckFlagsNeedLive(t *testing.T) {
 	for _, flag := range [][]string{{"--json"}, {"--address", "localhost:1"}} {
 		_, err := execute(t, checkCommand(), append(flag, "--config", configuration(t, `{}`))...)
 		require.EqualError(t, err, "--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 	}
 }
 
-func TestTheProblemsOfALiveCheckAreJSONForMonitoring(t *testing.T) {
+func TestCommandCheckLiveJSON(t *testing.T) {
 	api := newAdminAPI(t, map[string]any{"offers": []operator.Diagnostics{}})
 	out, err := api.run(checkCommand(), "--live", "--json", "--config", configuration(t, `{"None":true}`))
 	require.ErrorContains(t, err, "has no pay_offer directive")
@@ -194,7 +196,7 @@ func TestTheProblemsOfALiveCheckAreJSONForMonitoring(t *testing.T) {
 	require.Equal(t, "GET /pay_offer/diagnostics", api.asked[0])
 }
 
-func TestProblemsArePrintedForPeople(t *testing.T) {
+func TestCommandCheckLivePrintsIssues(t *testing.T) {
 	api := newAdminAPI(t, map[string]any{"offers": []operator.Diagnostics{}})
 	out, err := api.run(checkCommand(), "--live", "--config", configuration(t, `{}`))
 	require.ErrorContains(t, err, "problems found")
@@ -264,7 +266,7 @@ func verify(t *testing.T, argument string) (string, error) {
 	return execute(t, command, argument)
 }
 
-func TestCommandVerifySaysWhatAStatementProves(t *testing.T) {
+func TestCommandVerifyPrintsSignedContent(t *testing.T) {
 	d := newDomain(t)
 	signed := d.sign(d.receipt())
 	out := must(verify(t, signed))(t)
@@ -299,7 +301,7 @@ func many(d *domain, count int) string {
 	return "[" + strings.Join(artifacts, ",") + "]"
 }
 
-func TestCommandVerifyFailsWithASentence(t *testing.T) {
+func TestCommandVerifyErrors(t *testing.T) {
 	d := newDomain(t)
 	receipt := func(change func(*x402.ReceiptPayload)) string {
 		payload := d.receipt()
@@ -312,8 +314,15 @@ func TestCommandVerifyFailsWithASentence(t *testing.T) {
 	of := func(origin string) x402.ReceiptPayload {
 		return x402.ReceiptPayload{Version: 1, Network: "eip155:1", ResourceURL: origin + "/", Payer: "0x", IssuedAt: 1}
 	}
+	untrusted := httptest.NewTLSServer(nil)
+	t.Cleanup(untrusted.Close)
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	for name, c := range map[string]struct{ argument, want string }{
-		"nothing signed":      {"receipt.json", "the input has no signed receipt or offer"},
+		"not trusted":         {d.signAs(untrusted.URL, of(untrusted.URL)), "could not be read: the server's certificate is not trusted (x509: "},
+		"a receipt's page":    {"https://pay.example.org/v1/receipt/secret", "curl -s <page>/receipt.jws | caddy pay-offer verify -"},
+		"nothing signed":      {"receipt.json", `"receipt.json" is neither a signed receipt or offer nor a file`},
+		"a key":               {strings.Repeat("4c08", 16), "this looks like a private key"},
+		"nothing in a file":   {"admin_test.go", "the input has no signed receipt or offer"},
 		"tampered":            {tampered, "NOT VALID: the key that 127.0.0.1:"},
 		"no Ed25519":          {"eyJhbGciOiJub25lIn0.e30.AAAA", "NOT VALID: it is not signed with EdDSA"},
 		"no statement":        {d.sign(map[string]int{"version": 1}), "NOT VALID: it is neither an offer nor a receipt"},

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -31,7 +34,7 @@ server and use its admin API. ledger opens the database itself. The others need
 no server. Guides: https://github.com/payoffer/caddy-pay-offer/tree/main/payoffer/docs`,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.Example = "  caddy pay-offer init\n  caddy pay-offer check --live\n  caddy pay-offer received"
-			cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return instead(cmd, err.Error()) })
+			cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return explainUsage(cmd, err.Error()) })
 			for i, title := range []string{"Set up", "Money", "Operate", "Client"} {
 				cmd.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
 				for _, c := range subcommands()[i] {
@@ -46,7 +49,7 @@ no server. Guides: https://github.com/payoffer/caddy-pay-offer/tree/main/payoffe
 // subcommands are those of each title in the help.
 func subcommands() [][]*cobra.Command {
 	return [][]*cobra.Command{
-		{initCommand(), checkCommand(), siteCommand()},
+		{initCommand(), checkCommand(), siteCommand(), systemdCommand()},
 		{receivedCommand(), recordCommand(), intentsCommand(), resolveCommand()},
 		{watchCommand(), announcementsCommand(), passCommand(), rotateKeyCommand(), ledgerCommand()},
 		{payCommand(), verifyCommand()},
@@ -77,13 +80,20 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 
 // plainErrors replaces cobra's words.
 var plainErrors = strings.NewReplacer("unknown flag: ", "there is no option ", "flag needs an argument: ", "a value is missing after ",
-	"required flag(s)", "required options", "at least one of the flags in the group", "one of the options",
-	"if any flags in the group", "the options", "are set none of the others can be;", "exclude each other:", "were all set", "were given")
+	"required flag(s)", "required options", "at least one of the flags in the group", "one of the options")
 
-// instead says what is wrong with the words of a command, and shows right ones.
-func instead(cmd *cobra.Command, problem string) error {
-	example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
-	return fmt.Errorf("%s; write for example: %s (see also --help)", plainErrors.Replace(problem), example)
+// exclusive is cobra's list of all options of a group, before those that were given.
+var exclusive = regexp.MustCompile(`^if any flags in the group .* are set none of the others can be; \[(.*)\] were all set$`)
+
+// explainUsage says what is wrong with the words of a command, and shows right ones.
+func explainUsage(cmd *cobra.Command, problem string) error {
+	if given := exclusive.FindStringSubmatch(problem); given != nil {
+		problem = "--" + strings.ReplaceAll(given[1], " ", " and --") + " exclude each other, keep one of them"
+	}
+	examples := strings.Split(strings.TrimSpace(cmd.Example), "\n")
+	_, option, needed := strings.Cut(problem, "flag needs an argument: ")
+	example := examples[max(0, slices.IndexFunc(examples, func(line string) bool { return needed && strings.Contains(line, option) }))]
+	return fmt.Errorf("%s; write for example: %s (see also --help)", plainErrors.Replace(problem), strings.TrimSpace(example))
 }
 
 // checkArguments accepts one argument if Use shows one, else none.
@@ -94,19 +104,19 @@ func checkArguments(cmd *cobra.Command, args []string) error {
 		limit = 1
 	}
 	switch err := cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); {
-	case len(args) < limit:
-		return instead(cmd, "the argument "+wanted+" is missing")
+	case len(args) < limit, limit == 1 && args[0] == "":
+		return explainUsage(cmd, "the argument "+wanted+" is missing")
 	case len(args) > limit:
-		return cmp.Or(offer.CheckNoSecret(args[limit]), instead(cmd, fmt.Sprintf("unexpected argument %.80q", args[limit])))
+		return cmp.Or(offer.CheckNoSecret(args[limit]), explainUsage(cmd, fmt.Sprintf("unexpected argument %.80q", args[limit])))
 	case err != nil:
-		return instead(cmd, err.Error())
+		return explainUsage(cmd, err.Error())
 	}
 	return nil
 }
 
-// runs sets the function of a command.
-func runs(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
-	return exits(cmd, func(fl caddycmd.Flags) (int, error) {
+// setRun sets the function of a command.
+func setRun(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
+	return setRunWithStatus(cmd, func(fl caddycmd.Flags) (int, error) {
 		if err := run(fl, cmd.OutOrStdout()); err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
@@ -114,9 +124,9 @@ func runs(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) 
 	})
 }
 
-// exits sets the function of a command that returns an exit status. Caddy's log is
+// setRunWithStatus sets the function of a command that returns an exit status. Caddy's log is
 // suppressed, so that the output is only the command's.
-func exits(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, error)) *cobra.Command {
+func setRunWithStatus(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, error)) *cobra.Command {
 	cmd.Args = checkArguments
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		caddy.BufferedLog()
@@ -148,17 +158,17 @@ func harmless(err error) error {
 	return err
 }
 
-// configured adds the flags of a command that reads a configuration.
-func configured(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
+// withConfigFlags adds the flags of a command that reads a configuration.
+func withConfigFlags(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
 	cmd.Flags().StringP("config", "c", "", "The configuration file")
 	cmd.Flags().StringP("adapter", "a", "", "The configuration adapter, if the file is not a Caddyfile")
-	return runs(cmd, run)
+	return setRun(cmd, run)
 }
 
-// asking adds the flags of a command that uses the admin API of the running server.
-func asking(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
+// withAdminFlags adds the flags of a command that uses the admin API of the running server.
+func withAdminFlags(cmd *cobra.Command, run func(fl caddycmd.Flags, out io.Writer) error) *cobra.Command {
 	cmd.Flags().String("address", "", "The address of the admin API, if not that of the configuration")
-	return configured(cmd, run)
+	return withConfigFlags(cmd, run)
 }
 
 // printable removes characters that control a terminal. Many strings come from payers
@@ -170,4 +180,18 @@ func printable(s string) string {
 		}
 		return -1
 	}, s)
+}
+
+// onTerminal reports whether the input is a character device other than the null device.
+func onTerminal(in io.Reader) bool {
+	file, isFile := in.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }

@@ -83,7 +83,7 @@ func exportCSV(fl caddycmd.Flags, out, info io.Writer) error {
 		return fmt.Errorf("--decimal %.20q is unknown; write point or comma", decimal)
 	}
 	uri := operator.PathMovements + "?" + url.Values{"offer": {fl.String("offer")}}.Encode()
-	response, err := open(context.Background(), fl, http.MethodGet, uri, nil)
+	response, err := openAdmin(context.Background(), fl, http.MethodGet, uri, nil)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 				return table.Error()
 			}
 			fmt.Fprintf(info, "%d lines, %s USD counted\n", printed.lines, dollars(printed.cents))
-			return agree(all, *line.End, days, info)
+			return checkTotals(all, *line.End, days, info)
 		}
 		if line.Movement == nil {
 			return errors.New("the answer of the server has an unknown line, so the export is incomplete; use the same version for command and server")
@@ -147,8 +147,8 @@ func export(from io.Reader, days span, table *csv.Writer, info io.Writer) error 
 	}
 }
 
-// agree prints that all movements add up to the ledger's totals, or fails.
-func agree(all, end operator.MovementsEnd, days span, info io.Writer) error {
+// checkTotals prints that all movements add up to the ledger's totals, or fails.
+func checkTotals(all, end operator.MovementsEnd, days span, info io.Writer) error {
 	if end.Error != "" {
 		return errors.New(printable(end.Error))
 	}
@@ -184,6 +184,9 @@ func cell(s string) string {
 func zoneOf(at time.Time) string {
 	if name := at.Location().String(); name != "Local" {
 		return name
+	}
+	if _, offset := at.Zone(); offset == 0 {
+		return "UTC"
 	}
 	return at.Format("UTC-07:00")
 }

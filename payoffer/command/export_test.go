@@ -73,7 +73,7 @@ func (a *adminAPI) exported(args ...string) (out, told string, err error) {
 	return printed.String(), aside.String(), err
 }
 
-func TestEachMovementIsALineOfCSV(t *testing.T) {
+func TestCSVExportHasRowPerMovement(t *testing.T) {
 	inBerlin(t)
 	seen := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_2", 500)
 	seen.Counted, seen.Status = false, "seen"
@@ -98,7 +98,7 @@ some money of unknown value is not in these dollars: its usd_value is empty
 }
 
 // The first and the last day are in it, and days are the operator's.
-func TestDaysAreThoseOfTheOperator(t *testing.T) {
+func TestCSVExportUsesLocalDays(t *testing.T) {
 	inBerlin(t)
 	late := moved(accounting.MovementRefund, "02-10T10:00:00", "january", -100)
 	late.RecordedAt = "2027-04-30T22:00:00Z"
@@ -135,7 +135,7 @@ func TestDaysAreThoseOfTheOperator(t *testing.T) {
 }
 
 // An export whose sums differ from the ledger, or that ended early, must not be used.
-func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
+func TestCSVExportFailsIfSumsDiffer(t *testing.T) {
 	payment := moved(accounting.MovementPayment, "01-31T23:30:00", "pi_1", 4200)
 	for name, c := range map[string]struct {
 		end  operator.MovementsEnd
@@ -164,7 +164,7 @@ func TestAnExportThatDoesNotAddUpFailsLoudly(t *testing.T) {
 	require.EqualError(t, err, `no offer has the id "x"`)
 }
 
-func TestDaysThatAreNoneAreRefused(t *testing.T) {
+func TestCSVExportFlagErrors(t *testing.T) {
 	for _, c := range [][2]string{
 		{"--from 2027-13-01", "is not a day"}, {"--to yesterday", "is not a day"}, {"--from 2027-02-02 --to 2027-02-01", "is after --to"},
 		{"--recorded-since march", "--recorded-since: "}, {"--decimal dot", "write point or comma"},
@@ -179,7 +179,7 @@ func TestDaysThatAreNoneAreRefused(t *testing.T) {
 }
 
 // A spreadsheet of a country with a decimal comma reads the numbers, and only they have a comma.
-func TestADecimalCommaComesWithSemicolons(t *testing.T) {
+func TestCSVExportDecimalComma(t *testing.T) {
 	refund := moved(accounting.MovementRefund, "03-05T10:00:00", "INV.7", -1250)
 	refund.Reason = "7.50 more"
 	api := movements(t, operator.MovementsEnd{ReceivedCents: -1250, ExternalCents: -1250}, refund)
@@ -193,7 +193,7 @@ func TestADecimalCommaComesWithSemicolons(t *testing.T) {
 }
 
 // Another version of the server, or something else on its port, must not end in a panic.
-func TestAnAnswerWithoutMovementsIsRefused(t *testing.T) {
+func TestCSVExportRefusesMalformedResponse(t *testing.T) {
 	for _, answer := range []string{"{}", `{"kind":"payment"}`, `{"own":true}`, `{"end":null}`, "[]", "null", "{}\n{}"} {
 		api := newAdminAPI(t)
 		api.answers = []string{answer}
@@ -239,7 +239,7 @@ func exportHostile(t *testing.T) (out string, want []string) {
 	return out, want
 }
 
-func TestNoCellIsTakenForAFormula(t *testing.T) {
+func TestCSVExportEscapesFormulas(t *testing.T) {
 	out, want := exportHostile(t)
 	rows := readCSV(t, out)
 	require.Len(t, rows, len(want)+1)
@@ -253,7 +253,7 @@ func TestNoCellIsTakenForAFormula(t *testing.T) {
 }
 
 // Another reader finds the same cells.
-func TestPythonReadsTheSameCells(t *testing.T) {
+func TestCSVExportReadByPython(t *testing.T) {
 	python := skip.Program(t, "Python", "python3")
 	out, _ := exportHostile(t)
 	reader := exec.CommandContext(t.Context(), python, "-c",
@@ -265,8 +265,9 @@ func TestPythonReadsTheSameCells(t *testing.T) {
 	require.Equal(t, readCSV(t, out), rows)
 }
 
-func TestAZoneWithoutANameIsToldByItsDistance(t *testing.T) {
+func TestUnnamedTimeZoneShowsOffset(t *testing.T) {
 	at := time.Date(2027, 1, 31, 12, 0, 0, 0, time.FixedZone("Local", -9*3600-30*60))
 	require.Equal(t, "UTC-09:30", zoneOf(at))
 	require.Equal(t, "UTC", zoneOf(at.UTC()))
+	require.Equal(t, "UTC", zoneOf(at.In(time.FixedZone("Local", 0))), "as with TZ=UTC")
 }

@@ -82,8 +82,8 @@ func must[T any](value T, err error) func(t testing.TB) T {
 // errorOf is the error of a call.
 func errorOf[T any](_ T, err error) error { return err }
 
-// TestHelpFitsIntoATerminal of 80 columns: the lists of commands, and the prose. Examples are one line each, to be copied.
-func TestHelpFitsIntoATerminal(t *testing.T) {
+// The lists of commands and the prose fit 80 columns. Examples are one line each, to be copied.
+func TestHelpFitsTerminalWidth(t *testing.T) {
 	commands := slices.Concat(subcommands()...)
 	ledger := slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "ledger" })
 	for _, list := range [][]*cobra.Command{commands, commands[ledger].Commands()} {
@@ -101,9 +101,9 @@ func TestHelpFitsIntoATerminal(t *testing.T) {
 }
 
 // Errors may repeat what strangers wrote.
-func TestNothingInAnErrorSteersATerminal(t *testing.T) {
+func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	for _, said := range []error{errors.New("one \x1b[2J\u202etwo\r\nthree"), errors.New("one [2Jtwo\nthree")} {
-		_, err := execute(t, runs(new(cobra.Command), func(caddycmd.Flags, io.Writer) error { return said }))
+		_, err := execute(t, setRun(new(cobra.Command), func(caddycmd.Flags, io.Writer) error { return said }))
 		require.EqualError(t, err, "one [2Jtwo\nthree")
 	}
 }

@@ -28,17 +28,17 @@ func initCommand() *cobra.Command {
 		Short: "Asks eleven questions and writes a Caddyfile with an offer",
 		Long: `
 Asks eleven questions, writes a Caddyfile with one offer of 42 USD, and prints
-what is left to do. Enter skips a question; only the domain and the card
-checkout are needed. init does not ask for secrets: the file names their
-environment variables. It starts nothing, sends no request and does not
-overwrite a file. 'caddy pay-offer check' checks the result.
+what is left to do. Enter skips a question, < goes back one question. Only the
+domain and the card checkout are needed. init does not ask for secrets: the file
+names their environment variables. It starts nothing, sends no request and does
+not overwrite a file. 'caddy pay-offer check' checks the result.
 
 A script sends the eleven answers to its standard input, one a line. Then the
 first rejected answer ends the command.`,
 		Example: "  caddy pay-offer init\n  caddy pay-offer init --output pay-offer.caddyfile",
 	}
 	cmd.Flags().String("output", "Caddyfile", "The file to write")
-	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
+	return setRun(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		in := cmd.InOrStdin()
 		i := &interview{in: bufio.NewReader(in), out: out, retry: onTerminal(in)}
 		return i.run(fl.String("output"))
@@ -49,10 +49,14 @@ first rejected answer ends the command.`,
 type interview struct {
 	in     *bufio.Reader
 	out    io.Writer
-	retry  bool // a rejected answer is asked for again
-	number int  // of the last question
+	retry  bool     // a rejected answer is asked for again
+	number int      // of the last question
+	given  []string // the accepted answers
 	err    error
 }
+
+// errBack ends the questions, to ask the one before the last again.
+var errBack = errors.New("back")
 
 // run asks the questions and writes the file.
 func (i *interview) run(name string) error {
@@ -60,6 +64,10 @@ func (i *interview) run(name string) error {
 		return errExists(name)
 	}
 	a := i.answers()
+	for i.err == errBack {
+		i.number, i.err = 0, nil
+		a = i.answers()
+	}
 	if i.err != nil {
 		return i.err
 	}
@@ -68,12 +76,16 @@ func (i *interview) run(name string) error {
 		return err
 	}
 	text = caddyfile.Format(text)
-	if err := create(name, text); err != nil {
+	if err := create(name, text, 0o600); err != nil {
 		return err
+	}
+	secrets := text
+	if a.Card.PaymentLink == "" { // a step says to add them
+		secrets = append(secrets, "{env.CARD_WEBHOOK_SECRET} {env.CARD_API_KEY}"...)
 	}
 	number := 0
 	steps, err := fill(stepsText, map[string]any{
-		"Answers": a, "File": name, "Variables": variables(text), "CardEvents": card.Events,
+		"Answers": a, "File": name, "Local": offer.IsLoopback(offer.Hostname(a.Service)), "Variables": variables(secrets), "CardEvents": card.Events,
 		"Thanks": offer.PathThanks, "HookCard": offer.PathHookCard, "Hook": offer.PathHook,
 	}, template.FuncMap{"step": func() int { number++; return number }})
 	if err != nil {
@@ -83,13 +95,19 @@ func (i *interview) run(name string) error {
 	return err
 }
 
-// answer asks a question and returns the answer, the zero value if it is skipped. After an
+// askQuestion asks a question and returns the answer, the zero value if it is skipped. After an
 // error of the interview it asks nothing.
-func answer[T any](i *interview, question, example string, needed bool, parse func(text string) (T, error)) (value T) {
+func askQuestion[T any](i *interview, question, example string, needed bool, parse func(text string) (T, error)) (value T) {
 	if i.err != nil {
 		return value
 	}
 	i.number++
+	if i.number <= len(i.given) { // asked again after errBack
+		if text := i.given[i.number-1]; text != "" {
+			value, i.err = parse(text)
+		}
+		return value
+	}
 	fmt.Fprintf(i.out, "\n%d. %s\n   Example: %s\n", i.number, question, example)
 	for {
 		fmt.Fprint(i.out, "> ")
@@ -99,12 +117,18 @@ func answer[T any](i *interview, question, example string, needed bool, parse fu
 		case err != nil && text == "":
 			i.err = errors.New("nothing was written, because there are fewer answers than questions; send eleven lines, empty ones to skip")
 			return value
+		case text == "<" && i.retry && i.number > 1:
+			i.given, i.err = i.given[:i.number-2], errBack
+			return value
 		case text == "" && !needed:
+			i.given = append(i.given, text)
 			return value
 		}
 		if err = checkAnswer(text); err == nil {
-			if value, err = parse(text); err == nil {
-				return value
+			var parsed T // a parser may return a part of a rejected answer
+			if parsed, err = parse(text); err == nil {
+				i.given = append(i.given, text)
+				return parsed
 			}
 		}
 		if !i.retry {
@@ -162,8 +186,8 @@ func variables(text []byte) (names []string) {
 
 // create writes a new file. Only its owner can read it, because the address of a webhook
 // may be a secret.
-func create(name string, text []byte) error {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func create(name string, text []byte, mode fs.FileMode) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
 		return errExists(name)
 	}
@@ -171,7 +195,7 @@ func create(name string, text []byte) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err = errors.Join(err, file.Chmod(mode), file.Close()); err != nil { // whatever the umask
 		return errors.Join(err, os.Remove(name))
 	}
 	return nil

@@ -3,6 +3,8 @@ package command
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -18,7 +20,7 @@ type answers struct {
 	Bitcoin       bitcoinAnswer
 	Inbox         string // for bank transfers
 	Storefront    storefrontAnswer
-	Announce      announceAnswer
+	Announce      []announceAnswer
 	Private       bool // the totals
 }
 
@@ -37,34 +39,40 @@ type (
 		Test, Extended        bool
 	}
 	storefrontAnswer struct{ Name, URL, Product string }
-	announceAnswer   struct{ Webhook, Ntfy, Mailbox, SMTP, User string }
+	announceAnswer   struct {
+		Webhook, Ntfy, Mailbox, SMTP, User string
+		Variable                           string // of its secret
+	}
 )
 
 // answers asks the questions.
 func (i *interview) answers() (a answers) {
-	a.Service = answer(i, "The domain of the service", "pay.example.org", true, parseDomain)
-	a.Site = answer(i, "The domain of the site with the page /offer/ [the same]", "example.org", false, parseDomain)
+	a.Service = askQuestion(i, "Service: the domain that takes the payments and answers programs", "pay.example.org", true, parseDomain)
+	a.Site = askQuestion(i, "Site: the domain of the page for people, /offer/ [the same]", "example.org", false, parseDomain)
 	a.Site = cmp.Or(a.Site, a.Service)
-	a.Name = answer(i, "What is paid for, in a few words [Payment offer]", "Sponsorship of Example", false,
+	a.Name = askQuestion(i, "What is paid for, in a few words [Payment offer]", "Sponsorship of Example", false,
 		func(text string) (string, error) { return text, nil })
-	a.Seller = answer(i, "The seller, and an e-mail address for questions", "Example Org <pay@example.org>", false, parseSeller)
-	a.Card = answer(i, "Card checkout: a payment link of 42 USD and, to confirm payments, its id",
+	a.Seller = askQuestion(i, "The seller, and an e-mail address for questions", "Example Org <pay@example.org>",
+		false, parseSeller)
+	a.Card = askQuestion(i, "Card checkout: a payment link of 42 USD and, to confirm payments, its id",
 		"https://buy.stripe.com/… plink_…", true, parseCard)
-	a.USDC = answer(i, "USDC: your address and its network [base]", "0x… polygon", false, parseUSDC)
-	a.Bitcoin = answer(i, "Bitcoin: an address, or an account's extended public key and its first address",
+	a.USDC = askQuestion(i, "USDC: your address and its network [base]", "0x… polygon", false, parseUSDC)
+	a.Bitcoin = askQuestion(i, "Bitcoin: an address, or an account's extended public key and its first address",
 		"xpub… bc1q… as the wallet shows them", false, parseBitcoin)
-	a.Inbox = answer(i, "Bank transfer: an e-mail address that answers with an invoice", "pay@example.org", false, offer.ParseMailbox)
-	a.Storefront = answer(i, "Storefront: its name, the checkout and, to confirm sales, the product id",
+	a.Inbox = askQuestion(i, "Bank transfer: an e-mail address that answers with an invoice", "pay@example.org", false, parseInbox)
+	a.Storefront = askQuestion(i, "Storefront: its name, the checkout and, to confirm sales, the product id",
 		"tip-jar https://… ab12C", false, parseStorefront)
-	a.Announce = answer(i, "Notify of each payment: a webhook, an ntfy topic, or a mailbox with its mail server",
-		"https://…, or ntfy https://…, or email me@example.org mail.example.org:587 user", false, parseAnnounce)
-	a.Private = answer(i, "Publish your totals, and the amount, time and transaction of each payment, at "+offer.PathReceived+"? [yes]", "no", false, parsePrivate)
+	a.Announce = askQuestion(i, "Notify of each payment: webhooks, ntfy topics, mailboxes with their mail server, separated by commas",
+		"https://…, ntfy https://…, email me@example.org mail.example.org:587 user", false, parseNotifications)
+	a.Private = askQuestion(i, "Publish your totals, and the amount, time and transaction of each payment, at "+offer.PathReceived+"? [yes]", "no", false, parsePrivate)
 	return a
 }
 
 // parseDomain returns the origin of a domain: http on this machine, otherwise https.
 func parseDomain(text string) (string, error) {
-	if !strings.Contains(text, "://") {
+	if _, domain, mailbox := strings.Cut(text, "@"); mailbox && !strings.Contains(text, "://") {
+		return "", fmt.Errorf("this is an e-mail address; write only a domain, such as %s", domain)
+	} else if !strings.Contains(text, "://") {
 		scheme := "https://"
 		if offer.IsLoopback(offer.Hostname(scheme + text)) {
 			scheme = "http://"
@@ -76,16 +84,29 @@ func parseDomain(text string) (string, error) {
 
 // parseSeller reads a name, an e-mail address, or a name and the address in angle brackets.
 func parseSeller(text string) (s seller, err error) {
-	if !strings.ContainsAny(text, "@<") {
+	if strings.Contains(text, "://") {
+		return s, errors.New("this is a URL; write a name and an e-mail address, such as Example Org <pay@example.org>")
+	} else if !strings.ContainsAny(text, "@<") {
 		return seller{Name: text}, nil
 	}
 	name, mailbox, found := strings.Cut(text, "<")
-	if !found {
+	if !found && strings.Contains(text, " ") {
+		return s, errors.New("write the e-mail address in angle brackets: Jane Doe <jane@example.org>")
+	} else if !found {
 		name, mailbox = "", text
 	}
 	s.Name = strings.TrimSpace(name)
 	s.Mailbox, err = offer.ParseMailbox(strings.TrimSuffix(mailbox, ">"))
 	return s, err
+}
+
+// parseInbox reads an e-mail address. Its error says where a bank account belongs.
+func parseInbox(text string) (string, error) {
+	inbox, err := offer.ParseMailbox(text)
+	if err != nil && !strings.Contains(text, "@") {
+		err = errors.New("this is not an e-mail address; write one such as pay@example.org. A bank account is added in the file later, see the guide bank-transfer")
+	}
+	return inbox, err
 }
 
 // split returns two words, the second one empty if there is only one.
@@ -114,6 +135,9 @@ func parseCard(text string) (c cardAnswer, err error) {
 func parseUSDC(text string) (u usdcAnswer, err error) {
 	if u.Address, u.Network, err = split(text, "the address and the network: 0x… base"); err != nil {
 		return u, err
+	}
+	if strings.HasPrefix(u.Network, "0x") { // the order of the Caddyfile
+		u.Address, u.Network = u.Network, u.Address
 	}
 	u.Network = cmp.Or(u.Network, "base")
 	network, err := offer.LookupNetwork(u.Network)
@@ -153,9 +177,35 @@ func parseStorefront(text string) (s storefrontAnswer, err error) {
 	return s, errors.Join(err, offer.CheckRailName(s.Name))
 }
 
+// parseNotifications parses endpoints that are separated by commas. Each secret has a variable of its own.
+func parseNotifications(text string) (all []announceAnswer, err error) {
+	taken := make(map[string]int)
+	for one := range strings.SplitSeq(text, ",") {
+		a, err := parseAnnounce(one)
+		if err != nil {
+			return nil, err
+		}
+		if a.Ntfy == "" {
+			a.Variable = "ANNOUNCE_SECRET"
+			if a.Mailbox != "" {
+				a.Variable = "ANNOUNCE_SMTP_PASSWORD"
+			}
+			if taken[a.Variable]++; taken[a.Variable] > 1 {
+				a.Variable += "_" + strconv.Itoa(taken[a.Variable])
+			}
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
 func parseAnnounce(text string) (a announceAnswer, err error) {
 	words := strings.Fields(text)
 	switch {
+	case len(words) == 1 && words[0] == "ntfy":
+		err = errors.New("the topic's address is missing; write ntfy https://ntfy.sh/your-topic")
+	case strings.Contains(text, "@") && !strings.Contains(text, "://") && words[0] != "email":
+		err = errors.New("for a mailbox write email me@example.org mail.example.org:587 user (without a password)")
 	case len(words) == 1:
 		a.Webhook = words[0]
 		_, err = offer.ParseURL(a.Webhook)

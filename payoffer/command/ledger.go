@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -28,21 +32,66 @@ ledger are private. Only restore and move with --create make a new ledger.`,
 }
 
 func backupCommand() *cobra.Command {
-	return configured(&cobra.Command{
-		Use:     "backup <file>",
-		Short:   "Copies the ledger into a new file, also while the server runs",
-		Example: "  caddy pay-offer ledger backup /backup/pay_offer.db",
-	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
-		rows, err := configured.Backup(ctx, fl.Arg(0))
-		if err != nil {
+	cmd := withConfigFlags(&cobra.Command{
+		Use:   "backup <file or folder>",
+		Short: "Copies the ledger into a new file, also while the server runs",
+		Long: `
+Copies the ledger into a new file, also while the server runs. With --keep the
+argument is a folder: the copy gets the time as its name, and copies that were
+made in the same way are deleted, except the newest ones.`,
+		Example: "  caddy pay-offer ledger backup /backup/pay_offer.db\n  caddy pay-offer ledger backup --keep 14 /backup",
+	}, withLedger(backup))
+	cmd.Flags().Int("keep", 0, "Write into a folder, and keep this many copies there")
+	return cmd
+}
+
+// dated is the form of the name of a copy by --keep: its second in UTC.
+const dated = "pay_offer-20060102T150405Z.db"
+
+func backup(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
+	path, keep := fl.Arg(0), fl.Int("keep")
+	if fl.Changed("keep") {
+		if keep < 1 {
+			return fmt.Errorf("--keep %d would keep no copy; write how many to keep, such as --keep 14", keep)
+		}
+		if err := os.MkdirAll(path, 0o700); err != nil {
 			return err
 		}
-		return printCopy(out, fl.Arg(0), rows)
-	}))
+		path = filepath.Join(path, time.Now().UTC().Format(dated))
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s was made in this second; run the command again", path)
+		}
+	}
+	copied, err := configured.Backup(ctx, path)
+	if err == nil {
+		err = printCopy(out, path, copied)
+	}
+	if err != nil || keep == 0 {
+		return err
+	}
+	return deleteOldBackups(fl.Arg(0), keep)
+}
+
+// deleteOldBackups deletes the copies by --keep in a folder, except the newest ones.
+func deleteOldBackups(folder string, keep int) error {
+	files, err := os.ReadDir(folder) // sorted, so that the oldest copy is the first
+	if err != nil {
+		return err
+	}
+	copies := slices.DeleteFunc(files, func(f fs.DirEntry) bool {
+		_, err := time.Parse(dated, f.Name())
+		return err != nil
+	})
+	for _, old := range copies[:max(len(copies)-keep, 0)] {
+		if err := os.Remove(filepath.Join(folder, old.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func restoreCommand() *cobra.Command {
-	return creating(configured(&cobra.Command{
+	return withCreateFlag(withConfigFlags(&cobra.Command{
 		Use:   "restore <file>",
 		Short: "Copies a backup into an empty ledger while no server runs",
 		Long: `
@@ -53,19 +102,22 @@ newest payments of a killed server. Payments newer than the backup are read
 again from their sources, as far as those still have them.`,
 		Example: "  caddy pay-offer ledger restore --create /backup/pay_offer.db",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, fl caddycmd.Flags, out io.Writer) error {
+		if _, err := os.Stat(fl.Arg(0)); err != nil {
+			return fmt.Errorf("the backup cannot be read: %w; name a file that this user can read", err)
+		}
 		if err := openTarget(ctx, configured, fl); err != nil {
 			return err
 		}
-		rows, err := configured.Restore(ctx, fl.Arg(0))
+		restored, err := configured.Restore(ctx, fl.Arg(0))
 		if err = errors.Join(err, configured.Close()); err != nil {
 			return err
 		}
-		return printCopy(out, configured.Name(), rows)
+		return printCopy(out, configured.Name(), restored)
 	})))
 }
 
-// creating adds the option that lets a command make a ledger.
-func creating(cmd *cobra.Command) *cobra.Command {
+// withCreateFlag adds the option that lets a command make a ledger.
+func withCreateFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().Bool("create", false, "Make the target ledger if there is none")
 	return cmd
 }
@@ -73,17 +125,17 @@ func creating(cmd *cobra.Command) *cobra.Command {
 // openTarget opens the ledger to copy into.
 func openTarget(ctx context.Context, target *ledger.Ledger, fl caddycmd.Flags) error {
 	if fl.Bool("create") {
-		return target.OpenAlone(ctx)
+		return target.OpenExclusive(ctx)
 	}
-	err := target.OpenAsItIs(ctx)
-	if errors.Is(err, ledger.ErrNone) {
-		err = fmt.Errorf("%w. To make a new ledger at %s, add --create", err, target.Where())
+	err := target.OpenExisting(ctx)
+	if errors.Is(err, ledger.ErrNoLedger) {
+		err = fmt.Errorf("%w. Only if %s is the path of the server's ledger, add --create", err, target.Where())
 	}
 	return err
 }
 
 func moveCommand() *cobra.Command {
-	cmd := creating(configured(&cobra.Command{
+	cmd := withCreateFlag(withConfigFlags(&cobra.Command{
 		Use:   "move",
 		Short: "Copies the ledger to another database while no server runs",
 		Long: `
@@ -104,15 +156,16 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	if err != nil {
 		return err
 	}
-	if err := configured.OpenAsItIs(ctx); err != nil {
+	if err := configured.OpenExisting(ctx); err != nil {
 		return err
 	}
-	rows, err := map[string]int64(nil), printWhere(out, other)
+	var moved ledger.Contents
+	err = printWhere(out, other)
 	if err == nil {
 		err = openTarget(ctx, other, fl)
 	}
 	if err == nil {
-		rows, err = ledger.Copy(ctx, other, configured)
+		moved, err = ledger.Copy(ctx, other, configured)
 	}
 	if err == nil {
 		if err = configured.Retire(ctx); err != nil {
@@ -122,7 +175,7 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 	if err = errors.Join(err, other.Close(), configured.Close()); err != nil {
 		return err
 	}
-	if err := printCopy(out, other.Name(), rows); err != nil {
+	if err := printCopy(out, other.Name(), moved); err != nil {
 		return err
 	}
 	line := strings.ReplaceAll(fl.String("to"), "{file./dev/stdin}", "{env.LEDGER_DSN}")
@@ -134,7 +187,7 @@ The old ledger keeps its data and accepts no more payments.
 }
 
 func forgetKeysCommand() *cobra.Command {
-	return configured(&cobra.Command{
+	return withConfigFlags(&cobra.Command{
 		Use:   "forget-keys",
 		Short: "Makes the ledger forget lost keys while no server runs",
 		Long: `
@@ -145,7 +198,7 @@ lost keys can no longer be verified, and published URLs of QR images stop
 working. Payments stay.`,
 		Example: "  caddy pay-offer ledger forget-keys",
 	}, withLedger(func(ctx context.Context, configured *ledger.Ledger, _ plugin, _ caddycmd.Flags, out io.Writer) error {
-		if err := configured.OpenAsItIs(ctx); err != nil {
+		if err := configured.OpenExisting(ctx); err != nil {
 			return err
 		}
 		names, err := configured.ForgetKeys(ctx)
@@ -189,8 +242,26 @@ func printWhere(out io.Writer, l *ledger.Ledger) error {
 	return err
 }
 
-func printCopy(out io.Writer, name string, rows map[string]int64) error {
-	_, err := fmt.Fprintf(out, "%s contains %d receipts with %d changes, %d x402 payments and %d accounts; sums and history agree\n",
-		name, rows["receipts"], rows["transitions"], rows["intents"], rows["accounts"])
+// printCopy prints what a copy contains, and how old its newest entry is.
+func printCopy(out io.Writer, name string, copied ledger.Contents) error {
+	rows, newest := copied.Rows, "it has no entries"
+	if !copied.Newest.IsZero() {
+		newest = fmt.Sprintf("the newest entry is of %s, %s ago", copied.Newest.UTC().Format("2006-01-02 15:04:05 UTC"), age(time.Since(copied.Newest)))
+	}
+	_, err := fmt.Fprintf(out, "%s contains %d receipts with %d changes, %d x402 payments and %d accounts; sums and history agree\n%s\n",
+		name, rows["receipts"], rows["transitions"], rows["intents"], rows["accounts"], newest)
 	return err
+}
+
+// age is a duration in its largest whole unit, such as 8 days.
+func age(d time.Duration) string {
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"days", 24 * time.Hour}, {"hours", time.Hour}, {"minutes", time.Minute}} {
+		if d >= 2*unit.size {
+			return fmt.Sprintf("%d %s", d/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d seconds", max(d, 0)/time.Second)
 }

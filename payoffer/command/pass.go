@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"text/tabwriter"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -16,7 +17,7 @@ import (
 )
 
 func passCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withAdminFlags(&cobra.Command{
 		Use:   "pass",
 		Short: "Lists, makes and revokes passes of gates",
 		Long: `
@@ -29,7 +30,7 @@ revoked. Without --for and --revoke the command lists the passes.`,
 	cmd.Flags().String("note", "", "What the new pass is for; not published")
 	cmd.Flags().String("revoke", "", "The id of the pass to revoke")
 	cmd.Flags().String("offer", "", "The id of the offer, if there are several")
-	cmd.Flags().Bool("json", false, "Print the list as JSON")
+	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	cmd.MarkFlagsMutuallyExclusive("for", "revoke")
 	return cmd
 }
@@ -41,23 +42,27 @@ func pass(fl caddycmd.Flags, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("--for: %.40q is not a duration; write for example 30d", fl.String("for"))
 		}
+		if lifetime < time.Minute || lifetime > 3650*24*time.Hour {
+			return fmt.Errorf("a pass cannot be valid for %.40s; write 1m to 3650d, such as 30d", fl.String("for"))
+		}
 		body.Seconds = int64(lifetime.Seconds())
 	}
 	switch {
 	case body.Note != "" && fl.String("for") == "":
 		return errors.New("--note belongs to a new pass; add --for, such as --for 30d")
 	case fl.String("for") == "" && body.Revoke == "":
-		return show(fl, out, operator.PathPasses, printPasses)
+		return show(fl, out, http.MethodGet, operator.PathPasses, nil, printPasses)
 	}
-	changed, err := ask[operator.Pass](fl, http.MethodPost, operator.PathPasses, body)
-	switch {
-	case err != nil:
-		return err
-	case body.Revoke != "":
-		_, err = fmt.Fprintf(out, "Pass %s is revoked; its browsers are signed out within 10 seconds\n", printable(changed.ID))
+	return show(fl, out, http.MethodPost, operator.PathPasses, body, printPass)
+}
+
+// printPass prints the pass after a change. A revoked pass has no link.
+func printPass(out io.Writer, p operator.Pass) error {
+	if p.Revoked != "" {
+		_, err := fmt.Fprintf(out, "Pass %s is revoked; its browsers are signed out within 10 seconds\n", printable(p.ID))
 		return err
 	}
-	_, err = fmt.Fprintf(out, "Pass %s is valid until %s. Send this link only to its user:\n%s\n", printable(changed.ID), printable(changed.Expires), printable(changed.URL))
+	_, err := fmt.Fprintf(out, "Pass %s is valid until %s. Send this link only to its user:\n%s\n", printable(p.ID), printable(p.Expires), printable(p.URL))
 	return err
 }
 

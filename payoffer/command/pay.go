@@ -36,6 +36,8 @@ Pays a URL with USDC (x402 version 2): an offer of this plugin, or of any other
 seller. It shows the price and asks before it signs. Without --method it pays by
 GET if GET gets a quote, and by POST if the quote says so or only POST gets one.
 --output writes the content to a file, and replaces the file.
+If an earlier payment opens the URL by a cookie, as for files behind one gate,
+nothing is paid again.
 
 The payer's private key (64 hexadecimal digits) is in the variable
 PAY_OFFER_KEY, or in a file that only its owner can read (--key-file). The payer
@@ -47,7 +49,7 @@ twice. If the purchase is paid, the command shows its receipt; --new buys again.
 
 A seller that refuses a payment can still charge it until it expires, in at most
 ten minutes. After that, --new signs another one.
-Exit status: 0 paid; 1 not paid, or --output failed; 75 not known yet.`,
+Exit status: 0 paid or opened; 1 not paid, or --output failed; 75 not known yet.`,
 		Example: "  caddy pay-offer pay http://localhost:8402/v1/sponsor --demo\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --dry-run\n" +
 			"  caddy pay-offer pay https://pay.example.org/v1/sponsor --key-file payer.key\n" +
@@ -56,7 +58,7 @@ Exit status: 0 paid; 1 not paid, or --output failed; 75 not known yet.`,
 	flags := cmd.Flags()
 	flags.Bool("dry-run", false, "Show the price, and pay nothing")
 	flags.BoolP("yes", "y", false, "Do not ask")
-	flags.String("max", "50", "The most to pay, in US dollars")
+	flags.String("max", "50", "The most to pay, in US dollars; an earlier payment is sent again at any price")
 	flags.String("method", "", "GET or POST (default: the one of the quote)")
 	flags.StringP("output", "o", "", "The file for the content")
 	flags.String("network", "", "The network to pay on (default: the first one of the quote)")
@@ -66,7 +68,7 @@ Exit status: 0 paid; 1 not paid, or --output failed; 75 not known yet.`,
 	flags.Bool("new", false, "Buy again what was paid before")
 	flags.String("state", "", "The folder of the payments (default: below Caddy's data folder)")
 	flags.Bool("json", false, "Print one JSON object to stdout, and the rest to stderr")
-	return exits(cmd, func(fl caddycmd.Flags) (int, error) {
+	return setRunWithStatus(cmd, func(fl caddycmd.Flags) (int, error) {
 		p := payer{fl: fl, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
 		if fl.Bool("json") {
 			p.out = cmd.ErrOrStderr()
@@ -126,7 +128,7 @@ func (p *payer) run(ctx context.Context) (err error) {
 	}
 	state := p.fl.String("state")
 	if p.fl.Bool("demo") {
-		if state, err = p.demoState(); err != nil {
+		if state, err = p.makeDemoFolder(); err != nil {
 			return err
 		}
 		defer os.RemoveAll(state)
@@ -149,8 +151,8 @@ func (p *payer) run(ctx context.Context) (err error) {
 	return p.pay(ctx, b, key)
 }
 
-// demoState checks the flags of --demo and makes a temporary folder.
-func (p *payer) demoState() (string, error) {
+// makeDemoFolder makes a temporary folder for the payment of a demo. It checks the flags of --demo first.
+func (p *payer) makeDemoFolder() (string, error) {
 	if !offer.IsLoopback(offer.Hostname(p.target.Origin())) {
 		return "", errors.New("not paid: --demo pays only servers on this machine, such as http://localhost:8402/v1/sponsor; leave it out to pay others")
 	}
@@ -203,6 +205,17 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	var err error
 	if p.quote, err = b.Quote(ctx, p.target); err != nil {
 		return err
+	}
+	if !again {
+		target := p.target
+		target.Method = p.quote.Method
+		switch opened, err := b.Open(ctx, target, p.purchase); {
+		case err != nil:
+			return err
+		case opened:
+			p.printf("An earlier payment to %s opens this URL. Nothing is paid now; --new pays again.", offer.Host(p.target.Origin()))
+			return p.deliver()
+		}
 	}
 	p.showQuote(key.Address())
 	if err := p.confirm(); err != nil {
@@ -336,7 +349,7 @@ func (p *payer) printf(format string, args ...any) {
 // printJSON prints the result of the run without unknown members.
 func (p *payer) printJSON(out io.Writer, err error) {
 	result := struct {
-		// Status is quoted, paid, refused, void, open or not_paid.
+		// Status is quoted, paid, opened, refused, void, open or not_paid.
 		Status      string `json:"status"`
 		Reason      string `json:"reason,omitempty"`
 		PayTo       string `json:"payTo,omitempty"`
@@ -345,6 +358,7 @@ func (p *payer) printJSON(out io.Writer, err error) {
 		Payer       string `json:"payer,omitempty"`
 		Transaction string `json:"transaction,omitempty"`
 		ReceiptURL  string `json:"receiptUrl,omitempty"`
+		Signed      string `json:"signedReceipt,omitempty"`
 		HTTPStatus  int    `json:"httpStatus,omitempty"`
 		Answer      string `json:"answer,omitempty"`  // a file
 		Content     string `json:"content,omitempty"` // text of at most maxShown bytes
@@ -361,7 +375,7 @@ func (p *payer) printJSON(out io.Writer, err error) {
 	if p.purchase != nil && p.purchase.Payment != nil {
 		last := p.purchase.Payment
 		result.Status, result.PayTo, result.Network, result.AmountUSD = string(last.State), last.PayTo, last.Network, offer.FormatDecimal(last.Atomic, 6)
-		result.Payer, result.Transaction, result.ReceiptURL, result.HTTPStatus = last.Payer, last.Transaction, last.ReceiptURL, last.Status
+		result.Payer, result.Transaction, result.ReceiptURL, result.Signed, result.HTTPStatus = last.Payer, last.Transaction, last.ReceiptURL, last.SignedReceipt, last.Status
 		if content, err := p.purchase.Content(); err == nil && isText(last.ContentType, content) {
 			result.Content = string(content)
 		}
@@ -372,18 +386,4 @@ func (p *payer) printJSON(out io.Writer, err error) {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(result) // output to a closed pipe is lost
-}
-
-// onTerminal reports whether the input is a character device other than the null device.
-func onTerminal(in io.Reader) bool {
-	file, isFile := in.(*os.File)
-	if !isFile {
-		return false
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
 }

@@ -67,7 +67,7 @@ func TestCommandPayShowsOnlyText(t *testing.T) {
 	}
 }
 
-func TestCommandPayWritesTheContent(t *testing.T) {
+func TestCommandPayWritesContentToFile(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	url, payments := openStall(t, sold(200, "image/png", "\x1b\x00new"))
 	state, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
@@ -84,7 +84,7 @@ func TestCommandPayWritesTheContent(t *testing.T) {
 }
 
 // What cannot be written is not bought, and what is not bought changes no file.
-func TestCommandPayChecksTheOutputBeforeItPays(t *testing.T) {
+func TestCommandPayChecksOutputFileFirst(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	url, payments := openStall(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) })
 	folder := t.TempDir()
@@ -107,7 +107,7 @@ func TestCommandPayChecksTheOutputBeforeItPays(t *testing.T) {
 }
 
 // The folder of the file vanishes while the seller answers.
-func TestCommandPayKeepsContentThatItCannotWrite(t *testing.T) {
+func TestCommandPayKeepsUnwrittenContent(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	folder, state := filepath.Join(t.TempDir(), "folder"), t.TempDir()
 	require.NoError(t, os.Mkdir(folder, 0o700))
@@ -130,7 +130,7 @@ func TestCommandPayKeepsContentThatItCannotWrite(t *testing.T) {
 }
 
 // A gate charges before the application answers.
-func TestCommandPaySaysThatARefusalWasCharged(t *testing.T) {
+func TestCommandPayReportsChargedRefusal(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	for _, status := range []int{http.StatusNotFound, http.StatusServiceUnavailable} {
 		url, payments := openStall(t, sold(status, "text/plain", "sorry"))
@@ -152,7 +152,7 @@ func TestCommandPaySaysThatARefusalWasCharged(t *testing.T) {
 }
 
 // What was bought by one method is not given for another one.
-func TestCommandPayDoesNotTakeAMethodForAnother(t *testing.T) {
+func TestCommandPayKeepsHTTPMethodsSeparate(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	url, payments := openStall(t, sold(200, "text/plain", "by GET"))
 	state := t.TempDir()
@@ -171,7 +171,7 @@ func TestCommandPayDoesNotTakeAMethodForAnother(t *testing.T) {
 	require.Equal(t, 2, *payments)
 }
 
-func TestCommandPayPaysOurOwnQuoteByPost(t *testing.T) {
+func TestCommandPayTriesPOSTAfterGET(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	stall, _ := openStall(t, settled)
 	var asked []string

@@ -28,8 +28,15 @@ const (
 func openStall(t *testing.T, paid http.HandlerFunc) (url string, payments *int) {
 	t.Helper()
 	payments = new(int)
-	var base string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var stall http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { stall.ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	stall = newStall(server.URL, payments, paid)
+	return server.URL + "/buy", payments
+}
+
+func newStall(base string, payments *int, paid http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(x402.HeaderSignature) != "" {
 			*payments++
 			paid(w, r)
@@ -40,20 +47,21 @@ func openStall(t *testing.T, paid http.HandlerFunc) (url string, payments *int) 
 			`"payTo":"0x52908400098527886E0F7030069857D2E4169EE7","amount":"42000000","maxTimeoutSeconds":300,`+
 			`"extra":{"name":"USD Coin","version":"2","paymentFlow":"upfront"}}]}`)))
 		w.WriteHeader(http.StatusPaymentRequired)
-	}))
-	t.Cleanup(server.Close)
-	base = server.URL
-	return base + "/buy", payments
+	})
 }
 
 // settled answers that the payment was settled.
 func settled(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(x402.HeaderResponse, x402.EncodeHeader(x402.SettleResponse{
 		Success: true, Transaction: "0x" + strings.Repeat("1", 64), Network: "eip155:8453", Payer: payerAddress, Amount: "42000000",
+		Extensions: map[string]json.RawMessage{"offer-receipt": json.RawMessage(`{"info":{"receipt":{"format":"jws","signature":"` + signedReceipt + `"}}}`)},
 	}))
 }
 
-func TestWhatIsSignedIsFoundFromWhereverTheCommandIsRun(t *testing.T) {
+// signedReceipt is a JWS in the form of a signed receipt.
+const signedReceipt = "eyJhIjoxfQ.eyJiIjoyfQ.c2ln"
+
+func TestCommandPayStateNeedsAbsolutePath(t *testing.T) {
 	t.Setenv(keyVariable, strings.Repeat("11", 32))
 	require.ErrorContains(t, errorOf(pay(t, "payments", "http://127.0.0.1:9/", "--yes")), "is not an absolute path")
 	require.NoDirExists(t, "payments")
@@ -67,7 +75,7 @@ func pay(t *testing.T, state string, args ...string) (string, error) {
 	return out, err
 }
 
-func TestCommandPayShowsWhatItWouldPay(t *testing.T) {
+func TestCommandPayDryRun(t *testing.T) {
 	t.Setenv(keyVariable, "not even a key")
 	url, payments := openStall(t, settled)
 	out := must(pay(t, t.TempDir(), url, "--dry-run"))(t)
@@ -81,7 +89,7 @@ func TestCommandPayShowsWhatItWouldPay(t *testing.T) {
 	require.Zero(t, *payments)
 }
 
-func TestCommandPayPaysOnceAndAgainWhenAskedTo(t *testing.T) {
+func TestCommandPayPaysOnceUnlessNew(t *testing.T) {
 	url, payments := openStall(t, settled)
 	key, state := filepath.Join(t.TempDir(), "key"), t.TempDir()
 	require.NoError(t, os.WriteFile(key, []byte(payerKey+"\n"), 0o600))
@@ -103,7 +111,7 @@ func TestCommandPayPaysOnceAndAgainWhenAskedTo(t *testing.T) {
 	require.Contains(t, got.Transaction, "0x1111")
 }
 
-func TestCommandPaySignsNothingWithoutAKeyAndAYes(t *testing.T) {
+func TestCommandPayNeedsKeyAndConfirmation(t *testing.T) {
 	url, payments := openStall(t, settled)
 	readable := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(readable, []byte(payerKey), 0o600))
@@ -139,7 +147,7 @@ func TestCommandPaySignsNothingWithoutAKeyAndAYes(t *testing.T) {
 	require.Zero(t, *payments)
 }
 
-func TestCommandPayTellsProgramsHowItEnded(t *testing.T) {
+func TestCommandPayExitStatusAndJSON(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	for name, c := range map[string]struct {
 		paid   http.HandlerFunc
@@ -157,6 +165,7 @@ func TestCommandPayTellsProgramsHowItEnded(t *testing.T) {
 			url, _ := openStall(t, c.paid)
 			out, err := pay(t, t.TempDir(), append(c.args, url, "--yes", "--json")...)
 			require.Contains(t, out, c.want)
+			require.Equal(t, name == "paid", strings.Contains(out, `"signedReceipt":"`+signedReceipt+`"`))
 			if c.status == 0 {
 				require.NoError(t, err)
 			} else {
@@ -171,7 +180,7 @@ func TestCommandPayTellsProgramsHowItEnded(t *testing.T) {
 	}
 }
 
-func TestCommandPayCallsNothingPaidThatNobodySaysIs(t *testing.T) {
+func TestCommandPayWithoutTransaction(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	url, _ := openStall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a page")) })
 	out := must(pay(t, t.TempDir(), url, "--yes"))(t)
@@ -219,7 +228,7 @@ func openDemo(t *testing.T, network string, demo bool, settles bool) (url string
 	return server.URL + "/v1/sponsor", payers
 }
 
-func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
+func TestCommandPayDemoUsesThrowawayKey(t *testing.T) {
 	t.Setenv(keyVariable, payerKey)
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
@@ -243,7 +252,7 @@ func TestCommandPayPaysADemoWithAKeyOfNobody(t *testing.T) {
 	}
 }
 
-func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
+func TestCommandPayDemoRefusesRealOffers(t *testing.T) {
 	url, payers := openDemo(t, "base", true, true)
 	test, _ := openDemo(t, "base-sepolia", true, true)
 	other, others := openDemo(t, "base-sepolia", false, false)
@@ -266,7 +275,7 @@ func TestCommandPayPaysNothingButADemoAsOne(t *testing.T) {
 	require.Empty(t, *others, "nothing was signed")
 }
 
-func TestCommandPaySaysOfADemoThatIsNotReadyThatNothingWasLost(t *testing.T) {
+func TestCommandPayDemoNotReady(t *testing.T) {
 	url, payers := openDemo(t, "base-sepolia", true, false)
 	out, err := execute(t, payCommand(), url, "--demo", "--wait", "0s")
 	require.ErrorContains(t, err, "not paid: the demo refused the payment of test money")

@@ -26,7 +26,7 @@ func receivedCommand() *cobra.Command {
 	cmd.Use = "received [--receipts | --csv | --check]"
 	cmd.Short = "Prints what a running server has received"
 	cmd.Example = "  caddy pay-offer received\n  caddy pay-offer received --receipts\n  caddy pay-offer received --check\n  caddy pay-offer received --csv --from 2026-01-01 --to 2026-12-31 >2026.csv"
-	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
+	withAdminFlags(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		if fl.Bool("csv") {
 			return exportCSV(fl, out, cmd.ErrOrStderr())
 		}
@@ -55,7 +55,7 @@ func printReceived(fl caddycmd.Flags, out io.Writer) error {
 		if fl.String("offer") != "" || fl.String("before") != "0" {
 			return errors.New("--offer and --before need --receipts, such as: caddy pay-offer received --receipts --before 42")
 		}
-		return show(fl, out, operator.PathReceived, printOffers)
+		return show(fl, out, http.MethodGet, operator.PathReceived, nil, printOffers)
 	}
 	query := url.Values{"limit": {strconv.Itoa(operator.MaxPage)}}
 	if id := fl.String("offer"); id != "" {
@@ -64,19 +64,19 @@ func printReceived(fl caddycmd.Flags, out io.Writer) error {
 	if before := fl.String("before"); before != "0" {
 		query.Set("before", before)
 	}
-	return show(fl, out, operator.PathReceipts+"?"+query.Encode(), printReceipts)
+	return show(fl, out, http.MethodGet, operator.PathReceipts+"?"+query.Encode(), nil, printReceipts)
 }
 
 // show prints an answer of the admin API, with --json unchanged.
-func show[T any](fl caddycmd.Flags, out io.Writer, uri string, print func(io.Writer, T) error) error {
+func show[T any](fl caddycmd.Flags, out io.Writer, method, uri string, body any, print func(io.Writer, T) error) error {
 	if fl.Bool("json") {
-		answer, err := ask[json.RawMessage](fl, http.MethodGet, uri, nil)
+		answer, err := callAdmin[json.RawMessage](fl, method, uri, body)
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%s\n", answer)
 		}
 		return err
 	}
-	answer, err := ask[T](fl, http.MethodGet, uri, nil)
+	answer, err := callAdmin[T](fl, method, uri, body)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func printOffers(out io.Writer, answer perOffer[operator.Received]) error {
 
 // checkReceived fails if no payments can be made, or payments may be missed.
 func checkReceived(fl caddycmd.Flags) error {
-	answer, err := ask[perOffer[operator.Received]](fl, http.MethodGet, operator.PathReceived, nil)
+	answer, err := callAdmin[perOffer[operator.Received]](fl, http.MethodGet, operator.PathReceived, nil)
 	if err == nil && len(answer.Offers) == 0 {
 		err = errors.New("no offer is running; add the directive pay_offer to the configuration and reload it")
 	}
@@ -197,7 +197,7 @@ func printSummary(out io.Writer, id string, s report.Summary) error {
 // printRails prints the sums of each rail. It leaves out columns in which no rail has a value.
 func printRails(out io.Writer, rails []report.Rail) error {
 	rows := [][]string{{
-		"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED", "LAST CHECK", "ERROR",
+		"METHOD", "MONITORED", "CONFIRMED", "PENDING", "UNVERIFIED", "OUTCOME UNKNOWN", "REFUNDED", "DISPUTED/VOIDED", "LAST CHECK", "ERROR",
 	}}
 	for _, rail := range rails {
 		name, monitored, lag, failed := printable(rail.Rail), cmp.Or(monitoring[rail.State], "none"), "-", "-"
@@ -235,7 +235,11 @@ func printReceipts(out io.Writer, page operator.Receipts) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NUMBER\tTIME\tMETHOD\tAMOUNT\tREFUNDED\tSTATUS\tEVIDENCE\tREFERENCE\tLAST REASON")
 	for _, r := range page.Receipts {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, minute(r), printable(r.Rail), printable(r.Value()),
+		method := printable(r.Rail)
+		if r.Testnet {
+			method += " (test)"
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Number, minute(r), method, printable(r.Value()),
 			orDash(r.Refunded()), printable(r.Classification().Word()), printable(r.Evidence), printable(r.ID), lastReason(r))
 	}
 	if err := table.Flush(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
+func TestCommandReceivedPrintsGoal(t *testing.T) {
 	for members, want := range map[string]string{
 		`"goalSet":true,"goalMet":null,"remainingUsdDecimal":"2.00","externalUsd":40,"externalUsdDecimal":"40.00","receivedUsd":40,"receivedUsdDecimal":"40.00","payments":1`:                                                            "one: 40.00 USD received in 1 payment\n2.00 USD remain to the goal of 42.00 USD.\n",
 		`"goalSet":true,"goalMet":true,"externalUsd":210,"externalUsdDecimal":"210.00","receivedUsd":252,"receivedUsdDecimal":"252.00","payments":6`:                                                                                     "one: 252.00 USD received in 6 payments, 210.00 USD of it from customers\nThe goal of 42.00 USD is reached.\n",
@@ -29,13 +29,13 @@ func TestCommandReceivedSpeaksOfTheGoalAsFarAsItIsKnown(t *testing.T) {
 	}
 }
 
-func TestCommandReceivedRefusesOptionsThatItWouldIgnore(t *testing.T) {
+func TestCommandReceivedFlagsNeedReceipts(t *testing.T) {
 	for _, option := range []string{"--offer=one", "--before=7"} {
 		require.ErrorContains(t, errorOf(newAdminAPI(t).run(receivedCommand(), option)), "need --receipts")
 	}
 }
 
-func TestCommandReceivedMarksWhatIsOfUnknownValue(t *testing.T) {
+func TestCommandReceivedMarksUnknownValue(t *testing.T) {
 	dollars := report.NewDollars(new(int64(4200)))
 	for want, money := range map[string]*report.Money{
 		"-":           {AmountAtomic: "0"},
@@ -48,7 +48,7 @@ func TestCommandReceivedMarksWhatIsOfUnknownValue(t *testing.T) {
 	require.Equal(t, "-", sum(nil))
 }
 
-func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
+func TestCommandReceivedListsFacilitators(t *testing.T) {
 	api := newAdminAPI(t)
 	api.answers = []string{`{"offers":[{"id":"one","report":{},"facilitators":[
 		{"host":"one.example","network":"eip155:8453","bazaar_status":"rejected","bazaar_reason":"no\u001b[31m schema"},
@@ -68,7 +68,7 @@ func TestCommandReceivedSaysWhoSettlesAndWhetherTheyListTheOffer(t *testing.T) {
 	require.NotContains(t, out, "FACILITATOR", "a card alone is settled by nobody")
 }
 
-func TestCommandReceivedChecksForMonitoring(t *testing.T) {
+func TestCommandReceivedCheckFlag(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"offers":[{"id":"one","report":{"rails":[{"rail":"card"}]}}]}`: "",
 		`{"offers":[]}`: "no offer is running; add the directive pay_offer to the configuration and reload it",
@@ -87,20 +87,24 @@ func TestCommandReceivedChecksForMonitoring(t *testing.T) {
 	require.Error(t, errorOf(newAdminAPI(t).run(receivedCommand(), "--check", "--json")))
 }
 
-func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
+func TestCommandLedgerBackupRestoreMove(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "ledger.db")
 	config := configuration(t, `{"Path":"`+filepath.ToSlash(path)+`"}`)
 	run := func(args ...string) (string, error) {
 		return execute(t, ledgerCommand(), append(args, "--config", config)...)
 	}
-	for _, args := range [][]string{{"backup", filepath.Join(folder, "none.db")}, {"move", "--to", filepath.Join(folder, "other.db")}, {"forget-keys"}, {"restore", filepath.Join(folder, "none.db")}} {
+	for _, args := range [][]string{{"backup", filepath.Join(folder, "none.db")}, {"move", "--to", filepath.Join(folder, "other.db")}, {"forget-keys"}, {"restore", config}} {
 		_, err := run(args...)
 		require.ErrorIs(t, err, os.ErrNotExist, args)
 		require.ErrorContains(t, err, path, args)
 		left := must(os.ReadDir(folder))(t)
 		require.Empty(t, left, "nothing is created by %s", args)
 	}
+
+	none := filepath.Join(folder, "none.db")
+	require.ErrorContains(t, errorOf(run("restore", "--create", none)), "the backup cannot be read: stat "+none)
+	require.Empty(t, must(os.ReadDir(folder))(t), "nothing is created for a backup that is missing")
 
 	l := ledger.NewSQLite(payoffertest.LedgerFile(t), time.Now)
 	require.NoError(t, l.Open(t.Context()))
@@ -109,12 +113,12 @@ func TestCommandLedgerBacksUpRestoresAndMoves(t *testing.T) {
 	must(l.Backup(t.Context(), backup))(t)
 	require.NoError(t, l.Close())
 
-	const holds = " contains 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\n"
-	require.ErrorContains(t, errorOf(run("restore", backup)), "To make a new ledger at "+path+", add --create")
+	const holds = " contains 0 receipts with 0 changes, 0 x402 payments and 1 accounts; sums and history agree\nit has no entries\n"
+	require.ErrorContains(t, errorOf(run("restore", backup)), "Only if "+path+" is the path of the server's ledger, add --create")
 	require.NoFileExists(t, path)
 	out := must(run("restore", "--create", backup))(t)
 	require.Equal(t, "ledger: "+path+"\nthe ledger "+path+holds, out)
-	require.ErrorContains(t, errorOf(run("move", "--to", moved)), "To make a new ledger at "+moved+", add --create")
+	require.ErrorContains(t, errorOf(run("move", "--to", moved)), "Only if "+moved+" is the path of the server's ledger, add --create")
 	require.NoFileExists(t, moved)
 	out = must(run("move", "--create", "--to", moved))(t)
 	require.Contains(t, out, "the ledger "+moved+holds)

@@ -15,7 +15,7 @@ import (
 )
 
 func recordCommand() *cobra.Command {
-	cmd := asking(&cobra.Command{
+	cmd := withAdminFlags(&cobra.Command{
 		Use:   "record",
 		Short: "Enters a payment or a refund that no other source reports",
 		Long: `
@@ -34,7 +34,7 @@ provider instead. --restore undoes the refunds that you entered, or with
 --own marks a card or bank payment as yours, for good: it is not a customer's.
 Name your wallets by ignore_payer.
 --redact replaces a published reference, such as a name, by a random one.
-An entry that looks like a slip is refused; --sure enters it.
+An entry that looks like a typo is refused; --sure enters it.
 A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 		Example: `  caddy pay-offer record --rail transfer --reference INV-7 --amount 42 --date 2026-11-20
   caddy pay-offer record --rail transfer --reference INV-7 --refund 10 --reason "half of the order"
@@ -56,6 +56,7 @@ A day (2026-11-20) begins at midnight in the time zone of this machine (TZ).`,
 	cmd.Flags().Bool("own", false, "Mark it as your own payment, for good")
 	cmd.Flags().Bool("sure", false, "Enter it although amount, date or reference look wrong")
 	cmd.Flags().Bool("redact", false, "Replace the published reference, for good")
+	cmd.Flags().Bool("json", false, "Print the answer of the admin API unchanged")
 	cmd.MarkFlagsMutuallyExclusive(entryFlags...)
 	for _, name := range []string{"refund", "value"} {
 		cmd.MarkFlagsMutuallyExclusive("amount", name)
@@ -95,11 +96,7 @@ func recordEntry(fl caddycmd.Flags, out io.Writer) error {
 		}
 		body.Date = at.Format(time.RFC3339)
 	}
-	row, err := ask[operator.Receipt](fl, http.MethodPost, operator.PathReceipts, body)
-	if err != nil {
-		return err
-	}
-	return printEntry(out, row)
+	return show(fl, out, http.MethodPost, operator.PathReceipts, body, printEntry)
 }
 
 // printEntry prints the receipt after an entry.

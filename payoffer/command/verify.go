@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	// maxVerified bounds what is read of a file, in bytes.
-	maxVerified = 1 << 20
+	// maxStatement bounds what is read of a file, in bytes.
+	maxStatement = 1 << 20
 	// clockSkew is how far the date of a receipt may be in the future.
 	clockSkew = 5 * time.Minute
 )
@@ -36,8 +37,8 @@ with any of these; - reads the standard input. The key comes from the DID
 document of the signing domain. The exit status is 0 only if all are valid.`,
 		Example: "  caddy pay-offer verify receipt.json\n  curl -si https://pay.example.org/v1/quote | caddy pay-offer verify -",
 	}
-	return runs(cmd, func(fl caddycmd.Flags, out io.Writer) error {
-		text, err := readVerified(fl.Arg(0), cmd.InOrStdin())
+	return setRun(cmd, func(fl caddycmd.Flags, out io.Writer) error {
+		text, err := readStatement(fl.Arg(0), cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
@@ -46,23 +47,29 @@ document of the signing domain. The exit status is 0 only if all are valid.`,
 	})
 }
 
-// readVerified is the content of the file of that name, or the argument itself.
-func readVerified(argument string, stdin io.Reader) ([]byte, error) {
+// readStatement is the content of the file of that name, or the argument itself.
+func readStatement(argument string, stdin io.Reader) ([]byte, error) {
 	source := stdin
 	if argument != "-" {
 		file, err := os.Open(argument)
-		if err != nil {
+		if u, _ := offer.ParseURL(argument); err != nil && u != nil {
+			return nil, errors.New("an address is not read; for a receipt page of pay_offer: curl -s <page>/receipt.jws | caddy pay-offer verify -")
+		}
+		if err != nil && len(x402.FindSigned([]byte(argument))) == 0 {
+			return nil, cmp.Or(offer.CheckNoSecret(argument), fmt.Errorf("%.80q is neither a signed receipt or offer nor a file that this user can read; "+
+				"name the file, such as receipt.json", argument))
+		} else if err != nil {
 			return []byte(argument), nil
 		}
 		defer file.Close()
 		source = file
 	}
-	text, err := io.ReadAll(io.LimitReader(source, maxVerified+1))
+	text, err := io.ReadAll(io.LimitReader(source, maxStatement+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxVerified {
-		return nil, fmt.Errorf("the input is longer than %d bytes; give only the signed receipt or offer", maxVerified)
+	if len(text) > maxStatement {
+		return nil, fmt.Errorf("the input is longer than %d bytes; give only the signed receipt or offer", maxStatement)
 	}
 	return text, nil
 }
@@ -76,7 +83,8 @@ type verifier struct {
 
 func (v *verifier) verifyAll(ctx context.Context, signed []string) error {
 	if len(signed) == 0 {
-		return errors.New("the input has no signed receipt or offer: give a JWS, a PAYMENT-RESPONSE header, JSON that contains one, or the name of a file")
+		return errors.New("the input has no signed receipt or offer: give a JWS, a PAYMENT-RESPONSE header, JSON that contains one, or the name of a file; " +
+			"for a receipt page of pay_offer: curl -s <page>/receipt.jws | caddy pay-offer verify -")
 	}
 	if len(signed) > x402.MaxArtifacts {
 		return fmt.Errorf("the input has more than %d signed receipts and offers, so nothing was verified; give fewer", x402.MaxArtifacts)

@@ -31,7 +31,7 @@ Prints a line for each new or changed receipt, until it is stopped (Ctrl-C).
 --since begins after the change with that "cursor", which --json and
 notifications contain. While the server restarts, the command waits.`
 	cmd.Example = "  caddy pay-offer watch\n  caddy pay-offer watch --json --since 12.00c0ffee00c0ffee"
-	asking(cmd, func(fl caddycmd.Flags, out io.Writer) error {
+	withAdminFlags(cmd, func(fl caddycmd.Flags, out io.Writer) error {
 		address, err := adminAddress(fl)
 		if err != nil {
 			return err
@@ -56,8 +56,8 @@ type watcher struct {
 	pause                  time.Duration // while the server is down
 }
 
-// watched is the answer of GET /pay_offer/feed.
-type watched struct {
+// feedPage is the answer of GET /pay_offer/feed.
+type feedPage struct {
 	Offer   string            `json:"offer"`
 	Cursor  string            `json:"cursor"`
 	Changes []json.RawMessage `json:"changes"`
@@ -65,9 +65,9 @@ type watched struct {
 
 // run prints changes until ctx ends.
 func (w *watcher) run(ctx context.Context) error {
-	now, _, err := w.ask(ctx, "")
+	now, _, err := w.request(ctx, "")
 	if err != nil {
-		return ended(ctx, err)
+		return withoutInterrupt(ctx, err)
 	}
 	w.cursor = cmp.Or(w.cursor, now.Cursor)
 	fmt.Fprintf(w.info, "watching %s after %s; stop with Ctrl-C\n", printable(now.Offer), printable(w.cursor))
@@ -75,10 +75,10 @@ func (w *watcher) run(ctx context.Context) error {
 		fmt.Fprintf(w.out, changeLine, "NUMBER", "TIME", "RAIL", "AMOUNT", "REFUNDED", "STATUS", "EVIDENCE", "REFERENCE: CHANGE; WHY (YOUR REASON)")
 	}
 	for gone := false; ; {
-		feed, down, err := w.ask(ctx, w.cursor)
+		feed, down, err := w.request(ctx, w.cursor)
 		switch {
 		case err != nil && (!down || ctx.Err() != nil):
-			return ended(ctx, err)
+			return withoutInterrupt(ctx, err)
 		case err != nil:
 			if !gone {
 				fmt.Fprintf(w.info, "waiting for the server: %v\n", err)
@@ -102,17 +102,17 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// ended is nil if the operator stopped the command.
-func ended(ctx context.Context, err error) error {
+// withoutInterrupt returns nil if the operator stopped the command, and otherwise the error.
+func withoutInterrupt(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// ask gets the changes after a cursor, or the newest cursor. down reports that the request may be repeated: the
+// request gets the changes after a cursor, or the newest cursor. down reports that the request may be repeated: the
 // server does not answer, or is starting.
-func (w *watcher) ask(ctx context.Context, after string) (feed watched, down bool, err error) {
+func (w *watcher) request(ctx context.Context, after string) (feed feedPage, down bool, err error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"offer": w.offer, "after": after} {
 		if value != "" {
@@ -123,7 +123,7 @@ func (w *watcher) ask(ctx context.Context, after string) (feed watched, down boo
 	if err != nil {
 		return feed, true, err
 	}
-	if err := refused(response); err != nil {
+	if err := statusError(response); err != nil {
 		return feed, response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusNotFound, err
 	}
 	defer response.Body.Close()

@@ -30,22 +30,22 @@ type feedServer struct {
 	idle     func() // when the script is at its end
 }
 
-func (s *feedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	n := len(s.asked)
-	s.asked = append(s.asked, r.URL.RequestURI())
-	s.mu.Unlock()
+func (f *feedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	n := len(f.asked)
+	f.asked = append(f.asked, r.URL.RequestURI())
+	f.mu.Unlock()
 	switch {
-	case n >= len(s.answers):
-		s.idle()
+	case n >= len(f.answers):
+		f.idle()
 		<-r.Context().Done()
-	case s.answers[n] == "":
+	case f.answers[n] == "":
 		panic(http.ErrAbortHandler)
 	default:
-		if status := s.statuses[n]; status != 0 {
+		if status := f.statuses[n]; status != 0 {
 			w.WriteHeader(status)
 		}
-		_, _ = io.WriteString(w, s.answers[n])
+		_, _ = io.WriteString(w, f.answers[n])
 	}
 }
 
@@ -70,7 +70,7 @@ func answering(cursor string, changes ...string) string {
 	return `{"offer":"pay.example","cursor":"` + cursor + `","changes":[` + strings.Join(changes, ",") + `]}`
 }
 
-func TestWatchPrintsALineForEachChangeFromNowOn(t *testing.T) {
+func TestCommandWatchPrintsNewChanges(t *testing.T) {
 	s := &feedServer{answers: []string{
 		answering("6.0000000000000099"), answering("6.0000000000000099"), answering("8.00000000000000bb", firstChange, secondChange),
 	}}
@@ -88,7 +88,7 @@ func TestWatchPrintsALineForEachChangeFromNowOn(t *testing.T) {
 	}, s.asked)
 }
 
-func TestWatchPrintsLinesOfJSONAfterACursor(t *testing.T) {
+func TestCommandWatchJSONSinceCursor(t *testing.T) {
 	s := &feedServer{answers: []string{answering("9.00000000000000cc"), answering("8.00000000000000bb", firstChange, secondChange)}}
 	out, _, err := watch(t, s, "--json", "--since", "5.0000000000000011")
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestWatchPrintsLinesOfJSONAfterACursor(t *testing.T) {
 
 // Whatever the way in which a server is away, it is told once, and the reader goes on
 // from where it was.
-func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
+func TestCommandWatchReconnects(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	s := &feedServer{
 		answers: []string{
@@ -120,7 +120,7 @@ func TestWatchWaitsForAServerThatIsAway(t *testing.T) {
 }
 
 // A reader whose place is gone is told, and not led past what it missed.
-func TestWatchEndsWhereItsPlaceInTheHistoryIsGone(t *testing.T) {
+func TestCommandWatchEndsIfCursorInvalid(t *testing.T) {
 	s := &feedServer{
 		answers:  []string{answering("6.0000000000000099"), `{"error":"this cursor is not valid here"}`},
 		statuses: map[int]int{1: http.StatusConflict},
@@ -129,7 +129,7 @@ func TestWatchEndsWhereItsPlaceInTheHistoryIsGone(t *testing.T) {
 	require.EqualError(t, err, "this cursor is not valid here")
 }
 
-func TestWatchNeedsAServerToBeginWith(t *testing.T) {
+func TestCommandWatchNeedsServer(t *testing.T) {
 	s := &feedServer{answers: []string{`{"error":"several offers are running; name one of them: a, b"}`}, statuses: map[int]int{0: http.StatusBadRequest}}
 	_, _, err := watch(t, s)
 	require.EqualError(t, err, "several offers are running; name one of them: a, b")
@@ -137,7 +137,7 @@ func TestWatchNeedsAServerToBeginWith(t *testing.T) {
 	require.ErrorContains(t, err, "no server answers at the admin API 127.0.0.1:1")
 }
 
-func TestWatchCallsAnEntryThatTheSellerVoidedVoided(t *testing.T) {
+func TestCommandWatchPrintsVoidedEntry(t *testing.T) {
 	voided := strings.Replace(firstChange, `"status":"confirmed"`, `"status":"reversed"`, 1)
 	out, _, err := watch(t, &feedServer{answers: []string{`{"offer":"shop","cursor":"6.00000000000000cc","changes":[]}`, `{"offer":"shop","cursor":"7.00000000000000aa","changes":[` + voided + `]}`}})
 	require.NoError(t, err)

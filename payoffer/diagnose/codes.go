@@ -1,5 +1,10 @@
 package diagnose
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Code names a problem, and says what it means and how to fix it. Names are stable,
 // because monitoring depends on them.
 type Code struct{ Name, Means, Fix string }
@@ -30,7 +35,7 @@ var (
 	GateOpen = Code{"gate", "The page at which payers arrive at a gate (its start) is free, or does not open for a payer.",
 		"Write start inside the matcher of pay_offer_gate and of the handle around it: '/course/*' leaves out /course, so write '@course path /course /course/*'. A page outside is free, and gets links with unused codes, which its application may log."}
 	GateShut = Code{GateOpen.Name, GateOpen.Means,
-		"After 404, write the path of a page that exists into start, such as 'start /course/'. After 402, let start name the host of the gate, and let a proxy or cache in front pass the query, Set-Cookie and Cookie."}
+		"After 404, put an index page, such as index.html, into the folder of start, or write the path of a page that exists into start, such as 'start /course/welcome.html'. After 402, let start name the host of the gate, and let a proxy or cache in front pass the query, Set-Cookie and Cookie."}
 	ChainID = Code{"chain-id", "The RPC endpoint answers for another chain, or its token is not the one that payers sign for.",
 		"Name an endpoint of the rail's network in rpc. If it is one, turn the rail off until this plugin knows the new token."}
 	RPCFailing = Code{"rpc-failing", "The RPC endpoint gives no usable answer, so payments are seen late or never.",
@@ -43,8 +48,12 @@ var (
 		"Do what its text says. For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
 	PriceSource = Code{"price-source", "A price source of Bitcoin gives no usable answer. If too few are left, the rail has no amount.",
 		"Check that this machine reaches its host; remove a source that is gone from rates."}
+	WalletFailing = Code{"wallet-failing", "The Lightning wallet gives no invoice, so the rail cannot be paid.",
+		"Check the address at the wallet's provider, and whether the wallet takes the price: providers limit amounts."}
+	WalletSilent = Code{"wallet-silent", "The Lightning wallet gives invoices and does not say when they are paid: you enter each payment.",
+		"Enter payments with 'caddy pay-offer record', or use a wallet whose provider supports verify (LUD-21; docs/guides/lightning)."}
 	CardPrices = Code{"card-prices", "The link's prices cannot be read, so card payments in other currencies open no gate.",
-		"Set api_key to a key that may read Payment Links and Prices (docs/guides/stripe). Until then give those who paid a pass ('caddy pay-offer pass')."}
+		"Set api_key to a key that may read Payment Links and Prices (docs/guides/stripe). If you have a gate, until then give those who paid a pass ('caddy pay-offer pass')."}
 	CardLink = Code{"card-link", "A checkout of another payment link of the same Stripe account was paid. It is not counted here, and opens no gate.",
 		"If that link sells this offer, write it into payment_link (docs/guides/stripe). If it sells something else, there is nothing to do."}
 	WebhookOff = Code{"webhook-off", "The webhook's secret is configured and empty, so deliveries are refused.",
@@ -52,7 +61,7 @@ var (
 	WebhookUnverified = Code{"webhook-unverified", "Deliveries to the webhook are refused, because they are not signed with the configured secret. They may also be forged.",
 		"Copy the signing secret of this webhook address again from the provider, and have the provider send the last delivery again."}
 	RailUnobserved = Code{"rail-unobserved", "The running server cannot read the payments of a rail.",
-		"Search the server's log for the rail; for ledger_unavailable, search it for 'ledger'. Check the endpoints and keys of its options rpc, esplora, api_key and token, and that the provider sends the events that guides/stripe lists. Missed payments are read later."}
+		"Search the server's log for the rail; for ledger_unavailable, search it for 'ledger'. Missed payments are read later."}
 	LedgerLost = Code{"ledger-lost", "The file of the ledger was deleted, moved or replaced while the server runs. The server takes no payments, and has saved its data in another file.",
 		"Stop the server, move the saved file to another folder and every file at the ledger's path away, copy the saved file back with 'caddy pay-offer ledger restore --create <saved file>' as the user of the server, and start the server (docs/guides/backup)."}
 	LedgerDamaged = Code{"ledger-damaged", "The file of the ledger is damaged. The server takes no payments.",
@@ -65,10 +74,21 @@ var (
 		"Set the clock, and keep it right by NTP."}
 )
 
+// of adds to the fix what to check for the rail of a name.
+func (c Code) of(rail string) Code {
+	kind, _, _ := strings.Cut(rail, "-")
+	c.Fix = cmp.Or(map[string]string{
+		"card": "Check api_key, and that Stripe sends the events that docs/guides/stripe lists.",
+		"btc":  "Check the endpoints of esplora.", "usdc": "Check the endpoints of rpc.",
+		"lightning": "Check the wallet at its provider.",
+	}[kind], "Check its option token.") + " " + c.Fix
+	return c
+}
+
 // Codes are all codes, in the order of a report: fix the first one first.
 var Codes = []Code{
 	NotRunning, Demo, LedgerLost, LedgerDamaged, LedgerUnwritable, SettingsDiffer, Unreachable,
 	CertificateInvalid, OtherServer, HeadersCut, HeadersChanged, LinkBroken, GateOpen, ChainID, RPCFailing,
-	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, CardPrices, CardLink, WebhookOff,
+	FacilitatorNetwork, FacilitatorCareless, FacilitatorFailing, PriceSource, WalletFailing, WalletSilent, CardPrices, CardLink, WebhookOff,
 	WebhookUnverified, RailUnobserved, NotificationFailing, ClockWrong,
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -66,7 +65,7 @@ type Checked struct {
 func Run(ctx context.Context, w World, offers []Offer) Report {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	d := &diagnosis{World: w, offers: offers, clock: clock.New(w.Now)}
+	d := &diagnosis{World: w, offers: offers}
 	d.client = http.Client{Transport: w.Transport, Timeout: callTimeout, CheckRedirect: source.NoRedirect}
 	running, err := w.Ask(ctx)
 	if err != nil {
@@ -92,8 +91,7 @@ func Run(ctx context.Context, w World, offers []Offer) Report {
 // diagnosis is one run of the checks.
 type diagnosis struct {
 	World
-	offers []Offer      // each one gets the card webhooks of all of them
-	clock  *clock.Clock // compares the header Date of upstreams
+	offers []Offer // each one gets the card webhooks of all of them
 	client http.Client
 	mu     sync.Mutex
 	issues []Issue
@@ -132,14 +130,13 @@ func (d *diagnosis) ledger(running []operator.Diagnostics) {
 	}
 }
 
-// machineClock compares the clock with that of the upstreams, here and as the running server reports it.
+// machineClock compares the clock with the newest block, as the running server reports it.
 func (d *diagnosis) machineClock(running []operator.Diagnostics) {
-	ahead := int64(d.clock.Offset().Round(time.Second).Seconds())
 	for _, r := range running {
-		ahead = cmp.Or(ahead, r.Clock)
-	}
-	if ahead != 0 {
-		d.add(ClockWrong, "", "clock", fmt.Sprintf("the clock of this machine differs by %+d s from the clocks of other servers", ahead))
+		if r.Clock != 0 {
+			d.add(ClockWrong, "", "clock", fmt.Sprintf("the clock of this machine differs by %+d s from the newest block", r.Clock))
+			return // all offers have one clock
+		}
 	}
 }
 
@@ -151,19 +148,19 @@ type check struct {
 	running  *operator.Diagnostics // its report on this offer, or nil
 }
 
-// found adds an issue of this offer.
-func (c *check) found(code Code, subject, what string) {
+// addIssue adds an issue of this offer.
+func (c *check) addIssue(code Code, subject, what string) {
 	c.add(code, c.Offer.Offer.ID, subject, what)
 }
 
 func (c *check) run(ctx context.Context) {
 	if c.running != nil && c.running.Demo {
-		c.found(Demo, c.Offer.Offer.ID, "the running server runs a demo of "+c.Offer.Offer.ID)
+		c.addIssue(Demo, c.Offer.Offer.ID, "the running server runs a demo of "+c.Offer.Offer.ID)
 		return
 	}
 	var work sync.WaitGroup
 	work.Go(func() { c.service(ctx) })
-	work.Go(func() { c.links(ctx, c.elsewhere()) })
+	work.Go(func() { c.links(ctx, c.otherAddresses()) })
 	work.Go(func() { c.gates(ctx) })
 	for _, u := range service.RailsOf[service.USDC](c.Settings) {
 		for _, endpoint := range u.RPC {
@@ -174,7 +171,13 @@ func (c *check) run(ctx context.Context) {
 		}
 	}
 	for _, b := range service.RailsOf[service.Bitcoin](c.Settings) {
-		work.Go(func() { c.prices(ctx, b) })
+		work.Go(func() { c.prices(ctx, b.Name(), b.Rates) })
+	}
+	for _, l := range service.RailsOf[service.Lightning](c.Settings) {
+		work.Go(func() { c.wallet(ctx, l) })
+		if c.Offer.Offer.Bitcoin() == nil {
+			work.Go(func() { c.prices(ctx, l.Name(), nil) })
+		}
 	}
 	for _, rail := range service.RailsOf[service.Card](c.Settings) {
 		if rail.APIKey != "" {
@@ -193,61 +196,66 @@ func (c *check) server() {
 		off = c.running.WebhooksOff
 	}
 	for _, rail := range off {
-		c.found(WebhookOff, rail, "the secret of the webhook of "+rail+" is empty")
+		c.addIssue(WebhookOff, rail, "the secret of the webhook of "+rail+" is empty")
 	}
 	id := c.Offer.Offer.ID
 	if c.running == nil {
 		if c.answered {
-			c.found(SettingsDiffer, id, "the running server has no offer "+id)
+			c.addIssue(SettingsDiffer, id, "the running server has no offer "+id)
 		}
 		return
 	}
-	if c.running.Settings != c.Key.String() {
-		c.found(SettingsDiffer, id, "the running server has other settings for "+id)
+	if c.running.Settings != c.Key {
+		c.addIssue(SettingsDiffer, id, "the running server has other settings for "+id)
 	}
 	for _, u := range service.RailsOf[service.USDC](c.Settings) {
 		if !(offer.Live{Networks: c.running.Networks}).Takes(u.Network.CAIP2()) {
-			c.found(FacilitatorNetwork, u.Name(), "no facilitator supports "+u.Network.Name+", so it is not offered now")
+			c.addIssue(FacilitatorNetwork, u.Name(), "no facilitator supports "+u.Network.Name+", so it is not offered now")
 		}
 	}
 	for host, reply := range c.running.Rejections {
-		c.found(FacilitatorFailing, host, "the last payment was answered "+reply)
+		c.addIssue(FacilitatorFailing, host, "the last payment was answered "+reply)
 	}
 	for _, rail := range c.running.Rails {
 		switch {
-		case rail.Error == "":
-		case rail.Error == observe.ErrUnverified:
-			c.found(WebhookUnverified, rail.Rail, "deliveries to the webhook of "+rail.Rail+" are not signed with its secret")
+		case rail.Error == "", rail.Error == observe.ErrUnverified:
 		case rail.Error == observe.ErrClock:
-			c.found(ClockWrong, rail.Rail, "webhooks of "+rail.Rail+" are genuine and more than 300 s away from this machine's clock")
-		case !c.explained(rail.Rail):
-			c.found(RailUnobserved, rail.Rail, fmt.Sprintf("payments by %s are not read (%.40s)", rail.Rail, rail.Error))
+			c.addIssue(ClockWrong, rail.Rail, "webhooks of "+rail.Rail+" are genuine and more than 300 s away from this machine's clock")
+		case !c.isExplained(rail.Rail):
+			code := RailUnobserved.of(rail.Rail)
+			if rail.Error == observe.ErrUnreachable {
+				code.Fix = "Check the network and the firewall of this machine, and the status page of the source. " + code.Fix
+			}
+			c.addIssue(code, rail.Rail, fmt.Sprintf("payments by %s are not read (%.40s)", rail.Rail, rail.Error))
+		}
+		if slices.Contains([]string{rail.Error, rail.Deliveries}, observe.ErrUnverified) {
+			c.addIssue(WebhookUnverified, rail.Rail, "deliveries to the webhook of "+rail.Rail+" are not signed with its secret")
 		}
 		if rail.Foreign && slices.ContainsFunc(service.RailsOf[service.Card](c.Settings), func(card service.Card) bool {
 			return card.APIKey == "" && card.Name() == rail.Rail
 		}) {
-			c.found(CardPrices, rail.Rail, "api_key is not set, and there are payments in other currencies")
+			c.addIssue(CardPrices, rail.Rail, "api_key is not set, and there are payments in other currencies")
 		}
 		for _, link := range strings.Fields(rail.OtherLinks) {
 			sold := slices.ContainsFunc(c.offers, func(o Offer) bool { return o.Offer.Card != nil && o.Offer.Card.PaymentLink == link })
 			if card := c.Offer.Offer.Card; card != nil && !sold {
-				c.found(CardLink, rail.Rail, fmt.Sprintf("payment_link is %s, and a checkout of %s was paid", card.PaymentLink, link))
+				c.addIssue(CardLink, rail.Rail, fmt.Sprintf("payment_link is %s, and a checkout of %s was paid", card.PaymentLink, link))
 			}
 		}
 	}
 	for _, r := range c.running.Receivers {
-		if r.LastError != "" && !c.explained(r.Host) {
-			c.found(NotificationFailing, r.Host, fmt.Sprintf("the last notification to %s failed (%s); %d wait", r.Host, r.LastError, r.Behind))
+		if r.LastError != "" && !c.isExplained(r.Host) {
+			c.addIssue(NotificationFailing, r.Host, fmt.Sprintf("the last notification to %s failed (%s); %d wait", r.Host, r.LastError, r.Behind))
 		}
 	}
 }
 
-// explained reports whether another issue explains why a rail is not read.
-func (c *check) explained(rail string) bool {
+// isExplained reports whether another issue explains why a rail is not read.
+func (c *check) isExplained(rail string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.issues, func(i Issue) bool {
-		return i.Offer == c.Offer.Offer.ID && i.Subject == rail ||
+		return i.Offer == c.Offer.Offer.ID && i.Subject == rail && i.Code != PriceSource.Name ||
 			slices.Contains([]string{LedgerUnwritable.Name, LedgerLost.Name, LedgerDamaged.Name}, i.Code)
 	})
 }

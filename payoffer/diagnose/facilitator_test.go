@@ -36,7 +36,7 @@ func (s *surroundings) whats(code Code) (all []string) {
 	return all
 }
 
-func TestAFindingHasWhatAFacilitatorSaysOfAReplyOf4xx(t *testing.T) {
+func TestIssueQuotesFacilitatorError(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"errorType":"invalid_request","errorMessage":"description is too long"}`: "unexpected_verify_error (verify HTTP 400 invalid_request: description is too long)",
 		"a\x1b[31m\u202eb": "unexpected_verify_error (verify HTTP 400 unspecified: a[31mb)",
@@ -56,7 +56,7 @@ func TestAFindingHasWhatAFacilitatorSaysOfAReplyOf4xx(t *testing.T) {
 }
 
 // The last network that is left is offered, and has the issues of its facilitators.
-func TestAFindingNamesTheNetworksThatAreNotOffered(t *testing.T) {
+func TestIssueNamesUnsupportedNetworks(t *testing.T) {
 	const onArbitrum = `{"x402Version":2,"scheme":"exact","network":"eip155:421614"}`
 	unsupported := []string{"usdc: one.example: network_unsupported on base-sepolia", "usdc: two.example: network_unsupported on base-sepolia"}
 	for name, c := range map[string]struct {

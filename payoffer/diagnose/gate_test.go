@@ -64,7 +64,7 @@ func (s *surroundings) asks(text string) (n int) {
 	return n
 }
 
-func TestAGateIsAskedWithoutAndWithAPass(t *testing.T) {
+func TestGateCheckedWithAndWithoutPass(t *testing.T) {
 	s := around(t)
 	changes := s.gated(start, "https://example.org/course/second")
 	require.Empty(t, s.found())
@@ -72,7 +72,7 @@ func TestAGateIsAskedWithoutAndWithAPass(t *testing.T) {
 	require.Equal(t, 6, s.asks("/course"), "each start for free, by the link and by the cookie")
 }
 
-func TestAGateThatIsOpenOrEmptyIsNamed(t *testing.T) {
+func TestGateOpenOrEmptyIssue(t *testing.T) {
 	for what, c := range map[string]struct {
 		statuses map[string]int
 		fix      string
@@ -95,7 +95,7 @@ func TestAGateThatIsOpenOrEmptyIsNamed(t *testing.T) {
 }
 
 // A site may answer a payer as it likes, also by an error of its own.
-func TestWhatAGatedSiteAnswersIsItsOwnAffair(t *testing.T) {
+func TestGatedSiteErrorsAreNoIssue(t *testing.T) {
 	for _, statuses := range []map[string]int{{"payer": 302}, {"payer": 500}, {"payer": 401}, {"free": 401}} {
 		s := around(t)
 		s.gated(start)
@@ -104,7 +104,7 @@ func TestWhatAGatedSiteAnswersIsItsOwnAffair(t *testing.T) {
 	}
 }
 
-func TestAGateIsNotAskedIfTheServerHasOtherSettings(t *testing.T) {
+func TestGateNotCheckedIfSettingsDiffer(t *testing.T) {
 	for want, change := range map[string]func(s *surroundings){
 		SettingsDiffer.Name + " pay.example.org": func(s *surroundings) { s.server.Settings = "other" },
 		NotRunning.Name + " admin API": func(s *surroundings) {
@@ -120,14 +120,14 @@ func TestAGateIsNotAskedIfTheServerHasOtherSettings(t *testing.T) {
 	}
 }
 
-func TestAGateOfASiteThatIsAwayIsUnreachable(t *testing.T) {
+func TestUnreachableGateIssue(t *testing.T) {
 	s := around(t)
 	s.gated("https://away.example.org/")
 	require.Equal(t, []string{Unreachable.Name + " away.example.org"}, s.found())
 }
 
 // A pass that cannot be made is a problem; one that cannot be removed ends by itself.
-func TestAPassThatCannotBeMadeIsReported(t *testing.T) {
+func TestPassCreationFailureIssue(t *testing.T) {
 	for _, fails := range []string{"make", "delete"} {
 		s := around(t)
 		s.gated(start)
@@ -149,7 +149,7 @@ func TestAPassThatCannotBeMadeIsReported(t *testing.T) {
 }
 
 // The time of the check may be over, and the pass is removed all the same.
-func TestThePassIsRemovedAfterTheEndOfTheCheck(t *testing.T) {
+func TestPassRemovedAfterCheckTimeout(t *testing.T) {
 	s := around(t)
 	changes := s.gated(start)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -23,7 +23,7 @@ func (c *check) headers(ctx context.Context) {
 	}
 	for _, sent := range c.running.Answers {
 		address := c.Offer.Offer.URL(sent.Path)
-		r, _, err := c.accepting(ctx, sent.Accept, sent.Method, address)
+		r, _, err := c.sendAccepting(ctx, sent.Accept, sent.Method, address)
 		if err != nil {
 			continue // links reports it
 		}
@@ -35,7 +35,7 @@ func (c *check) headers(ctx context.Context) {
 			}
 		}
 		if len(changed) > 0 {
-			c.found(HeadersChanged, address, fmt.Sprintf("%s %s arrives with other headers: %s", sent.Method, address, strings.Join(changed, "; ")))
+			c.addIssue(HeadersChanged, address, fmt.Sprintf("%s %s arrives with other headers: %s", sent.Method, address, strings.Join(changed, "; ")))
 			return
 		}
 	}
@@ -49,6 +49,6 @@ func (c *check) sitePolicy(h http.Header, body []byte) {
 	at, policy := c.Offer.Offer.SitePage(), h.Get("Content-Security-Policy")
 	if found := inlined.FindSubmatch(body); found != nil && policy != "" &&
 		!strings.Contains(policy, site.Source(string(found[1]))) && !strings.Contains(policy, "'unsafe-inline'") {
-		c.found(HeadersChanged, at, fmt.Sprintf("%s arrives with a Content-Security-Policy that refuses its style: %.100q", at, policy))
+		c.addIssue(HeadersChanged, at, fmt.Sprintf("%s arrives with a Content-Security-Policy that refuses its style: %.100q", at, policy))
 	}
 }

@@ -21,7 +21,7 @@ func sent() http.Header {
 }
 
 // A header block that is applied last replaces the headers of the offer on each path, and nothing else notices.
-func TestAReplacedHeaderIsNamedWithItsAddress(t *testing.T) {
+func TestHeadersChangedIssue(t *testing.T) {
 	for _, request := range []operator.Answer{
 		{Method: http.MethodGet, Path: offer.PathMethods, Accept: "text/html"},
 		{Method: http.MethodGet, Path: offer.PathOffer, Accept: "application/json"},
@@ -72,7 +72,7 @@ func TestAReplacedHeaderIsNamedWithItsAddress(t *testing.T) {
 }
 
 // An edited page has a style of its own, and its policy fits it.
-func TestAPolicyThatRefusesTheStyleOfTheSiteIsFound(t *testing.T) {
+func TestContentSecurityPolicyIssue(t *testing.T) {
 	const style = "body { color: red }"
 	for policy, refused := range map[string]bool{
 		"":                                      false,

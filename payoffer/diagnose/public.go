@@ -27,11 +27,11 @@ const maxBody, maxLinks, connections = 4 << 20, 6, 8
 
 // send sends a request without a body, on a connection of its own, and tells caches not to answer it.
 func (d *diagnosis) send(ctx context.Context, method, address string, cookies ...*http.Cookie) (response *http.Response, body []byte, err error) {
-	return d.accepting(ctx, "", method, address, cookies...)
+	return d.sendAccepting(ctx, "", method, address, cookies...)
 }
 
-// accepting is send with the header Accept.
-func (d *diagnosis) accepting(ctx context.Context, accept, method, address string, cookies ...*http.Cookie) (response *http.Response, body []byte, err error) {
+// sendAccepting is send with the header Accept.
+func (d *diagnosis) sendAccepting(ctx context.Context, accept, method, address string, cookies ...*http.Cookie) (response *http.Response, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func (c *check) service(ctx context.Context) {
 	}
 	switch {
 	case strange == 0:
-		if c.quote(ctx) && c.sameTerms(ctx) {
+		if c.quote(ctx) && c.hasSameTerms(ctx) {
 			c.headers(ctx)
 			c.links(ctx, c.addresses())
 		}
@@ -76,13 +76,14 @@ func (c *check) service(ctx context.Context) {
 		c.unreachable(base, err)
 	case !c.answered && did.StatusCode != http.StatusOK: // NotRunning explains it
 	case did.StatusCode >= http.StatusBadGateway && did.StatusCode <= http.StatusGatewayTimeout:
-		c.found(Unreachable, host, fmt.Sprintf("a proxy at %s answers %d and does not reach the server", host, did.StatusCode))
+		c.addIssue(Unreachable, host, fmt.Sprintf("a proxy at %s answers %d and does not reach the server", host, did.StatusCode))
 	case strange < connections:
-		c.found(SharedPort, host, fmt.Sprintf("%d of %d connections to %s reach another server than the running one", strange, connections, host))
+		c.addIssue(SharedPort, host, fmt.Sprintf("%d of %d connections to %s reach another server than the running one", strange, connections, host))
 	case isCaddy(did.Header):
-		c.found(OtherHandler, host, fmt.Sprintf("%s answers %d from Caddy, and not from pay_offer", document, did.StatusCode))
+		c.addIssue(OtherHandler, host, fmt.Sprintf("%s answers %d from Caddy, and not from pay_offer", document, did.StatusCode))
 	default:
-		c.found(OtherServer, host, fmt.Sprintf("%s answers %d without the keys of the running server", document, did.StatusCode))
+		c.addIssue(OtherServer, host,
+			fmt.Sprintf("%s answers %d without the keys of the running server", document, did.StatusCode))
 	}
 }
 
@@ -109,8 +110,8 @@ func (c *check) isOurs(body []byte) bool {
 	return c.running == nil || slices.Equal(keys, slices.Sorted(slices.Values(c.running.Keys)))
 }
 
-// sameTerms reports whether all connections reach the same terms. Instances of one offer have the same settings.
-func (c *check) sameTerms(ctx context.Context) bool {
+// hasSameTerms reports whether all connections reach the same terms. Instances of one offer have the same settings.
+func (c *check) hasSameTerms(ctx context.Context) bool {
 	terms, address := map[string]bool{}, c.Offer.Offer.URL(offer.PathOpenAPI)
 	for range connections {
 		if r, body, err := c.send(ctx, http.MethodGet, address); err == nil && r.StatusCode == http.StatusOK {
@@ -118,7 +119,7 @@ func (c *check) sameTerms(ctx context.Context) bool {
 		}
 	}
 	if len(terms) > 1 {
-		c.found(SettingsDiffer, offer.Host(c.Offer.Offer.BaseURL),
+		c.addIssue(SettingsDiffer, offer.Host(c.Offer.Offer.BaseURL),
 			fmt.Sprintf("%s has %d versions on %d connections: give all instances the same settings", address, len(terms), connections))
 	}
 	return len(terms) <= 1
@@ -145,7 +146,7 @@ func (c *check) quote(ctx context.Context) bool {
 	if err == nil && isCaddy(r.Header) {
 		code = OtherHandler
 	}
-	c.found(code, at, what)
+	c.addIssue(code, at, what)
 	return false
 }
 
@@ -159,9 +160,9 @@ func isWhole(value string) bool {
 func (c *check) unreachable(origin string, err error) {
 	host := offer.Host(origin)
 	if invalid := (*tls.CertificateVerificationError)(nil); errors.As(err, &invalid) {
-		c.found(CertificateInvalid, host, fmt.Sprintf("the certificate of %s is not trusted: %v", host, invalid.Err))
+		c.addIssue(CertificateInvalid, host, fmt.Sprintf("the certificate of %s is not trusted: %v", host, invalid.Err))
 	} else if c.answered { // else NotRunning explains it
-		c.found(Unreachable, host, host+" does not answer: "+reason(err))
+		c.addIssue(Unreachable, host, host+" does not answer: "+reason(err))
 	}
 }
 
@@ -182,9 +183,9 @@ func (c *check) addresses() []string {
 	return all
 }
 
-// elsewhere returns the addresses that other servers answer: the hosted checkouts, and the
+// otherAddresses returns the addresses that other servers answer: the hosted checkouts, and the
 // page of the site if the site has its own host.
-func (c *check) elsewhere() (all []string) {
+func (c *check) otherAddresses() (all []string) {
 	o := c.Offer.Offer
 	if o.SiteURL != o.BaseURL {
 		all = append(all, o.SitePage())
@@ -210,9 +211,9 @@ func (c *check) links(ctx context.Context, addresses []string) {
 			case err != nil && address == o.SitePage() && o.SiteURL != o.BaseURL:
 				c.unreachable(o.SiteURL, err)
 			case err != nil:
-				c.found(LinkBroken, at, at+" does not answer: "+reason(err))
+				c.addIssue(LinkBroken, at, at+" does not answer: "+reason(err))
 			case c.isBroken(address, r.StatusCode):
-				c.found(LinkBroken, at, fmt.Sprintf("%s answers %d", at, r.StatusCode))
+				c.addIssue(LinkBroken, at, fmt.Sprintf("%s answers %d", at, r.StatusCode))
 			case address == o.SitePage():
 				c.sitePolicy(r.Header, body)
 			}
@@ -223,7 +224,7 @@ func (c *check) links(ctx context.Context, addresses []string) {
 }
 
 // isBroken reports whether the status of an address is an error. A checkout may refuse software
-// and accept people. The webhook refuses GET. Bitcoin without a price answers 503, which
+// and accept people. The webhook refuses GET. A rail without a price of bitcoin answers 503, which
 // PriceSource explains. A site with its own host may need the server, which NotRunning explains.
 func (c *check) isBroken(address string, status int) bool {
 	o := c.Offer.Offer
@@ -236,8 +237,10 @@ func (c *check) isBroken(address string, status int) bool {
 		return status >= http.StatusInternalServerError
 	case address == o.URL(offer.PathHookCard):
 		return status != http.StatusMethodNotAllowed
-	case status == http.StatusServiceUnavailable && o.Bitcoin() != nil:
-		return !strings.Contains(address, offer.PathMethods+"/"+o.Bitcoin().Name()+".")
+	case status == http.StatusServiceUnavailable:
+		return !slices.ContainsFunc(o.Rails, func(r offer.Rail) bool {
+			return !r.Methods(o, offer.Live{})[0].Available && strings.Contains(address, offer.PathMethods+"/"+r.Name()+".")
+		})
 	}
 	return status >= http.StatusBadRequest && status != http.StatusPaymentRequired && status != http.StatusTooManyRequests
 }

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,29 +10,28 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
-func TestPaidCheckoutOfAnotherLinkIsAnIssue(t *testing.T) {
+func TestOtherPaymentLinkIssue(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(s *surroundings)
 		want   []Issue
 	}{
-		"of no other link": {func(s *surroundings) { s.server.Rails[0].OtherLinks = "" }, []Issue{}},
-		"of two links": {func(s *surroundings) { s.server.Rails[0].OtherLinks = "plink_2 plink_3" }, []Issue{
+		"of no other link": {func(s *surroundings) { s.state("card").OtherLinks = "" }, []Issue{}},
+		"of two links": {func(s *surroundings) { s.state("card").OtherLinks = "plink_2 plink_3" }, []Issue{
 			{"card-link", "pay.example.org", "card", "payment_link is plink_1, and a checkout of plink_2 was paid", CardLink.Fix},
 			{"card-link", "pay.example.org", "card", "payment_link is plink_1, and a checkout of plink_3 was paid", CardLink.Fix},
 		}},
 		"of the link that is configured by now": {func(s *surroundings) {
-			s.server.Settings, s.server.Rails[0].OtherLinks = "other", "plink_1"
+			s.server.Settings, s.state("card").OtherLinks = "other", "plink_1"
 		}, []Issue{{SettingsDiffer.Name, "pay.example.org", "pay.example.org", "the running server has other settings for pay.example.org", SettingsDiffer.Fix}}},
 		"of a card that is removed by now": {func(s *surroundings) {
 			s.server.Settings, s.offer.Offer.Card, s.offer.Rails = "other", nil, nil
 		}, []Issue{{SettingsDiffer.Name, "pay.example.org", "pay.example.org", "the running server has other settings for pay.example.org", SettingsDiffer.Fix}}},
-		"and a rail that is not read": {func(s *surroundings) { s.server.Rails[0].Error = observe.ErrUnreachable }, []Issue{
+		"and a rail that is not read": {func(s *surroundings) { s.state("card").Error = observe.ErrUnreachable }, []Issue{
 			{"card-link", "pay.example.org", "card", "payment_link is plink_1, and a checkout of plink_2 was paid", CardLink.Fix},
-			{RailUnobserved.Name, "pay.example.org", "card", "payments by card are not read (unreachable)", RailUnobserved.Fix},
+			{RailUnobserved.Name, "pay.example.org", "card", "payments by card are not read (unreachable)", "Check the network and the firewall of this machine, and the status page of the source. " + RailUnobserved.of("card").Fix},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,13 @@ func TestPaidCheckoutOfAnotherLinkIsAnIssue(t *testing.T) {
 	}
 }
 
+// state is what the running server says of a rail.
+func (s *surroundings) state(rail string) *operator.RailState {
+	return &s.server.Rails[slices.IndexFunc(s.server.Rails, func(r operator.RailState) bool { return r.Rail == rail })]
+}
+
 // Each offer of an account gets the webhooks of all of them.
-func TestCheckoutOfAnotherOfferOfTheConfigurationIsNoIssue(t *testing.T) {
+func TestOtherOfferLinkIsNoIssue(t *testing.T) {
 	s := around(t)
 	s.card("")
 	s.server.Rails = []operator.RailState{{Rail: "card", OtherLinks: "plink_2"}}
@@ -56,13 +61,13 @@ func TestCheckoutOfAnotherOfferOfTheConfigurationIsNoIssue(t *testing.T) {
 	terms.ID, terms.BaseURL = "shop.example.org", "https://shop.example.org"
 	o, err := offer.New(terms, card)
 	require.NoError(t, err)
-	other := Offer{Settings: &service.Settings{Key: pool.KeyOf("other"), Offer: o}}
+	other := Offer{Settings: &service.Settings{Key: service.KeyOf("other"), Offer: o}}
 	for _, issue := range Run(t.Context(), s.World, []Offer{s.offer, other}).Issues {
 		require.NotEqual(t, "card-link", issue.Code, issue.What)
 	}
 }
 
-func TestEndpointWhoseLastNotificationFailedIsAnIssue(t *testing.T) {
+func TestFailedNotificationIssue(t *testing.T) {
 	s := around(t)
 	s.server.Receivers = []announce.EndpointHealth{
 		{Host: "events"}, {Host: "ntfy.example", Behind: 3}, {Host: "shop.example", Behind: 2, LastError: "refused"}, {Host: "mail.example:587", LastError: "unauthorized"},

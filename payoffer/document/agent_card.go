@@ -89,7 +89,7 @@ func AgentCard(o *offer.Offer) Document {
 	}
 	var methods []string
 	for _, r := range o.Rails {
-		methods = append(methods, fixed(o, r).Title)
+		methods = append(methods, unpricedMethod(o, r).Title)
 	}
 	return JSON(typeJSON, agentCard{
 		ProtocolVersion: "0.3.0", Name: o.Name, Description: o.Description,

@@ -33,7 +33,7 @@ func APICatalog(o *offer.Offer) Document {
 			Anchor:      o.BaseURL,
 			ServiceDesc: []linkTarget{{Href: o.URL(offer.PathOpenAPI), Type: typeJSON}},
 			ServiceDoc:  []linkTarget{{Href: o.URL(offer.PathLLMs), Type: "text/plain"}},
-			Payment:     []linkTarget{{Href: o.Card.URL, Type: "text/html", Title: fixed(o, o.Card).Title}},
+			Payment:     []linkTarget{{Href: o.Card.URL, Type: "text/html", Title: unpricedMethod(o, o.Card).Title}},
 		},
 		{
 			Anchor:      agent,

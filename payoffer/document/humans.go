@@ -28,10 +28,10 @@ func Humans(o *offer.Offer) Document {
 	b.WriteString("\tPay: " + o.Card.URL + "\n") // not altered, because people copy it
 	line("Every rail with its QR code", o.URL(offer.PathMethods))
 	for _, r := range o.Rails {
-		line(fixed(o, r).Title, o.URL(offer.URIPath(r.Name())))
+		line(unpricedMethod(o, r).Title, o.URL(offer.URIPath(r.Name())))
 	}
 	if t := o.BankTransfer(); t != nil {
-		line(fixed(o, t).Title+", page", o.URL(offer.PagePath(t.Name())))
+		line(unpricedMethod(o, t).Title+", page", o.URL(offer.PagePath(t.Name())))
 	}
 
 	b.WriteString("\n/* SITE */\n")

@@ -65,10 +65,11 @@ func priceProperties(o *offer.Offer) properties {
 // paymentLinks are the card checkout, because clients use the first link, and then the URI
 // list of every rail.
 func paymentLinks(o *offer.Offer) []link {
-	links := []link{{Rel: relPayment, Type: "text/html", Href: o.Card.URL, Titles: titles{"en": fixed(o, o.Card).Title}}}
+	links := []link{{Rel: relPayment, Type: "text/html", Href: o.Card.URL, Titles: titles{"en": unpricedMethod(o, o.Card).Title}}}
 	for _, r := range o.Rails {
 		links = append(links, link{
-			Rel: relPayment, Type: typeURIList, Href: o.URL(offer.URIPath(r.Name())), Titles: titles{"en": fixed(o, r).Title},
+			Rel: relPayment, Type: typeURIList, Href: o.URL(offer.URIPath(r.Name())),
+			Titles: titles{"en": unpricedMethod(o, r).Title},
 		})
 	}
 	return links

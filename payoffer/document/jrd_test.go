@@ -54,8 +54,8 @@ func hrefs(doc map[string]any, rel string) []string {
 // paymentTargets is what rel=payment must lead to: the checkout, then each rail.
 func paymentTargets(o *offer.Offer) []string {
 	targets := []string{o.Card.URL}
-	for _, rail := range []string{"card", "usdc", "usdc-10", "btc", "transfer", "tip-jar", "pack"} {
-		targets = append(targets, "https://pay.example.org/v1/pay/"+rail+".uri")
+	for _, rail := range o.Rails {
+		targets = append(targets, "https://pay.example.org/v1/pay/"+rail.Name()+".uri")
 	}
 	return targets
 }
@@ -74,7 +74,7 @@ func TestHostMetaJSONLinksToEveryRail(t *testing.T) {
 	require.Equal(t, "https://pay.example.org/.well-known/webfinger?resource={uri}", lrdd["template"])
 }
 
-func TestHostMetaXRDHoldsTheSameLinks(t *testing.T) {
+func TestHostMetaXRDMatchesJSON(t *testing.T) {
 	o := fullOffer(t, terms())
 	var doc struct {
 		XMLName xml.Name `xml:"http://docs.oasis-open.org/ns/xri/xrd-1.0 XRD"`
@@ -114,7 +114,7 @@ func TestHostMetaXRDHoldsTheSameLinks(t *testing.T) {
 	}
 }
 
-func TestWebFingerKnowsThePayAccount(t *testing.T) {
+func TestWebFingerPayAccount(t *testing.T) {
 	plain := fullOffer(t, terms())
 	withPort := terms()
 	withPort.BaseURL = "https://pay.example.org:8443"
@@ -195,7 +195,7 @@ func FuzzWebFinger(f *testing.F) {
 	})
 }
 
-func TestDIDListsTheKeysThatSign(t *testing.T) {
+func TestDIDListsSigningKeys(t *testing.T) {
 	with := terms()
 	with.BaseURL = "https://pay.example.org:8443"
 	o := cardOffer(t, with)
@@ -219,7 +219,7 @@ func TestDIDListsTheKeysThatSign(t *testing.T) {
 	require.Equal(t, bare["service"], doc["service"])
 }
 
-func TestOpenAPIInfoIsTheSpecifiedOne(t *testing.T) {
+func TestOpenAPIInfo(t *testing.T) {
 	withContact := terms()
 	withContact.Contact = "help@example.org"
 	o := fullOffer(t, withContact)
@@ -258,12 +258,13 @@ func TestOpenAPIDescribesAnOperation(t *testing.T) {
 
 // Every entry of x-payment-info has a challenge at run time: each chain of an offer that
 // challenges, and never the card.
-func TestOpenAPIOffersWhatIsChallenged(t *testing.T) {
+func TestOpenAPIPaymentInfoMatchesChallenges(t *testing.T) {
 	for field, challenges := range map[string]bool{"Authorization": true, "Payment-Authorization": true, "": false} {
 		chosen := terms()
 		chosen.MPP = field
 		o := fullOffer(t, chosen)
-		operation := at(t, decode(t, api(o)), "paths", "/v1/sponsor", "post").(map[string]any)
+		doc := decode(t, api(o))
+		operation := at(t, doc, "paths", "/v1/sponsor", "post").(map[string]any)
 		require.Contains(t, operation, "x-payment")
 		at(t, operation, "requestBody", "content", "application/json", "schema")
 		at(t, operation, "responses", "200", "content", "application/json")
@@ -272,13 +273,14 @@ func TestOpenAPIOffersWhatIsChallenged(t *testing.T) {
 		protocols := []any{map[string]any{"x402": map[string]any{}}}
 		if !challenges {
 			require.NotContains(t, info, "offers")
+			require.NotContains(t, doc["components"], "securitySchemes")
 			require.Equal(t, protocols, info["protocols"])
 			continue
 		}
 		var offers []any
 		for _, u := range o.USDC() {
 			offers = append(offers, map[string]any{
-				"intent": "charge", "method": "evm", "amount": "42000000", "currency": u.Network.USDC, "description": fixed(o, u).Title,
+				"intent": "charge", "method": "evm", "amount": "42000000", "currency": u.Network.USDC, "description": unpricedMethod(o, u).Title,
 			})
 		}
 		require.Equal(t, offers, info["offers"])
@@ -287,6 +289,10 @@ func TestOpenAPIOffersWhatIsChallenged(t *testing.T) {
 		}}), info["protocols"])
 		require.Contains(t, operation["description"], "in the request header "+field+".")
 		at(t, operation, "responses", "402", "content", "application/problem+json")
+		at(t, operation, "responses", "402", "headers", "WWW-Authenticate", "schema")
+		require.Equal(t, "#/components/schemas/PaymentReceipt", at(t, operation, "responses", "200", "headers", "Payment-Receipt", "schema", "contentSchema", "$ref"))
+		require.Equal(t, []any{map[string]any{}, map[string]any{"mpp": []any{}}}, operation["security"], "without a credential it answers the quote")
+		require.Equal(t, field, at(t, doc, "components", "securitySchemes", "mpp", "name"))
 	}
 	card := at(t, decode(t, api(cardOffer(t, terms()))), "paths", "/v1/sponsor", "post")
 	require.NotContains(t, card, "x-payment-info", "directories list the operation as payable")

@@ -22,7 +22,7 @@ func LLMs(o *offer.Offer) Document {
 	entry("Checkout", offer.PathPay, "redirects to the card checkout")
 	entry("Every rail", offer.PathMethods, "page for people with QR codes; JSON for programs")
 	for _, r := range o.Rails {
-		entry(fixed(o, r).Title, offer.URIPath(r.Name()), "the payment URI")
+		entry(unpricedMethod(o, r).Title, offer.URIPath(r.Name()), "the payment URI")
 	}
 
 	if len(o.Gates) > 0 {
@@ -36,7 +36,7 @@ func LLMs(o *offer.Offer) Document {
 	if len(o.USDC()) > 0 {
 		name, takes := "x402", "takes an x402 payment by POST. "
 		if o.Challenges() {
-			name, takes = "x402 and MPP", "takes a payment by x402 or by the Payment scheme (MPP, evm/charge) by POST. "
+			name, takes = "x402 and MPP", "takes a payment by x402 or by the Payment scheme (MPP, evm/charge, whose nonce is the Keccak-256 of challenge id and realm) by POST. "
 		}
 		entry(name, offer.PathSponsor, takes+capNote(o))
 	}
@@ -45,6 +45,9 @@ func LLMs(o *offer.Offer) Document {
 	entry("Skill", offer.PathSkill, "how an agent pays")
 	entry("API description", offer.PathOpenAPI, "OpenAPI 3.1")
 
+	if len(o.USDC()) > 0 {
+		b.WriteString("\n## Specifications\n\n" + specifications(o))
+	}
 	b.WriteString("\n## Optional\n\n")
 	if !o.PrivateReceived {
 		entry("Received", offer.PathReceived, "received payments and the evidence for them")

@@ -66,7 +66,7 @@ func NodeInfo(o *offer.Offer) Document {
 		URL: o.Card.URL, Invoice: o.URL(offer.PathInvoice),
 	}
 	for _, r := range o.Rails {
-		payment.Rails = append(payment.Rails, nodeInfoRail{r.Name(), fixed(o, r).Title, o.URL(offer.URIPath(r.Name()))})
+		payment.Rails = append(payment.Rails, nodeInfoRail{r.Name(), unpricedMethod(o, r).Title, o.URL(offer.URIPath(r.Name()))})
 	}
 	return JSON(typeJSON+`; profile="`+nodeInfoSchema+`#"`, nodeInfo{
 		Version:   "2.1",

@@ -36,7 +36,7 @@ const (
 // names, separated by a space, are alternatives.
 type Body struct{ Type, Schema string }
 
-// Parameter is a parameter of an operation. In is "query" or "header".
+// Parameter is a parameter of an operation. In is "query", or "header" for base64 of JSON with the schema Type.
 type Parameter struct {
 	In, Name, Type, Description string
 	Required                    bool
@@ -99,16 +99,16 @@ func OpenAPI(o *offer.Offer, operations []Operation, schemas Schemas) Document {
 			{"url": o.BaseURL, "description": "The service."},
 			{"url": o.SiteURL, "description": "The site with the page for people."},
 		},
-		ExternalDocs: object{"description": fixed(o, o.Card).Title, "url": o.Card.URL},
+		ExternalDocs: object{"description": unpricedMethod(o, o.Card).Title, "url": o.Card.URL},
 		Payment:      payment(o),
 		ServiceInfo: object{"categories": []string{"payments"}, "docs": object{
 			"homepage": o.SitePage(), "apiReference": o.URL(offer.PathOpenAPI), "llms": o.URL(offer.PathLLMs),
 		}},
-		Security: []object{}, // every operation is public
+		Security: []object{}, // every operation is public; a payment is optional
 		Paths:    paths,
 		Components: object{
 			"responses": object{
-				"Quote":    withHeader(Response("The quote. It is not a payment.", Body{typeJSON, "Quote"}), "PAYMENT-REQUIRED", "The quote by x402 version 2."),
+				"Quote":    Response("The quote. It is not a payment.", Body{typeJSON, "Quote"}),
 				"Redirect": withHeader(Response("Leads to another address.", HTML), "Location", "The address."),
 				"Later":    withHeader(Response("Send the same request again after Retry-After.", Problem, HTML), "Retry-After", "Seconds to wait."),
 				"Problem":  Response("Refused, with what is wrong and what to do (RFC 9457).", Problem, HTML),
@@ -116,8 +116,12 @@ func OpenAPI(o *offer.Offer, operations []Operation, schemas Schemas) Document {
 			"schemas": schemas.describe(o),
 		},
 	}
-	if len(o.USDC()) == 0 {
-		described.Components["responses"].(object)["Quote"] = Response("The quote. It is not a payment.", Body{typeJSON, "Quote"})
+	if len(o.USDC()) > 0 {
+		withPayment(described.Components["responses"].(object)["Quote"], "PAYMENT-REQUIRED")
+	}
+	if o.Challenges() {
+		described.Components["securitySchemes"] = object{"mpp": object{"type": "apiKey", "in": "header", "name": o.MPP,
+			"description": "The word Payment, a space, and x-credential.", "x-credential": inBase64("base64url", "PaymentCredential")}}
 	}
 	for _, tag := range slices.Sorted(maps.Keys(tags)) {
 		described.Tags = append(described.Tags, object{"name": tag, "description": tagDescriptions[tag]})
@@ -175,14 +179,25 @@ func (op Operation) describe(o *offer.Offer) object {
 		op.charge(o, out, responses)
 	}
 	maps.Copy(responses, op.Responses)
+	if has(Charges) && len(o.USDC()) > 0 {
+		paid, refused := []string{"PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE"}, []string{"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE"}
+		if o.Challenges() {
+			paid, refused = append(paid, "Payment-Receipt"), append(refused, "WWW-Authenticate")
+			out["security"] = []object{{}, {"mpp": []string{}}}
+		}
+		withPayment(responses["200"], paid...)
+		withPayment(responses["402"], refused...)
+	}
 	var parameters []object
 	for _, name := range pathParameter.FindAllStringSubmatch(op.Path, -1) {
 		parameters = append(parameters, object{"in": "path", "name": name[1], "required": true, "schema": object{"type": "string"}})
 	}
 	for _, p := range op.Parameters {
-		parameters = append(parameters, object{
-			"in": p.In, "name": p.Name, "description": p.Description, "required": p.Required, "schema": object{"type": p.Type},
-		})
+		schema := object{"type": p.Type}
+		if p.In == "header" {
+			schema = inBase64("base64", p.Type)
+		}
+		parameters = append(parameters, object{"in": p.In, "name": p.Name, "description": p.Description, "required": p.Required, "schema": schema})
 	}
 	if len(parameters) > 0 {
 		out["parameters"] = parameters
@@ -197,12 +212,13 @@ func (op Operation) describe(o *offer.Offer) object {
 // lists an operation with x-payment-info as payable.
 func (op *Operation) charge(o *offer.Offer, out, responses object) {
 	responses["200"] = Response("The payment was settled.", Body{typeJSON, "Settlement"})
+	responses["402"] = Response("The quote, or why the payment was refused.", Body{typeJSON, "Quote"})
 	responses["429"], responses["503"] = refer("responses/Later"), refer("responses/Later")
 	op.Parameters = []Parameter{
-		{In: "header", Name: "PAYMENT-SIGNATURE", Type: "string", Description: "The payment by x402 version 2: base64 of the JSON payload."},
-		{In: "header", Name: "X-PAYMENT", Type: "string", Description: "The payment by x402 version 1."},
+		{In: "header", Name: "PAYMENT-SIGNATURE", Type: "PaymentPayload", Description: "The payment by x402 version 2."},
+		{In: "header", Name: "X-PAYMENT", Type: "PaymentPayloadV1", Description: "The payment by x402 version 1."},
 	}
-	op.Description += "Without a payment header the answer is the quote. After a 503 send the identical payment again, and after a 409 the one " +
+	op.Description += specifications(o) + "\nWithout a payment header the answer is the quote. After a 503 send the identical payment again, and after a 409 the one " +
 		"that it names: a new signature could pay twice."
 	info := object{"price": object{"mode": "fixed", "amount": o.Amount.Decimal(), "currency": "USD"}}
 	out["x-payment-info"] = info
@@ -210,11 +226,11 @@ func (op *Operation) charge(o *offer.Offer, out, responses object) {
 	if o.Challenges() {
 		op.Description += " A 402 also challenges by the Payment HTTP authentication scheme (MPP), method " + challengeMethod + ", intent " + challengeIntent +
 			": answer one challenge in the request header " + o.MPP + "."
-		responses["402"] = Response("The quote, or why a credential was refused.", Body{typeJSON, "Quote"}, Problem)
+		responses["402"] = Response("The quote, or why the payment was refused.", Body{typeJSON, "Quote"}, Problem)
 		var offers []object
 		for _, u := range o.USDC() {
 			offers = append(offers, object{
-				"intent": challengeIntent, "method": challengeMethod, "amount": u.AmountAtomic(), "currency": u.Network.USDC, "description": fixed(o, u).Title,
+				"intent": challengeIntent, "method": challengeMethod, "amount": u.AmountAtomic(), "currency": u.Network.USDC, "description": unpricedMethod(o, u).Title,
 			})
 		}
 		info["offers"] = offers

@@ -28,7 +28,7 @@ type funding struct {
 func Package(o *offer.Offer) Document {
 	var list []funding
 	for _, r := range o.Rails {
-		if m := fixed(o, r); m.URL != "" {
+		if m := unpricedMethod(o, r); m.URL != "" {
 			list = append(list, funding{Type: r.Name(), URL: m.URL})
 		}
 	}

@@ -33,9 +33,17 @@ var formats = func() map[string]string {
 	return all
 }()
 
+// patterns are the forms of the members with these paths.
+var patterns = map[string]string{
+	"ExactPayload.signature": "^0x([0-9a-fA-F]{2})+$", "ExactPayload.authorization.nonce": "^0x[0-9a-fA-F]{64}$",
+	"ExactPayload.authorization.from": "^0x[0-9a-fA-F]{40}$", "ExactPayload.authorization.to": "^0x[0-9a-fA-F]{40}$",
+	"ExactPayload.authorization.value": "^(0|[1-9][0-9]*)$", "ExactPayload.authorization.validAfter": "^(0|[1-9][0-9]*)$",
+	"ExactPayload.authorization.validBefore": "^(0|[1-9][0-9]*)$",
+}
+
 // describe is the JSON schemas of all types, those of this package included. A type inside
 // another one is a reference. No schema is closed, because members may be added.
-func (s Schemas) describe(o *offer.Offer) map[string]*jsonschema.Schema {
+func (sc Schemas) describe(o *offer.Offer) map[string]*jsonschema.Schema {
 	types := map[string]any{
 		"Invoice": invoice{}, "Method": invoiceMethod{}, "Fallback": offer.Fallback{}, "JRD": descriptor{}, "DIDDocument": did{}, "NodeInfo": nodeInfo{},
 		"PackageDocument": packageJSON{}, "AgentCard": agentCard{}, "Linkset": linkset{},
@@ -43,7 +51,7 @@ func (s Schemas) describe(o *offer.Offer) map[string]*jsonschema.Schema {
 	if len(o.USDC()) > 0 {
 		types["X402Resources"] = x402Discovery{}
 	}
-	maps.Copy(types, s.Types)
+	maps.Copy(types, sc.Types)
 	known := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[offer.USD]():       {Type: "number", Description: "US dollars."},
 		reflect.TypeFor[offer.EUR]():       {Type: "number", Description: "Euros."},
@@ -65,20 +73,20 @@ func (s Schemas) describe(o *offer.Offer) map[string]*jsonschema.Schema {
 		if err != nil {
 			panic("document: " + err.Error()) // the types are those of this module
 		}
-		complete(schema, name, s.Enums)
+		sc.complete(schema, name)
 		all[name] = schema
 	}
 	return all
 }
 
-// complete adds formats and enums to the schema at path and to all below it.
-func complete(s *jsonschema.Schema, path string, enums map[string][]any) {
+// complete adds formats, enums and patterns to the schema at path and to all below it.
+func (sc Schemas) complete(s *jsonschema.Schema, path string) {
 	if s.Items != nil {
 		s.Type, s.Types = "array", nil // no list is null
-		complete(s.Items, path, enums)
+		sc.complete(s.Items, path)
 		return
 	}
-	s.Format, s.Enum = formats[path[strings.LastIndexByte(path, '.')+1:]], enums[path]
+	s.Format, s.Enum, s.Pattern = formats[path[strings.LastIndexByte(path, '.')+1:]], sc.Enums[path], patterns[path]
 	if s.Enum != nil && slices.Contains(s.Types, "null") {
 		s.Enum = append(slices.Clip(s.Enum), nil)
 	}
@@ -89,6 +97,6 @@ func complete(s *jsonschema.Schema, path string, enums map[string][]any) {
 		s.AdditionalProperties = nil
 	}
 	for name, property := range s.Properties {
-		complete(property, path+"."+name, enums)
+		sc.complete(property, path+"."+name)
 	}
 }

@@ -50,17 +50,19 @@ func skillDescription(o *offer.Offer) string {
 
 // skillRail writes one rail.
 func skillRail(b *strings.Builder, o *offer.Offer, r offer.Rail) {
-	m := fixed(o, r)
+	m := unpricedMethod(o, r)
 	fmt.Fprintf(b, "### %s\n\n", markdown(m.Title))
 	switch {
 	case m.URL != "":
 		fmt.Fprintf(b, "- Open in a browser: <%s>\n", m.URL)
 	case m.URI != "":
 		fmt.Fprintf(b, "- Open with a wallet or mail program: `%s`\n", m.URI)
+	case m.InvoiceURL != "":
+		fmt.Fprintf(b, "- POST <%s> makes an invoice for one payment. Its answer has what a wallet pays, and the address of the receipt.\n", m.InvoiceURL)
 	default:
 		b.WriteString("- The amount follows the exchange rate: read the URI just before paying.\n")
 	}
-	if m.Symbol != "" && m.PayTo != "" {
+	if m.Symbol != "" && m.PayTo != "" && m.AmountAtomic != "" {
 		fmt.Fprintf(b, "- Check before you send: %s of the token `%s` on network `%s` to `%s`, which is `%s` atomic units.\n",
 			m.AmountUSD.String()+" "+m.Symbol, m.Asset, m.Network, m.PayTo, m.AmountAtomic)
 	}
@@ -96,15 +98,15 @@ func skillPrograms(b *strings.Builder, o *offer.Offer) {
 2. Compare amount, token, network and payee with the rail above, and sign one of
    the requirements in "accepts". %s
 3. Send the same POST again with the payment in the header PAYMENT-SIGNATURE
-   (version 2) or X-PAYMENT (version 1). Keep the signed payment until you have
-   a definite answer.
+   (version 2) or X-PAYMENT (version 1): base64 of JSON, whose schema the API
+   description has. Keep the signed payment until you have a definite answer.
 
 The answer says what to do:
 
 - 200: paid. Keep the body and PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version
-  1), which name the transaction. Do not pay again. "authorization" is the nonce
-  of the payment that was charged. It is an earlier one of the same payer if this
-  one was signed again in its place.
+  1), which name the transaction. Do not pay again: a new signature can be charged.
+  "authorization" is the nonce of the payment that was charged. It is an earlier
+  one of the same payer if this one was signed again in its place.
 - 400: the payment could not be read, and was not sent. Correct the header.
 - 402 to a request with a payment: it was refused and not charged, and "error"
   says why.
@@ -126,12 +128,15 @@ same rules hold there.
 ### Pay by the Payment scheme (MPP)
 
 The same 402 has a challenge for each chain in WWW-Authenticate: Payment, method
-%s, intent %s, credential type authorization. A client that answers one sends
-its credential in the header %s of the same POST; a 200 has Payment-Receipt.
+%s, intent %s, credential type authorization. It is the same signature, with
+this nonce: the Keccak-256 of the challenge's id followed by its realm, as UTF-8
+without a separator. A client that answers one sends its credential in the
+header %s of the same POST; a 200 has Payment-Receipt.
 Over MCP the challenges and the credential stand in _meta. The answers mean what
-they mean above; send one payment, by x402 or by this scheme, never both.
+they mean above, with the reason in "detail"; send one payment, by x402 or by this scheme, never both.
 `, challengeMethod, challengeIntent, o.MPP)
 	}
+	b.WriteString("\n### Specifications\n\n" + specifications(o))
 }
 
 // skillGates writes what the payment opens.

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"net/url"
 	"regexp"
 	"strings"
@@ -40,7 +41,7 @@ func securityFields(t *testing.T, d Document) map[string][]string {
 	return fields
 }
 
-func TestSecurityNamesTheContactsInOrder(t *testing.T) {
+func TestSecurityTxtContactOrder(t *testing.T) {
 	withContact := terms()
 	withContact.Contact = "help@example.org"
 	const invoice = "https://pay.example.org/v1/invoice"
@@ -61,7 +62,7 @@ func TestSecurityNamesTheContactsInOrder(t *testing.T) {
 	}
 }
 
-func TestSecurityExpiresOnAFullDayInUTC(t *testing.T) {
+func TestSecurityTxtExpires(t *testing.T) {
 	o := cardOffer(t, terms())
 	west := time.FixedZone("west", -9*60*60)
 	for now, want := range map[time.Time]string{
@@ -74,7 +75,7 @@ func TestSecurityExpiresOnAFullDayInUTC(t *testing.T) {
 	}
 }
 
-func TestDIDIsByteExact(t *testing.T) {
+func TestDIDIdentifier(t *testing.T) {
 	for base, want := range map[string]string{
 		"https://pay.example.org":      "did:web:pay.example.org",
 		"https://pay.example.org:8443": "did:web:pay.example.org%3A8443",
@@ -110,7 +111,7 @@ func TestDIDHasAServicePerRail(t *testing.T) {
 	}
 }
 
-func TestNodeInfoHoldsTheOfferInItsMetadata(t *testing.T) {
+func TestNodeInfoMetadata(t *testing.T) {
 	o := fullOffer(t, terms())
 	doc := decode(t, NodeInfo(o))
 	require.Equal(t, "2.1", doc["version"])
@@ -126,7 +127,7 @@ func TestNodeInfoHoldsTheOfferInItsMetadata(t *testing.T) {
 }
 
 // npm drops the whole list when one entry is not a web address.
-func TestPackageFundsByWebAddressesOnly(t *testing.T) {
+func TestPackageFundingURLs(t *testing.T) {
 	o := fullOffer(t, terms())
 	doc := decode(t, Package(o))
 	require.Equal(t, true, doc["private"])
@@ -166,7 +167,7 @@ func TestPackageNameIsValidForNPM(t *testing.T) {
 	}
 }
 
-func TestAPICatalogDescribesBothInterfaces(t *testing.T) {
+func TestAPICatalogLinksOpenAPIAndMCP(t *testing.T) {
 	o := cardOffer(t, terms())
 	sets := decode(t, APICatalog(o))["linkset"].([]any)
 	require.Equal(t, "https://pay.example.org/.well-known/api-catalog", at(t, sets[0], "anchor"))
@@ -207,7 +208,7 @@ func TestX402ListsThePayableURL(t *testing.T) {
 
 // Where a program is told how to pay it is told of every protocol, and of none that
 // is not spoken.
-func TestDocumentsSpeakOfThePaymentSchemeWhereItIsSpoken(t *testing.T) {
+func TestDocumentsMentionMPPIfEnabled(t *testing.T) {
 	for field, spoken := range map[string]bool{"Authorization": true, "Payment-Authorization": true, "": false} {
 		chosen := terms()
 		chosen.MPP = field
@@ -217,11 +218,34 @@ func TestDocumentsSpeakOfThePaymentSchemeWhereItIsSpoken(t *testing.T) {
 		} {
 			require.Equal(t, spoken, strings.Contains(strings.ToLower(string(document.Body)), "mpp"), "%s, credentials in %q", name, field)
 		}
+		nonce := regexp.MustCompile(`Keccak-256 of (the challenge's id followed by its realm|challenge id and realm)`)
+		for _, document := range []Document{LLMs(o), Skill(o)} {
+			require.Equal(t, spoken, nonce.Match(bytes.Join(bytes.Fields(document.Body), []byte(" "))))
+		}
 		require.Equal(t, field == "Payment-Authorization", strings.Contains(string(Skill(o).Body), "header Payment-Authorization"))
 	}
 }
 
-func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
+func TestDocumentsLinkTheSpecificationsOfPayments(t *testing.T) {
+	o := fullOffer(t, terms())
+	description := at(t, decode(t, api(o)), "paths", offer.PathSponsor, "post", "description").(string)
+	for name, text := range map[string]string{"llms.txt": string(LLMs(o).Body), "skill": string(Skill(o).Body), "OpenAPI": description} {
+		for _, want := range []string{
+			"EIP-3009 `transferWithAuthorization`", "TransferWithAuthorization, and the domain has `name` and `version` of `extra` in the x402 quote of the same 402",
+			"(https://github.com/x402-foundation/x402/blob/main/specs/x402-specification-v2.md)", "(https://eips.ethereum.org/EIPS/eip-3009)",
+			"(https://datatracker.ietf.org/doc/draft-httpauth-payment/)",
+			"/payment_identifier.md): to buy twice, even within two minutes of a 200 that may be lost, add `id` to `extensions[\"payment-identifier\"].info`",
+			"/extension-offer-and-receipt.md): the receipt is in PAYMENT-RESPONSE", "<https://pay.example.org/.well-known/did.json>",
+		} {
+			require.Contains(t, text, want, name)
+		}
+	}
+	for _, document := range []Document{LLMs(cardOffer(t, terms())), Skill(cardOffer(t, terms())), api(cardOffer(t, terms()))} {
+		require.NotContains(t, string(document.Body), "EIP-3009", "no program can pay it")
+	}
+}
+
+func TestAgentCardContent(t *testing.T) {
 	o := fullOffer(t, terms())
 	doc := decode(t, AgentCard(o))
 	modes := []any{"application/json", "text"}
@@ -258,7 +282,7 @@ func TestAgentCardIsTheSpecifiedOne(t *testing.T) {
 	require.NotEmpty(t, at(t, skills[0], "examples"))
 }
 
-func TestAgentCardAnnouncesPaymentsOnlyWhereTheyAreTaken(t *testing.T) {
+func TestAgentCardWithoutUSDC(t *testing.T) {
 	doc := decode(t, AgentCard(cardOffer(t, terms())))
 	require.Equal(t, map[string]any{"streaming": false, "pushNotifications": false}, doc["capabilities"])
 }

@@ -9,9 +9,9 @@ import (
 // price is the amount, such as "42 USD".
 func price(o *offer.Offer) string { return o.Amount.String() + " USD" }
 
-// fixed is a rail's first method without a price: a rail that needs an exchange rate has a
+// unpricedMethod is a rail's first method without a price: a rail that needs an exchange rate has a
 // title and no link.
-func fixed(o *offer.Offer, r offer.Rail) offer.Method {
+func unpricedMethod(o *offer.Offer, r offer.Rail) offer.Method {
 	return r.Methods(o, offer.Live{})[0]
 }
 

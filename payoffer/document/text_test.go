@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
 // hostile holds what has a meaning in JSON, XML, HTML, YAML, Markdown or
@@ -34,7 +35,7 @@ func TestOperatorTextSurvivesInJSON(t *testing.T) {
 	require.Equal(t, "N "+hostile, decode(t, X402(o, []string{}))["name"])
 }
 
-func TestEveryDocumentStaysWellFormedWithOperatorText(t *testing.T) {
+func TestDocumentsWellFormedWithHostileText(t *testing.T) {
 	for path, d := range documents(t, hostileOffer(t)) {
 		switch {
 		case strings.Contains(d.Type, "json"):
@@ -72,7 +73,7 @@ func TestHumansNamesOperatorAndRails(t *testing.T) {
 // CommonMark.
 var inlineMarkup = regexp.MustCompile("(?:^|[^\\\\])(?:\\\\\\\\)*([*_\\[\\]<>&#|~!`])")
 
-func TestMarkdownLeavesNoMarkup(t *testing.T) {
+func TestMarkdownEscapesMarkup(t *testing.T) {
 	escaped := markdown(hostile)
 	require.Empty(t, inlineMarkup.FindAllString(escaped, -1), "%s", escaped)
 	// Taking the backslashes of CommonMark section 2.4 away gives the text back.
@@ -80,7 +81,7 @@ func TestMarkdownLeavesNoMarkup(t *testing.T) {
 	require.Equal(t, hostile, back)
 }
 
-func TestOperatorTextIsEscapedWhereMarkdownIsRead(t *testing.T) {
+func TestOperatorTextIsEscapedInMarkdown(t *testing.T) {
 	o := hostileOffer(t)
 	skill, llms := string(Skill(o).Body), string(LLMs(o).Body)
 	require.Contains(t, skill, markdown(o.Name))
@@ -120,14 +121,14 @@ func TestSkillFrontmatter(t *testing.T) {
 	}
 }
 
-func TestSkillSaysHowToPayByEachRail(t *testing.T) {
+func TestSkillExplainsEachRail(t *testing.T) {
 	o := fullOffer(t, terms())
 	body := string(Skill(o).Body)
 	for _, want := range []string{
 		"A human must have authorised this spending", "is a quote, not a payment", "raise the client's spending cap to 42 USD",
 		"<" + o.Card.URL + ">", "<https://shop.example/tip-jar>", "<https://pay.example.org/v1/sponsor>", "`first_42_sponsor`",
-		"`" + payTo + "`", "`42000000` atomic units", "`mailto:bank%26co%2B42@example.org?subject=",
-		"`ethereum:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913@8453/transfer?address=" + payTo + "&uint256=42000000`",
+		"`" + payoffertest.PayTo + "`", "`42000000` atomic units", "`mailto:bank%26co%2B42@example.org?subject=",
+		"`ethereum:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913@8453/transfer?address=" + payoffertest.PayTo + "&uint256=42000000`",
 	} {
 		require.Contains(t, body, want)
 	}
@@ -138,7 +139,7 @@ func TestSkillSaysHowToPayByEachRail(t *testing.T) {
 }
 
 // An agent that takes a 503 for a refusal pays twice.
-func TestSkillSaysWhatEachAnswerMeans(t *testing.T) {
+func TestSkillExplainsEachStatus(t *testing.T) {
 	full := strings.Join(strings.Fields(string(Skill(fullOffer(t, terms())).Body)), " ")
 	for _, want := range []string{
 		"- 503: not known yet.", "send the identical payment again, same signature and nonce", "Never sign a new payment",
@@ -150,7 +151,7 @@ func TestSkillSaysWhatEachAnswerMeans(t *testing.T) {
 	require.NotContains(t, string(Skill(cardOffer(t, terms())).Body), "503", "the card checkout has no such answer")
 }
 
-func TestLLMsKeepsItsForm(t *testing.T) {
+func TestLLMsFormat(t *testing.T) {
 	entry := regexp.MustCompile(`^- \[[^\[\]]+\]\((https://pay\.example\.org/[^()\s]+)\): .+$`)
 	for name, o := range map[string]*offer.Offer{"plain": fullOffer(t, terms()), "hostile": hostileOffer(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -162,6 +163,8 @@ func TestLLMsKeepsItsForm(t *testing.T) {
 					headings++
 				case strings.HasPrefix(line, "> "):
 					summaries++
+				case strings.HasPrefix(line, "- ") && strings.Contains(specifications(o), line+"\n"):
+					entries++
 				case strings.HasPrefix(line, "- "):
 					require.Regexp(t, entry, line)
 					entries++

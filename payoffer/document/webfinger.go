@@ -22,7 +22,7 @@ func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error)
 	if err != nil || u.Scheme == "" {
 		return Document{}, errResource
 	}
-	if !knows(o, resource, u) {
+	if !isPayAccount(o, resource, u) {
 		return Document{}, ErrUnknownResource
 	}
 	profile := link{Rel: "http://webfinger.net/rel/profile-page", Type: "text/html", Href: o.SitePage()}
@@ -35,9 +35,9 @@ func WebFinger(o *offer.Offer, resource string, rels []string) (Document, error)
 	}), nil
 }
 
-// knows reports whether a resource is the pay account, ignoring case. An acct URI has no port
+// isPayAccount reports whether a resource is the pay account, ignoring case. An acct URI has no port
 // (RFC 7565), but some clients send one.
-func knows(o *offer.Offer, resource string, u *url.URL) bool {
+func isPayAccount(o *offer.Offer, resource string, u *url.URL) bool {
 	host := offer.Host(o.BaseURL)
 	scheme, _, _ := strings.Cut(o.BaseURL, ":")
 	switch {

@@ -88,7 +88,7 @@ func selected(expression ast.Expr) string {
 	return selector.Sel.Name
 }
 
-func TestEachPointIsHitAtOnePlaceInTheCode(t *testing.T) {
+func TestPointHasOneCallSite(t *testing.T) {
 	want := map[string]int{}
 	var declared []failpoint.Point
 	for name, point := range constants(t) {
@@ -123,7 +123,7 @@ func run(t *testing.T, victim, value string) (passes string, killed bool) {
 	return string(output), false
 }
 
-func TestTheNamedHitKillsABuildWithTheTag(t *testing.T) {
+func TestNamedHitKillsTaggedBuild(t *testing.T) {
 	victim := build(t, "failpoints")
 	for value, want := range map[string]struct {
 		passes string
@@ -148,7 +148,7 @@ func TestTheNamedHitKillsABuildWithTheTag(t *testing.T) {
 	}
 }
 
-func TestANormalBuildHasNoTrace(t *testing.T) {
+func TestNormalBuildHasNoFailpoints(t *testing.T) {
 	victim := build(t, "")
 	passes, killed := run(t, victim, "pay.decoded")
 	require.Equal(t, "123", passes)

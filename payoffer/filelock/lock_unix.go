@@ -14,8 +14,9 @@ import (
 // belongs to the open file: closing another descriptor of the file does not end it.
 var ofdSetLock = map[string]int{"linux": 37, "darwin": 90}
 
-// Try locks a file until Close. Error: ErrLocked. Systems without such locks lock nothing.
-func Try(file *os.File) error {
+// TryLock locks a file until Close. Error: ErrLocked. On systems without such locks, the lock
+// belongs to the process: it does not exclude the process itself.
+func TryLock(file *os.File) error {
 	err := set(file, syscall.F_WRLCK)
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
@@ -36,7 +37,7 @@ func Close(file *os.File) error {
 func set(file *os.File, kind int16) error {
 	command, known := ofdSetLock[runtime.GOOS]
 	if !known {
-		return nil
+		command = syscall.F_SETLK
 	}
 	return syscall.FcntlFlock(file.Fd(), command, &syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: lockByte, Len: 1})
 }

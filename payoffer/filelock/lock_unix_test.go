@@ -13,7 +13,7 @@ import (
 
 // A process that is being started has the descriptors of this one until it begins its
 // program.
-func TestAClosedFileIsNotLockedByAProcessThatIsBeingStarted(t *testing.T) {
+func TestCloseUnlocksInheritedDescriptor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locked")
 	open := func() *os.File {
 		t.Helper()
@@ -22,12 +22,12 @@ func TestAClosedFileIsNotLockedByAProcessThatIsBeingStarted(t *testing.T) {
 		return file
 	}
 	first, second := open(), open()
-	require.NoError(t, Try(first))
-	require.ErrorIs(t, Try(second), ErrLocked)
+	require.NoError(t, TryLock(first))
+	require.ErrorIs(t, TryLock(second), ErrLocked)
 	inherited, err := syscall.Dup(int(first.Fd()))
 	require.NoError(t, err)
 	require.NoError(t, Close(first))
-	require.NoError(t, Try(second))
+	require.NoError(t, TryLock(second))
 	require.NoError(t, Close(second))
 	require.NoError(t, syscall.Close(inherited))
 }

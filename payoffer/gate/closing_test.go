@@ -14,7 +14,7 @@ import (
 )
 
 // Signing out ends the header of the payment, too: here at once, on other instances within ten seconds.
-func TestSigningOutEndsTheChargedHeader(t *testing.T) {
+func TestSignOutEndsPaymentHeader(t *testing.T) {
 	w := newWorld(t)
 	id, second := w.settles(strings.Repeat("5", 64)), w.instance("pay.example.org")
 	h := Holder{id.Account, ledger.AuthorizationName(id.Payer, id.Nonce)}
@@ -23,7 +23,7 @@ func TestSigningOutEndsTheChargedHeader(t *testing.T) {
 	}
 	require.NoError(t, w.End(t.Context(), h))
 	require.ErrorIs(t, errorOf(w.ByPayment(t.Context(), id, access)), ErrClosed)
-	w.pass(fresh)
+	w.pass(stateLifetime)
 	require.ErrorIs(t, errorOf(second.ByPayment(t.Context(), id, access)), ErrClosed)
 	cookie := w.enters(w.Keeper, h)
 	w.requireOpen(w.Keeper, cookie)
@@ -31,7 +31,7 @@ func TestSigningOutEndsTheChargedHeader(t *testing.T) {
 }
 
 // A refund closes within ten seconds. Until then the ledger is not asked, also for many requests at once.
-func TestARefundClosesWithinTenSecondsWithoutAQueryBefore(t *testing.T) {
+func TestRefundClosesWithinTenSeconds(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
 	cookie := w.enters(w.Keeper, h)
@@ -60,7 +60,7 @@ func refund(state, currency string) func(*ledger.Observation) {
 }
 
 // A refund that is not final yet closes like any other; one that failed opens again.
-func TestAPendingRefundClosesUntilItFails(t *testing.T) {
+func TestPendingRefundClosesUntilItFails(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.enters(w.Keeper, w.pays("pi_1", nil))
 	other := w.enters(w.Keeper, w.pays("pi_2", nil))
@@ -69,20 +69,20 @@ func TestAPendingRefundClosesUntilItFails(t *testing.T) {
 		opens bool
 	}{{"pending", false}, {"failed", true}, {"pending", true}} {
 		w.pays("pi_1", refund(step.state, ""))
-		w.pass(fresh)
+		w.pass(stateLifetime)
 		_, err := w.ByCookie(t.Context(), cookie, access)
 		require.Equal(t, step.opens, err == nil, "%s: %v", step.state, err)
 		w.requireOpen(w.Keeper, other)
 	}
 	w.pays("pi_2", refund("succeeded", ""))
-	w.pass(fresh)
+	w.pass(stateLifetime)
 	w.requireClosed(w.Keeper, other)
 }
 
-func TestARefundThatTheOperatorUndidOpensAgain(t *testing.T) {
+func TestRestoredRefundOpensAgain(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
-	entry := manual.Entry{Reason: "a slip"}
+	entry := manual.Entry{Reason: "a typo"}
 	paid, _, err := w.ledger.Receipt(t.Context(), w.Offer.ID, h.Account, "pi_1")
 	require.NoError(t, err)
 	entered := entry.Refund(paid, 100, nil, start)
@@ -93,7 +93,7 @@ func TestARefundThatTheOperatorUndidOpensAgain(t *testing.T) {
 }
 
 // A refund can become final between the two reads of the ledger.
-func TestARefundThatBecomesFinalMeanwhileCloses(t *testing.T) {
+func TestRefundDuringReadCloses(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", refund("pending", ""))
 	p, found, err := w.ledger.Payment(t.Context(), w.Offer.ID, h.Account, h.Name)
@@ -115,7 +115,7 @@ func (s stale) Payment(context.Context, string, string, string) (ledger.Payment,
 }
 
 // While the refunds of a payment cannot be read, nobody new is let in.
-func TestWithoutItsRefundsAPaymentOpensNothingNew(t *testing.T) {
+func TestUnreadableRefundsRefuseNewBrowsers(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
 	cookie, second := w.enters(w.Keeper, h), w.instance("pay.example.org")

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// fresh is how long a look into the ledger is valid, so that a refund closes a gate
+	// stateLifetime is how long a state that was read from the ledger is valid, so that a refund closes a gate
 	// within this time.
-	fresh = 10 * time.Second
-	// patience is how long a gate stays open for known payments while the ledger cannot be
+	stateLifetime = 10 * time.Second
+	// staleLifetime is how long a gate stays open for known payments while the ledger cannot be
 	// read.
-	patience = 10 * time.Minute
-	// readTimeout bounds one look into the ledger.
+	staleLifetime = 10 * time.Minute
+	// readTimeout bounds one read of the ledger.
 	readTimeout = 5 * time.Second
 	// maxKnown bounds the payments that a keeper remembers.
 	maxKnown = 20_000
@@ -56,11 +56,16 @@ type Keeper struct {
 	// Key is the key that all instances share, nil until it is loaded.
 	Key func() []byte
 	Now func() time.Time
+	// Memory may be that of other keepers of this offer and key.
+	*Memory
+}
 
+// Memory is what keepers of one offer have read. The zero value is empty.
+type Memory struct {
 	mu    sync.Mutex
 	known map[Holder]state
 	// cookies are those whose MAC was checked.
-	cookies map[string]entered
+	cookies map[string]cookieContent
 	reads   singleflight.Group
 	// changes counts what this process changed, so that an older read is not remembered.
 	changes uint64
@@ -95,7 +100,7 @@ func (g Grant) ExpiresAt(access time.Duration) string {
 type state struct {
 	Grant
 	opens    bool
-	lacks    Reason   // why it opens nothing, although its money is here
+	reason   Reason   // why it opens nothing, although its money is here
 	browsers []string // those that entered
 	secret   string   // ledger.Intent.Secret
 	readAt   time.Time
@@ -107,11 +112,11 @@ func (k *Keeper) Enter(ctx context.Context, code string) (cookie string, g Grant
 	if err != nil {
 		return "", g, err
 	}
-	s, err := k.read(ctx, h)
+	s, err := k.readShared(ctx, h)
 	if err != nil {
 		return "", g, err
 	}
-	if !s.opens || s.lacks != "" {
+	if !s.opens || s.reason != "" {
 		return "", g, ErrClosed
 	}
 	cookie, err = k.admit(ctx, h, browser, s)
@@ -132,14 +137,14 @@ func (k *Keeper) admit(ctx context.Context, h Holder, browser string, s state) (
 
 // Admit makes the cookie of an agent that has just paid.
 func (k *Keeper) Admit(ctx context.Context, h Holder) (cookie string, err error) {
-	s, err := k.look(ctx, h, func(s state) bool { return s.opens })
+	s, err := k.stateOf(ctx, h, func(s state) bool { return s.opens })
 	if err != nil {
 		return "", err
 	}
 	return k.admit(ctx, h, rand.Text(), s)
 }
 
-// ByCookie is the grant of a browser. Errors: ErrClosed, ErrUnreadable.
+// ByCookie returns the grant of the browser with this cookie. Errors: ErrClosed, ErrUnreadable.
 func (k *Keeper) ByCookie(ctx context.Context, cookie string, access time.Duration) (Grant, error) {
 	e, err := k.openCookie(cookie)
 	if err != nil {
@@ -148,13 +153,13 @@ func (k *Keeper) ByCookie(ctx context.Context, cookie string, access time.Durati
 	return k.grant(ctx, e.Holder, access, func(s state) bool { return slices.Contains(s.browsers, e.browser) })
 }
 
-// entered is what a cookie says.
-type entered struct {
+// cookieContent is the content of a cookie.
+type cookieContent struct {
 	Holder
 	browser string
 }
 
-func (k *Keeper) openCookie(cookie string) (entered, error) {
+func (k *Keeper) openCookie(cookie string) (cookieContent, error) {
 	k.mu.Lock()
 	e, checked := k.cookies[cookie]
 	k.mu.Unlock()
@@ -165,11 +170,11 @@ func (k *Keeper) openCookie(cookie string) (entered, error) {
 	if err != nil {
 		return e, err
 	}
-	e = entered{Holder{found[0], found[1]}, found[3]}
+	e = cookieContent{Holder{found[0], found[1]}, found[3]}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.cookies == nil || len(k.cookies) >= maxKnown {
-		k.cookies = make(map[string]entered)
+		k.cookies = make(map[string]cookieContent)
 	}
 	k.cookies[strings.Clone(cookie)] = e
 	return e, nil
@@ -184,27 +189,27 @@ func (k *Keeper) ByPayment(ctx context.Context, id x402.Identity, access time.Du
 	})
 }
 
-// Charged is the grant of a payment that this server has just answered as charged. Errors:
+// ByCharge returns the grant of a payment that this server has just answered as charged. Errors:
 // ErrClosed, ErrUnreadable.
-func (k *Keeper) Charged(ctx context.Context, h Holder, access time.Duration) (Grant, error) {
+func (k *Keeper) ByCharge(ctx context.Context, h Holder, access time.Duration) (Grant, error) {
 	k.forget(h)
 	return k.grant(ctx, h, access, func(state) bool { return true })
 }
 
-// Opens returns until when a payment opens a gate for a new browser. Errors: ErrClosed,
+// OpenUntil returns until when a payment opens a gate for a new browser. Errors: ErrClosed,
 // ErrUnreadable.
-func (k *Keeper) Opens(ctx context.Context, h Holder) (until time.Time, err error) {
+func (k *Keeper) OpenUntil(ctx context.Context, h Holder) (until time.Time, err error) {
 	if len(k.Offer.Gates) == 0 {
 		return until, ErrClosed
 	}
-	g, err := k.grant(ctx, h, k.longest(), func(s state) bool { return s.lacks == "" })
-	return g.Expires(k.longest()), err
+	g, err := k.grant(ctx, h, k.longestAccess(), func(s state) bool { return s.reason == "" })
+	return g.Expires(k.longestAccess()), err
 }
 
 // grant is the grant of a holder whose state proves the request.
 func (k *Keeper) grant(ctx context.Context, h Holder, access time.Duration, proves func(state) bool) (Grant, error) {
 	good := func(s state) bool { return s.opens && proves(s) }
-	s, err := k.look(ctx, h, good)
+	s, err := k.stateOf(ctx, h, good)
 	if err == nil && (!good(s) || !k.Now().Before(s.Expires(access))) {
 		err = ErrClosed
 	}
@@ -214,8 +219,8 @@ func (k *Keeper) grant(ctx context.Context, h Holder, access time.Duration, prov
 	return s.Grant, nil
 }
 
-// longest is the longest time for which a payment opens one of the gates.
-func (k *Keeper) longest() (access time.Duration) {
+// longestAccess is the longest time for which a payment opens one of the gates.
+func (k *Keeper) longestAccess() (access time.Duration) {
 	for _, g := range k.Offer.Gates {
 		access = max(access, g.Access)
 	}
@@ -223,7 +228,7 @@ func (k *Keeper) longest() (access time.Duration) {
 }
 
 // Lifetime is how long the cookie of a grant is kept: until the last gate closes.
-func (k *Keeper) Lifetime(g Grant) time.Duration { return g.Expires(k.longest()).Sub(k.Now()) }
+func (k *Keeper) Lifetime(g Grant) time.Duration { return g.Expires(k.longestAccess()).Sub(k.Now()) }
 
 // End signs out all browsers of a holder. Other instances notice it within ten seconds.
 func (k *Keeper) End(ctx context.Context, h Holder) error {
@@ -238,34 +243,34 @@ func (k *Keeper) forget(h Holder) {
 	delete(k.known, h)
 }
 
-// look returns what is known of a holder if it is good and fresh, and reads the ledger
-// otherwise, because another instance may have changed it. If the ledger cannot be read,
-// what is good stays valid for patience. Error: ErrUnreadable.
-func (k *Keeper) look(ctx context.Context, h Holder, good func(state) bool) (state, error) {
+// stateOf returns the known state of a holder if it is good and younger than stateLifetime.
+// Otherwise it reads the ledger, because another instance may have changed the state. If the
+// ledger cannot be read, a good state stays valid for staleLifetime. Error: ErrUnreadable.
+func (k *Keeper) stateOf(ctx context.Context, h Holder, good func(state) bool) (state, error) {
 	k.mu.Lock()
 	s, known := k.known[h]
 	k.mu.Unlock()
 	age := k.Now().Sub(s.readAt)
 	known = known && age >= 0 && good(s)
-	if known && age < fresh {
+	if known && age < stateLifetime {
 		return s, nil
 	}
-	read, err := k.read(ctx, h)
-	if err != nil && known && age < patience {
+	read, err := k.readShared(ctx, h)
+	if err != nil && known && age < staleLifetime {
 		return s, nil
 	}
 	return read, err
 }
 
-// read reads the ledger. Requests for the same holder share one read.
-func (k *Keeper) read(ctx context.Context, h Holder) (state, error) {
+// readShared reads the ledger. Requests for the same holder share one read.
+func (k *Keeper) readShared(ctx context.Context, h Holder) (state, error) {
 	k.mu.Lock()
 	changes := k.changes
 	k.mu.Unlock()
 	result := k.reads.DoChan(strconv.FormatUint(changes, 10)+" "+h.key(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
-		s, err := k.ask(ctx, h)
+		s, err := k.readLedger(ctx, h)
 		if err == nil {
 			k.remember(h, s, changes)
 		}
@@ -294,7 +299,7 @@ func (k *Keeper) remember(h Holder, s state, changes uint64) {
 	k.known[h] = s
 }
 
-func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
+func (k *Keeper) readLedger(ctx context.Context, h Holder) (s state, err error) {
 	s.readAt = k.Now()
 	if id, is := h.passID(); is {
 		pass, found, err := k.Ledger.Pass(ctx, k.Offer.ID, id)
@@ -311,7 +316,7 @@ func (k *Keeper) ask(ctx context.Context, h Holder) (s state, err error) {
 		s.Grant = grantOf(p)
 		s.opens = found && k.opens(p)
 		if s.opens && p.Intent == nil { // an authorization paid the price of its quote
-			if _, s.lacks, err = k.PriceOf(ctx, p.Receipt); err != nil {
+			if _, s.reason, err = k.PriceOf(ctx, p.Receipt); err != nil {
 				return s, err
 			}
 		}

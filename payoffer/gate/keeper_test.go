@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -126,7 +127,7 @@ func (w *world) instance(id string) *Keeper {
 	}
 	return &Keeper{
 		Offer: o, Ledger: w.ledger, Key: func() []byte { return []byte(strings.Repeat("k", 32)) },
-		Now: func() time.Time { return time.Unix(w.now.Load(), 0) },
+		Now: func() time.Time { return time.Unix(w.now.Load(), 0) }, Memory: new(Memory),
 	}
 }
 
@@ -184,7 +185,7 @@ func (w *world) requireRefused(k *Keeper, code, why string) {
 	require.ErrorIs(w.t, err, ErrClosed, why)
 }
 
-func TestABrowserThatEnteredPassesUntilItsAccessEnds(t *testing.T) {
+func TestCookieOpensUntilAccessEnds(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.enters(w.Keeper, w.pays("pi_1", nil))
 	g := w.requireOpen(w.Keeper, cookie)
@@ -201,7 +202,7 @@ func TestABrowserThatEnteredPassesUntilItsAccessEnds(t *testing.T) {
 	w.requireClosed(w.Keeper, cookie)
 }
 
-func TestACodeIsValidOnceForAMinuteAndForItsOffer(t *testing.T) {
+func TestCodeValidOnceForOneMinute(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
 	code := w.Code(h)
@@ -226,7 +227,7 @@ func TestACodeIsValidOnceForAMinuteAndForItsOffer(t *testing.T) {
 
 // A settlement that this server made opens at once; all other money when it is confirmed;
 // money that went back, test money and less than the price do not.
-func TestWhatOpens(t *testing.T) {
+func TestPaymentsThatOpenGate(t *testing.T) {
 	cents := func(n int64) *int64 { return &n }
 	for name, c := range map[string]struct {
 		change func(*ledger.Observation)
@@ -250,7 +251,7 @@ func TestWhatOpens(t *testing.T) {
 			w := newWorld(t)
 			h := w.pays("pi_1", c.change)
 			_, _, err := w.Enter(t.Context(), w.Code(h))
-			_, opens := w.Opens(t.Context(), h)
+			_, opens := w.OpenUntil(t.Context(), h)
 			if c.opens {
 				require.NoError(t, err)
 				require.NoError(t, opens)
@@ -276,16 +277,18 @@ func (w *world) settles(secret string) x402.Identity {
 	value := int64(42_00)
 	require.NoError(w.t, w.ledger.InsertIntent(w.t.Context(), ledger.Intent{
 		IntentKey: key, Offer: w.Offer.ID, Account: w.usdc.Account(), Amount: 42_000_000, USDCents: &value, Secret: secret,
-		Fingerprint: "f", Version: 2, Payload: []byte("{}"), Requirement: []byte("{}"), Facilitator: "f.example", Owner: "test",
-		ValidBefore: w.now.Load() + 300, LeaseUntil: w.now.Load() + 60, CreatedAt: w.now.Load(),
+		Fingerprint: "f", Version: 2, Payload: []byte("{}"), Requirement: []byte("{}"), ValidBefore: w.now.Load() + 300,
+		Progress: ledger.Progress{Facilitator: "f.example", Owner: "test", LeaseUntil: w.now.Load() + 60},
 	}))
 	id := x402.Identity{Account: w.usdc.Account(), Payer: payer, Nonce: nonce, SecretHash: secret}
 	require.ErrorIs(w.t, errorOf(w.ByPayment(w.t.Context(), id, access)), ErrClosed, "an unknown outcome opens nothing")
-	require.NoError(w.t, w.ledger.SettleIntent(w.t.Context(), key, "0x"+strings.Repeat("1", 64), []byte("{}"), ledger.EvidenceFacilitator))
+	claim := ledger.IntentChange{Event: accounting.EventClaimed, Transaction: "0x" + strings.Repeat("1", 64), Answer: []byte("{}")}
+	_, err := w.ledger.Apply(w.t.Context(), key, claim)
+	require.NoError(w.t, err)
 	return id
 }
 
-func TestAChargedHeaderIsAPassForWhoHasItsSecret(t *testing.T) {
+func TestPaymentHeaderPassNeedsSecret(t *testing.T) {
 	w := newWorld(t)
 	id := w.settles(strings.Repeat("5", 64))
 	g := must(w.ByPayment(t.Context(), id, access))(t)
@@ -298,14 +301,14 @@ func TestAChargedHeaderIsAPassForWhoHasItsSecret(t *testing.T) {
 	id = without.settles("")
 	require.ErrorIs(t, errorOf(without.ByPayment(t.Context(), id, access)), ErrClosed, "x402 version 1 has no secret")
 	h := Holder{id.Account, ledger.AuthorizationName(payer, nonce)}
-	_, err := without.Charged(t.Context(), h, access)
+	_, err := without.ByCharge(t.Context(), h, access)
 	require.NoError(t, err, "but its first response has the content")
 	cookie := must(without.Admit(t.Context(), h))(t)
 	without.requireOpen(without.Keeper, cookie)
 }
 
 // The five newest browsers pass, on every instance, until the payer ends them.
-func TestAtMostFiveBrowsersPass(t *testing.T) {
+func TestBrowserLimit(t *testing.T) {
 	w := newWorld(t)
 	h, second := w.pays("pi_1", nil), w.instance("pay.example.org")
 	var cookies []string
@@ -315,7 +318,7 @@ func TestAtMostFiveBrowsersPass(t *testing.T) {
 		w.requireOpen(w.Keeper, cookies[n])
 		w.requireOpen(second, cookies[n])
 	}
-	w.pass(fresh)
+	w.pass(stateLifetime)
 	w.requireClosed(w.Keeper, cookies[0])
 	w.requireClosed(second, cookies[0])
 	for _, cookie := range cookies[1:] {
@@ -325,20 +328,20 @@ func TestAtMostFiveBrowsersPass(t *testing.T) {
 	for _, cookie := range cookies {
 		w.requireClosed(w.Keeper, cookie)
 	}
-	w.pass(fresh)
+	w.pass(stateLifetime)
 	w.requireClosed(second, cookies[5])
 	w.requireOpen(second, w.enters(second, h))
 }
 
 // While the ledger is away, who passed before still passes for ten minutes; a new browser
 // is told to come back.
-func TestWithoutALedgerKnownBrowsersPassForTenMinutes(t *testing.T) {
+func TestKnownBrowsersPassDuringLedgerOutage(t *testing.T) {
 	w := newWorld(t)
 	known, unknown := w.enters(w.Keeper, w.pays("pi_1", nil)), w.enters(w.Keeper, w.pays("pi_2", nil))
 	w.requireOpen(w.Keeper, known)
 	w.ledger.away.Store(true)
 	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), unknown, access)), ErrUnreadable)
-	w.pass(patience - time.Second)
+	w.pass(staleLifetime - time.Second)
 	w.requireOpen(w.Keeper, known)
 	w.pass(time.Second)
 	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), known, access)), ErrUnreadable)
@@ -347,7 +350,7 @@ func TestWithoutALedgerKnownBrowsersPassForTenMinutes(t *testing.T) {
 }
 
 // The browsers were read before the sign-out, and are known after it.
-func TestASignOutDuringAReadIsNotForgotten(t *testing.T) {
+func TestSignOutDuringReadCloses(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
 	cookie := w.enters(w.Keeper, h)
@@ -358,7 +361,7 @@ func TestASignOutDuringAReadIsNotForgotten(t *testing.T) {
 }
 
 // One call of several fails: the browser is asked to come back, and never to pay.
-func TestEachFailingCallIsUnreadable(t *testing.T) {
+func TestLedgerErrorsReturnErrUnreadable(t *testing.T) {
 	for _, call := range []string{"Pass", "Enter", "Browsers"} {
 		w := newWorld(t)
 		require.NoError(t, w.ledger.InsertPass(t.Context(), ledger.Pass{ID: "abc", Offer: w.Offer.ID, ExpiresAt: w.now.Load() + 3600}))
@@ -377,16 +380,16 @@ func TestEachFailingCallIsUnreadable(t *testing.T) {
 	}
 }
 
-func TestAKeeperWithoutAKeyOpensNothingAndSaysSo(t *testing.T) {
+func TestKeeperWithoutKeyOpensNothing(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.enters(w.Keeper, w.pays("pi_1", nil))
 	w.Key = func() []byte { return nil }
 	require.ErrorIs(t, errorOf(w.ByCookie(t.Context(), cookie, access)), ErrUnreadable)
 	w.requireClosed(w.Keeper, "")
-	require.False(t, w.IsBack(seal(nil, useBack, w.Offer.ID, short(w.Offer.Gates[0].Start), "/")))
+	require.False(t, w.IsBack(seal(nil, useBack, w.Offer.ID, shortHash(w.Offer.Gates[0].Start), "/")))
 }
 
-func TestAPassOpensUntilItIsRevokedOrOver(t *testing.T) {
+func TestPassOpensUntilRevokedOrExpired(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.ledger.InsertPass(t.Context(), ledger.Pass{ID: "abc", Offer: w.Offer.ID, Note: "press", ExpiresAt: w.now.Load() + 3600}))
 	code := w.PassCode("abc")
@@ -396,7 +399,7 @@ func TestAPassOpensUntilItIsRevokedOrOver(t *testing.T) {
 	require.Equal(t, Grant{Payment: "pass:abc", Rail: "pass", since: start.Unix(), until: start.Unix() + 3600}, g)
 	w.requireOpen(w.Keeper, pressed)
 	require.NoError(t, w.ledger.RevokePass(t.Context(), w.Offer.ID, "abc"))
-	w.pass(fresh)
+	w.pass(stateLifetime)
 	w.requireClosed(w.Keeper, pressed)
 	w.requireRefused(w.Keeper, code, "it was revoked")
 	w.requireRefused(w.Keeper, w.PassCode("other"), "there is none")
@@ -409,7 +412,7 @@ func TestAPassOpensUntilItIsRevokedOrOver(t *testing.T) {
 }
 
 // Nobody but the gate chooses where a payer goes, and never the host.
-func TestALinkLeadsToAGateOfTheOffer(t *testing.T) {
+func TestCodeLinkLeadsToGate(t *testing.T) {
 	w := newWorld(t)
 	for back, want := range map[string]string{
 		"":                      "https://example.org/members/?pay_offer=CODE",
@@ -423,7 +426,7 @@ func TestALinkLeadsToAGateOfTheOffer(t *testing.T) {
 	}
 }
 
-func TestACookieIsBoundToItsHost(t *testing.T) {
+func TestCookieAttributes(t *testing.T) {
 	w := newWorld(t)
 	require.Regexp(t, `^__Host-pay_offer_[0-9a-f]{8}$`, w.CookieName("https://example.org"))
 	require.Regexp(t, `^pay_offer_[0-9a-f]{8}$`, w.CookieName("http://localhost:8403"))

@@ -48,13 +48,20 @@ func (k *Keeper) IsCode(code string) bool {
 	return !errors.Is(entry, ErrClosed) || !errors.Is(replaced, ErrClosed)
 }
 
+// IsPassCode reports whether a text is the code of a pass, valid or not.
+func (k *Keeper) IsPassCode(code string) bool {
+	h, _, _ := k.openCode(code)
+	_, is := h.passID()
+	return is
+}
+
 // PassCode is the code of an operator's pass. It is valid as long as the pass.
 func (k *Keeper) PassCode(id string) string { return k.seal(useCode, "", passPrefix+id, "", "") }
 
 // Back is a wanted address without its host: an index among the gates and a path with its
 // query. It is sealed, so that nobody else chooses where a payer goes.
 func (k *Keeper) Back(g offer.Gate, uri string) string {
-	return k.seal(useBack, short(g.Start), uri)
+	return k.seal(useBack, shortHash(g.Start), uri)
 }
 
 // Link is the entry link of a holder that leads to the address in back, or to the start of
@@ -64,16 +71,16 @@ func (k *Keeper) Link(code, back string) string {
 	address := g.Start
 	if found, err := k.open(useBack, back, 2); err == nil {
 		for _, other := range k.Offer.Gates {
-			if short(other.Start) == found[0] {
+			if shortHash(other.Start) == found[0] {
 				g, address = other, other.Origin()+found[1]
 			}
 		}
 	}
-	return Entry(address, code)
+	return EntryLink(address, code)
 }
 
-// Entry is the entry link of an address.
-func Entry(address, code string) string {
+// EntryLink is the entry link of an address.
+func EntryLink(address, code string) string {
 	if strings.Contains(address, "?") {
 		return address + "&" + Parameter + "=" + code
 	}
@@ -103,8 +110,8 @@ func (k *Keeper) open(use, sealed string, fields int) ([]string, error) {
 	return found[1:], nil
 }
 
-// short names a value by 8 hexadecimal digits.
-func short(value string) string {
+// shortHash names a value by 8 hexadecimal digits.
+func shortHash(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:4])
 }
@@ -112,7 +119,7 @@ func short(value string) string {
 // CookieName is the name of the cookie that opens the gates of the offer on a host. The
 // prefix binds it to the host (RFC 6265bis); a browser accepts it from https only.
 func (k *Keeper) CookieName(origin string) string {
-	name := "pay_offer_" + short(k.Offer.ID)
+	name := "pay_offer_" + shortHash(k.Offer.ID)
 	if strings.HasPrefix(origin, "https:") {
 		name = "__Host-" + name
 	}

@@ -76,7 +76,7 @@ func (k *Keeper) Closed(ctx context.Context, r ledger.Receipt) Reason {
 	if len(k.Offer.Gates) == 0 || r.Status != ledger.StatusConfirmed {
 		return ""
 	}
-	s, err := k.read(ctx, HolderOf(r))
+	s, err := k.readShared(ctx, HolderOf(r))
 	switch {
 	case err != nil:
 		return ""
@@ -84,8 +84,8 @@ func (k *Keeper) Closed(ctx context.Context, r ledger.Receipt) Reason {
 		return ReasonTest
 	case !s.opens:
 		return ReasonRefunded
-	case s.lacks == "" && !k.Now().Before(s.Expires(k.longest())):
+	case s.reason == "" && !k.Now().Before(s.Expires(k.longestAccess())):
 		return ReasonEnded
 	}
-	return s.lacks
+	return s.reason
 }

@@ -44,7 +44,7 @@ func (w *world) requireEntry(h Holder, opens bool, why string) {
 	w.t.Helper()
 	for range 2 {
 		cookie, _, err := w.Enter(w.t.Context(), w.Code(h))
-		_, seen := w.Opens(w.t.Context(), h)
+		_, seen := w.OpenUntil(w.t.Context(), h)
 		if !opens {
 			require.ErrorIs(w.t, err, ErrClosed, why)
 			require.ErrorIs(w.t, seen, ErrClosed, why)
@@ -57,7 +57,7 @@ func (w *world) requireEntry(h Holder, opens bool, why string) {
 }
 
 // The price at the time of the payment decides, for every rail and for every browser.
-func TestThePriceAtTheTimeOfThePaymentDecides(t *testing.T) {
+func TestPriceAtPaymentTimeDecides(t *testing.T) {
 	type step struct {
 		after time.Duration
 		price int64 // of a start, or
@@ -100,7 +100,7 @@ func TestThePriceAtTheTimeOfThePaymentDecides(t *testing.T) {
 }
 
 // An authorization paid its quote, also one of an instance that still has the old price.
-func TestAnAuthorizationOpensAfterARise(t *testing.T) {
+func TestAuthorizationOpensAfterPriceRise(t *testing.T) {
 	w := newWorld(t)
 	w.costs(50_00)
 	w.pass(2 * day)
@@ -111,7 +111,7 @@ func TestAnAuthorizationOpensAfterARise(t *testing.T) {
 }
 
 // A payment that takes days, such as a bank debit, was made when it was first seen.
-func TestADelayedPaymentIsJudgedByThePriceOfItsBegin(t *testing.T) {
+func TestDelayedPaymentUsesPriceAtSubmission(t *testing.T) {
 	w := newWorld(t)
 	w.costs(42_00)
 	w.pays("pi_1", func(s *ledger.Observation) { s.State = ledger.StatusSeen })
@@ -123,7 +123,7 @@ func TestADelayedPaymentIsJudgedByThePriceOfItsBegin(t *testing.T) {
 }
 
 // A day that the operator enters is the whole day.
-func TestAnEnteredDayHasAllPricesOfTheDay(t *testing.T) {
+func TestEnteredDayAcceptsAnyPriceOfDay(t *testing.T) {
 	w := newWorld(t)
 	w.pass(-time.Duration(w.now.Load()%86_400) * time.Second) // midnight
 	w.pass(-3 * day)
@@ -142,7 +142,7 @@ func TestAnEnteredDayHasAllPricesOfTheDay(t *testing.T) {
 }
 
 // What was offered is the highest of the possible prices that was paid.
-func TestThePriceOfAPaymentIsTheOneThatItReaches(t *testing.T) {
+func TestPriceOfPaymentIsHighestReached(t *testing.T) {
 	w := newWorld(t)
 	w.costs(42_00)
 	w.pass(day)
@@ -161,7 +161,7 @@ func TestThePriceOfAPaymentIsTheOneThatItReaches(t *testing.T) {
 }
 
 // A payment from before the first start was made at the first price that the ledger knows.
-func TestAnOlderPaymentHasTheFirstKnownPrice(t *testing.T) {
+func TestPaymentBeforeFirstStartUsesFirstPrice(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", func(s *ledger.Observation) { s.OccurredAt -= 10 * 86_400 })
 	w.costs(42_00)
@@ -170,7 +170,7 @@ func TestAnOlderPaymentHasTheFirstKnownPrice(t *testing.T) {
 	w.requireEntry(h, true, "42 was the first price")
 }
 
-func TestPricesThatCannotBeReadOpenNothingNow(t *testing.T) {
+func TestUnreadablePricesOpenNothing(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("pi_1", nil)
 	require.NoError(t, w.ledger.Close())
@@ -181,7 +181,7 @@ func TestPricesThatCannotBeReadOpenNothingNow(t *testing.T) {
 }
 
 // What a payment by card lacks is judged before discounts, and in another currency by the seller's fixed price.
-func TestACheckoutOpensByWhatTheSellerAskedFor(t *testing.T) {
+func TestCardCheckoutPrice(t *testing.T) {
 	stated := func(cents int64) func(*ledger.Observation) {
 		return func(s *ledger.Observation) {
 			s.Stated = &ledger.StatedValue{USDCents: cents, At: s.OccurredAt}
@@ -238,7 +238,7 @@ func TestACheckoutOpensByWhatTheSellerAskedFor(t *testing.T) {
 }
 
 // What the evidence of another rail is called is no price of a checkout.
-func TestOnlyACardHasACheckout(t *testing.T) {
+func TestCheckoutPriceOnlyForCard(t *testing.T) {
 	w := newWorld(t)
 	h := w.pays("sale", func(s *ledger.Observation) {
 		s.Account, s.Rail = w.Offer.AccountOf(w.usdc), "usdc"
@@ -249,7 +249,7 @@ func TestOnlyACardHasACheckout(t *testing.T) {
 }
 
 // In bitcoin an exchange's fee may be missing: of the payment, not of another rail's, and of no more than a percent.
-func TestABitcoinPaymentMayLackOnePercent(t *testing.T) {
+func TestBitcoinPaymentTolerance(t *testing.T) {
 	for name, c := range map[string]struct {
 		price, worth int64
 		basis        ledger.ValueBasis

@@ -18,19 +18,19 @@ const Vary = "Cookie, Authorization, Payment-Signature"
 
 // Private keeps paid content out of shared caches: it edits the headers of a response.
 func Private(h http.Header) {
-	h["Cache-Control"] = []string{Merge("private", h["Cache-Control"], func(directive string) bool {
+	h["Cache-Control"] = []string{MergeList("private", h["Cache-Control"], func(directive string) bool {
 		name, _, _ := strings.Cut(directive, "=")
 		return !slices.Contains(shared, strings.ToLower(strings.TrimSpace(name)))
 	})}
-	h["Vary"] = []string{Merge(Vary, h["Vary"], nil)}
+	h["Vary"] = []string{MergeList(Vary, h["Vary"], nil)}
 	for _, name := range cdn {
 		delete(h, name)
 	}
 }
 
-// Merge is one line with the items of a list header after first ones, without repeated ones.
+// MergeList is one line with the items of a list header after first ones, without repeated ones.
 // keep, if not nil, chooses them.
-func Merge(merged string, lines []string, keep func(item string) bool) string {
+func MergeList(merged string, lines []string, keep func(item string) bool) string {
 	for _, line := range lines {
 		for item := range strings.SplitSeq(line, ",") {
 			item = strings.TrimSpace(item)

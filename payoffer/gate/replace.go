@@ -23,7 +23,7 @@ func (k *Keeper) Replace(ctx context.Context, cookie, code string) (exchange, qu
 	if h, _, err := k.openCode(code); err != nil || h == e.Holder {
 		return code, "", nil
 	}
-	switch _, err := k.ByCookie(ctx, cookie, k.longest()); {
+	switch _, err := k.ByCookie(ctx, cookie, k.longestAccess()); {
 	case err == nil:
 		return "", k.seal(useReplace, code, e.browser), nil
 	case errors.Is(err, ErrUnreadable):

@@ -50,7 +50,7 @@ func TestReplaceAsksBeforeAnotherPaymentIsUsed(t *testing.T) {
 	w.requireNoQuestion(pressed, w.PassCode("abc"), "the same pass")
 }
 
-func TestReplaceDoesNotAskWithoutNeed(t *testing.T) {
+func TestReplaceAsksOnlyIfNeeded(t *testing.T) {
 	w := newWorld(t)
 	own, foreign := w.pays("pi_1", nil), w.pays("pi_2", nil)
 	cookie := w.enters(w.Keeper, own)
@@ -76,7 +76,7 @@ func TestReplaceDoesNotAskWithoutNeed(t *testing.T) {
 }
 
 // A link with an answer that another browser got replaces nothing and asks nothing: the link is refused.
-func TestAnAnswerIsOfOneBrowser(t *testing.T) {
+func TestReplaceAnswerBelongsToOneBrowser(t *testing.T) {
 	w := newWorld(t)
 	own, foreign := w.pays("pi_1", nil), w.pays("pi_2", nil)
 	victim, attacker := w.enters(w.Keeper, own), w.enters(w.Keeper, own)
@@ -94,7 +94,7 @@ func TestAnAnswerIsOfOneBrowser(t *testing.T) {
 }
 
 // While it is unknown whether the cookie is valid, it is not replaced.
-func TestReplaceWaitsForTheLedger(t *testing.T) {
+func TestReplaceWaitsForLedger(t *testing.T) {
 	w := newWorld(t)
 	own, foreign := w.pays("pi_1", nil), w.pays("pi_2", nil)
 	cookie, code := w.enters(w.Keeper, own), w.Code(foreign)

@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Account is where the money of one rail of an offer arrives.
@@ -23,12 +25,16 @@ type Account struct {
 // errNotRegistered is returned for an account that is not registered for the offer.
 var errNotRegistered = errors.New("the ledger has no such account of this offer; restart the server to register it")
 
+func notRegistered(offer, account string) error {
+	return fmt.Errorf("offer %q, account %q: %w", offer, account, errNotRegistered)
+}
+
 // SetOrigin stores the origin of an account unless one is stored already, and
 // returns the stored one. Error: errNotRegistered.
 func (l *Ledger) SetOrigin(ctx context.Context, offer, account, origin string) (stored string, err error) {
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) (err error) {
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		var found bool
-		stored, found, err = first(queryTx(ctx, tx, scanValue[string], `
+		stored, found, err = atMostOne(query(ctx, tx, scanValue[string], `
 			UPDATE accounts SET origin = CASE WHEN origin = '' THEN $1 ELSE origin END
 			WHERE offer = $2 AND account = $3 RETURNING origin`, origin, offer, account))
 		if err == nil && !found {
@@ -48,9 +54,9 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 	if err != nil || to < 0 {
 		return false, fmt.Errorf("the stored position %q is not a number; restore a backup of the ledger", origin)
 	}
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		lowered = false
-		a, err := accountOf(ctx, tx, offer, account)
+		a, err := l.accountOf(ctx, tx, offer, account)
 		if err != nil {
 			return err
 		}
@@ -58,16 +64,16 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 		if a.Origin != "" && (err != nil || before <= to) {
 			return err
 		}
-		if _, err = tx.exec(ctx, "lowering the origin", `
+		if _, err = execute(ctx, tx, "lowering the origin", `
 			UPDATE accounts SET origin = $1 WHERE offer = $2 AND account = $3`, origin, offer, account); err != nil || a.Origin == "" {
 			return err
 		}
 		lowered = true
-		if _, err = tx.exec(ctx, "lowering the origin", `
+		if _, err = execute(ctx, tx, "lowering the origin", `
 			DELETE FROM cursors WHERE offer = $1 AND account = $2 AND position NOT LIKE '{%'`, offer, account); err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, "lowering the origin", `UPDATE cursors SET anchor = '' WHERE offer = $1 AND account = $2`, offer, account)
+		_, err = execute(ctx, tx, "lowering the origin", `UPDATE cursors SET anchor = '' WHERE offer = $1 AND account = $2`, offer, account)
 		return err
 	})
 	return lowered, err
@@ -75,9 +81,9 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 
 // Account reads a registered account. Error: errNotRegistered.
 func (l *Ledger) Account(ctx context.Context, offer, account string) (Account, error) {
-	a, found, err := first(collect(ctx, l, scanAccount, selectAccounts+` AND account = $2`, offer, account))
+	a, found, err := atMostOne(collect(ctx, l, scanAccount, selectAccounts+` AND account = $2`, offer, account))
 	if err == nil && !found {
-		err = fmt.Errorf("offer %q, account %q: %w", offer, account, errNotRegistered)
+		err = notRegistered(offer, account)
 	}
 	return a, err
 }
@@ -98,10 +104,11 @@ func scanAccount(row scanner) (a Account, err error) {
 }
 
 // accountOf reads an account and locks it: its origin stays until the transaction ends.
-func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account, error) {
-	a, found, err := first(queryTx(ctx, tx, scanAccount, selectAccounts+` AND account = $2`+tx.dialect.forUpdate(), offer, id))
+func (l *Ledger) accountOf(ctx context.Context, tx *sql.Tx, offer, id string) (Account, error) {
+	a, found, err := atMostOne(query(ctx, tx, scanAccount,
+		selectAccounts+` AND account = $2`+l.dialect.forUpdate(), offer, id))
 	if err == nil && !found {
-		err = fmt.Errorf("offer %q, account %q: %w", offer, id, errNotRegistered)
+		err = notRegistered(offer, id)
 	}
 	return a, err
 }
@@ -109,7 +116,7 @@ func accountOf(ctx context.Context, tx *transaction, offer, id string) (Account,
 // Offers returns the IDs of all offers that have receipts or x402 payments.
 func (l *Ledger) Offers(ctx context.Context) ([]string, error) {
 	return collect(ctx, l, scanValue[string],
-		`SELECT offer FROM totals WHERE count > 0 UNION SELECT offer FROM currency_totals WHERE count > 0 ORDER BY offer`)
+		`SELECT offer FROM totals WHERE count > 0 UNION SELECT offer FROM intents WHERE state = 'settling' ORDER BY offer`)
 }
 
 // Cursor is the position up to which an account was read.
@@ -117,6 +124,7 @@ type Cursor struct {
 	Offer, Account string
 	Position       string // the last position that was read, in the terms of the rail
 	Anchor         string // identifies the position, such as a block's hash
+	Witnessed      string // the last position that a second source has read too; empty for none
 	// Origin is the account's origin that the reading began with. If another one is stored
 	// now, the cursor stays: the origin was lowered meanwhile. Empty means any.
 	Origin string
@@ -128,74 +136,66 @@ type Cursor struct {
 
 // Cursor reads the cursor of an account.
 func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, bool, error) {
-	return first(collect(ctx, l, scanCursor, `
-		SELECT offer, account, position, anchor, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
+	return atMostOne(collect(ctx, l, scanCursor, `
+		SELECT offer, account, position, anchor, witnessed, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
 		offer, account))
 }
 
 func scanCursor(row scanner) (c Cursor, err error) {
-	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.OKAt)
+	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.Witnessed, &c.OKAt)
 	return c, err
 }
 
-func (c *Cursor) store(ctx context.Context, tx *transaction) error {
-	a, err := accountOf(ctx, tx, c.Offer, c.Account)
+// storeCursor stores a cursor unless it was moved, or the origin was lowered, meanwhile.
+func (l *Ledger) storeCursor(ctx context.Context, tx *sql.Tx, c *Cursor) error {
+	a, err := l.accountOf(ctx, tx, c.Offer, c.Account)
 	if err != nil || c.Origin != "" && c.Origin != a.Origin {
 		return err
 	}
 	if c.ExpectedPosition != nil {
-		stored, _, err := first(queryTx(ctx, tx, scanValue[string], `
-			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+tx.dialect.forUpdate(), c.Offer, c.Account))
+		stored, _, err := atMostOne(query(ctx, tx, scanValue[string], `
+			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+l.dialect.forUpdate(), c.Offer, c.Account))
 		if err != nil || stored != *c.ExpectedPosition {
 			return err
 		}
 	}
-	_, err = tx.exec(ctx, "storing the cursor", `
-		INSERT INTO cursors (account, offer, position, anchor, ok_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (account) DO UPDATE SET position = excluded.position, anchor = excluded.anchor, ok_at = excluded.ok_at`,
-		c.Account, c.Offer, c.Position, c.Anchor, c.OKAt)
+	_, err = execute(ctx, tx, "storing the cursor", `
+		INSERT INTO cursors (account, offer, position, anchor, witnessed, ok_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (account) DO UPDATE
+			SET position = excluded.position, anchor = excluded.anchor, witnessed = excluded.witnessed, ok_at = excluded.ok_at`,
+		c.Account, c.Offer, c.Position, c.Anchor, c.Witnessed, c.OKAt)
 	return err
 }
 
 // AccountState is the reading state of an account.
 type AccountState struct {
-	Account          string
-	Position, Anchor string // of its cursor, empty without one
-	Open             bool   // it has receipts that are not final
+	Account
+	Cursor Cursor // only its Position, Anchor and Witnessed, which are empty without one
+	Open   bool   // it has receipts that are not final
 }
 
-// AccountStates returns the reading states of the accounts whose IDs begin with a prefix,
-// except those at the given position without open receipts.
-func (l *Ledger) AccountStates(ctx context.Context, prefix, position string) ([]AccountState, error) {
+// AccountStates returns the reading states of the accounts whose IDs begin with a prefix.
+func (l *Ledger) AccountStates(ctx context.Context, prefix string) ([]AccountState, error) {
 	return collect(ctx, l, func(row scanner) (s AccountState, err error) {
-		err = row.Scan(&s.Account, &s.Position, &s.Anchor, &s.Open)
+		c := &s.Cursor
+		err = row.Scan(&s.Offer, &s.ID, &s.Rail, &s.Testnet, &s.Origin, &s.Since, &c.Position, &c.Anchor, &c.Witnessed, &s.Open)
 		return s, err
-	}, `SELECT account, position, anchor, open FROM (
-			SELECT a.account, coalesce(c.position, '') AS position, coalesce(c.anchor, '') AS anchor,
-				EXISTS (SELECT 1 FROM receipts r WHERE r.offer = a.offer AND r.account = a.account AND NOT r.final) AS open
-			FROM accounts a LEFT JOIN cursors c ON c.account = a.account
-			WHERE substr(a.account, 1, length($1)) = $1) AS stored
-		WHERE position <> $2 OR open`, prefix, position)
+	}, `SELECT a.offer, a.account, a.rail, a.testnet, a.origin, a.since,
+			coalesce(c.position, ''), coalesce(c.anchor, ''), coalesce(c.witnessed, ''),
+			EXISTS (SELECT 1 FROM receipts r WHERE r.offer = a.offer AND r.account = a.account AND NOT r.final)
+		FROM accounts a LEFT JOIN cursors c ON c.account = a.account
+		WHERE substr(a.account, 1, length($1)) = $1`, prefix)
 }
 
-// moveAtOnce is the number of cursors that one statement moves.
-const moveAtOnce = 100
-
-// MoveCursors moves the cursors of accounts in one transaction, like Record with each. It
-// does not use Offer and Account of the cursor. ExpectedPosition must be set. Accounts without a cursor
-// get one if their origin is Origin.
-func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string) error {
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		for part := range slices.Chunk(accounts, moveAtOnce) {
-			args := []any{to.Position, to.Anchor, to.OKAt, *to.ExpectedPosition}
-			for n := range moveAtOnce {
-				args = append(args, part[min(n, len(part)-1)])
-			}
-			text := moveCursors
-			if *to.ExpectedPosition == "" {
-				text, args[3] = setCursors+l.dialect.forUpdate()+` ON CONFLICT (account) DO NOTHING`, to.Origin
-			}
-			if _, err := tx.exec(ctx, "moving cursors", text, args...); err != nil {
+// MoveCursors moves the cursors of several accounts in one transaction, like Record with each.
+func (l *Ledger) MoveCursors(ctx context.Context, cursors ...Cursor) error {
+	inOrder := slices.SortedFunc(slices.Values(cursors), func(a, b Cursor) int { return strings.Compare(a.Account, b.Account) })
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.lock(ctx, tx, lock{cursorsLock, ""}); err != nil {
+			return err
+		}
+		for _, c := range inOrder {
+			if err := l.storeCursor(ctx, tx, &c); err != nil {
 				return err
 			}
 		}
@@ -203,8 +203,10 @@ func (l *Ledger) MoveCursors(ctx context.Context, to Cursor, accounts ...string)
 	})
 }
 
-var (
-	moveCursors = `UPDATE cursors SET position = $1, anchor = $2, ok_at = $3 WHERE position = $4 AND account IN ` + placeholders(5, moveAtOnce)
-	setCursors  = `INSERT INTO cursors (account, offer, position, anchor, ok_at) SELECT account, offer, $1, $2, $3 FROM accounts
-		WHERE origin = $4 AND account IN ` + placeholders(5, moveAtOnce) + ` ORDER BY account`
-)
+func anyOf(values []string) []any {
+	all := make([]any, len(values))
+	for n, value := range values {
+		all[n] = value
+	}
+	return all
+}

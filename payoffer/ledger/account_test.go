@@ -11,7 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-func TestTheFirstStartStays(t *testing.T) {
+func TestRegisterKeepsFirstSince(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		register := func(id string, since int64, origin string) Account {
 			require.NoError(t, l.Register(t.Context(), Account{Offer: testOffer, ID: id, Rail: id, Since: since, Origin: origin}))
@@ -26,7 +26,7 @@ func TestTheFirstStartStays(t *testing.T) {
 	})
 }
 
-func TestALoweredOriginHasTheAccountReadAgainOnce(t *testing.T) {
+func TestLowerOriginResetsCursorOnce(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		lower := func(to string) bool {
 			t.Helper()
@@ -66,7 +66,7 @@ func TestALoweredOriginHasTheAccountReadAgainOnce(t *testing.T) {
 	})
 }
 
-func TestACursorOfAFormerOriginIsNotStored(t *testing.T) {
+func TestCursorWithOldOriginIsIgnored(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		lower := func(to string) {
 			t.Helper()
@@ -83,7 +83,7 @@ func TestACursorOfAFormerOriginIsNotStored(t *testing.T) {
 			return err
 		}
 		move := func(origin, upon, position string) error {
-			return l.MoveCursors(t.Context(), Cursor{Position: position, Origin: origin, ExpectedPosition: &upon}, testAccount)
+			return l.MoveCursors(t.Context(), Cursor{Offer: testOffer, Account: testAccount, Position: position, Origin: origin, ExpectedPosition: &upon})
 		}
 		must(l.SetOrigin(t.Context(), testOffer, testAccount, "10000"))(t)
 		lower("9000")
@@ -124,7 +124,7 @@ func TestACursorOfAFormerOriginIsNotStored(t *testing.T) {
 	})
 }
 
-func TestStandingsAreThoseThatDiffer(t *testing.T) {
+func TestAccountStatesOfOneChain(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		const prefix = "eip155:8453/erc20:0xtoken/"
 		names := []string{"open", "ahead", "none", "final", "alike", "dropped"}
@@ -135,7 +135,7 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 				if at == "" {
 					at = "10"
 				}
-				_, err := l.Record(t.Context(), &Cursor{Offer: name, Account: prefix + name, Position: at, Anchor: "0x" + at})
+				_, err := l.Record(t.Context(), &Cursor{Offer: name, Account: prefix + name, Position: at, Anchor: "0x" + at, Witnessed: "9"})
 				require.NoError(t, err)
 			}
 		}
@@ -145,34 +145,45 @@ func TestStandingsAreThoseThatDiffer(t *testing.T) {
 			s.Offer, s.Account, s.Final = name, prefix+name, name == "final"
 			mustRecord(t, l, s)
 		}
-		rows := must(l.AccountStates(t.Context(), prefix, "10"))(t)
-		require.ElementsMatch(t, []AccountState{
-			{Account: prefix + "open", Position: "10", Anchor: "0x10", Open: true},
-			{Account: prefix + "dropped", Position: "10", Anchor: "0x10", Open: true},
-			{Account: prefix + "ahead", Position: "12", Anchor: "0x12"},
-			{Account: prefix + "none"},
-		}, rows)
-		rows = must(l.AccountStates(t.Context(), "eip155:84532/", ""))(t)
-		require.Empty(t, rows, "they are on another chain")
+		rows := must(l.AccountStates(t.Context(), prefix))(t)
+		states := map[string]string{}
+		for _, s := range rows {
+			require.Equal(t, prefix+s.Offer, s.ID)
+			states[s.Offer] = fmt.Sprint(s.Cursor.Position, " ", s.Cursor.Anchor, " ", s.Cursor.Witnessed, " ", s.Open)
+		}
+		require.Equal(t, map[string]string{
+			"open": "10 0x10 9 true", "dropped": "10 0x10 9 true", "ahead": "12 0x12 9 false", "none": "   false",
+			"final": "10 0x10 9 false", "alike": "10 0x10 9 false",
+		}, states)
+		require.Empty(t, must(l.AccountStates(t.Context(), "eip155:1/"))(t), "they are on another chain")
 	})
 }
 
-func TestMoveCursorsExpectsThePosition(t *testing.T) {
+func TestMoveCursorsChecksExpectedPosition(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		name := func(n int) string { return fmt.Sprintf("eip155:8453/erc20:0xtoken/%03d", n) }
-		const many = 2*moveAtOnce + 1
+		const many = batchValues + 1
 		var all []string
+		var accounts []Account
 		for n := range many {
-			require.NoError(t, l.Register(t.Context(), Account{Offer: fmt.Sprint(n), ID: name(n), Rail: "usdc"}))
+			accounts = append(accounts, Account{Offer: fmt.Sprint(n), ID: name(n), Rail: "usdc"})
 			all = append(all, name(n))
 		}
+		require.NoError(t, l.Register(t.Context(), accounts...))
 		at := func(n int) string {
 			c, found := find(l.Cursor(t.Context(), fmt.Sprint(n), name(n)))(t)
 			require.Equal(t, found, c.Position != "")
+			require.True(t, c.Witnessed == c.Position || n == 7 && c.Witnessed == "")
 			return c.Position + " " + c.Anchor
 		}
 		move := func(upon, to string) {
-			require.NoError(t, l.MoveCursors(t.Context(), Cursor{Position: to, Anchor: "0x" + to, OKAt: 5, ExpectedPosition: &upon}, all...))
+			var cursors []Cursor
+			for n, account := range all {
+				cursors = append(cursors, Cursor{
+					Offer: fmt.Sprint(n), Account: account, Position: to, Anchor: "0x" + to, Witnessed: to, OKAt: 5, ExpectedPosition: &upon,
+				})
+			}
+			require.NoError(t, l.MoveCursors(t.Context(), cursors...))
 		}
 		move("", "10")
 		for n := range many {
@@ -196,6 +207,17 @@ func TestMoveCursorsExpectsThePosition(t *testing.T) {
 			}
 			require.Equal(t, want, at(n), n)
 		}
-		require.NoError(t, l.MoveCursors(t.Context(), Cursor{ExpectedPosition: ptr("20")}), "of none")
+		require.NoError(t, l.MoveCursors(t.Context()), "of none")
+	})
+}
+
+func TestRegisterMoreAccountsThanOneStatementTakes(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
+		accounts := make([]Account, maxValues/6+1)
+		for n := range accounts {
+			accounts[n] = Account{Offer: testOffer, ID: fmt.Sprint("account ", n), Rail: "usdc"}
+		}
+		require.NoError(t, l.Register(t.Context(), accounts...))
+		require.Len(t, must(l.Accounts(t.Context(), testOffer))(t), len(accounts)+2)
 	})
 }

@@ -15,30 +15,29 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Backup writes a snapshot of the ledger into a new SQLite file with mode 0600, and returns the
-// number of rows by table. The file appears only when it is complete, and replaces no other. The ledger may be open here or in another process.
-func (l *Ledger) Backup(ctx context.Context, path string) (rows map[string]int64, err error) {
+// Backup writes a snapshot of the ledger into a new SQLite file with mode 0600. The file appears only when it is complete, and replaces no other. The ledger may be open here or in another process.
+func (l *Ledger) Backup(ctx context.Context, path string) (copied Contents, err error) {
 	if path, err = filepath.Abs(path); err != nil {
-		return nil, err
+		return copied, err
 	}
 	if err := requireNothingAt(path); err != nil {
-		return nil, err
+		return copied, err
 	}
 	folder, err := os.MkdirTemp(filepath.Dir(path), ".backup")
 	if err != nil {
-		return nil, err
+		return copied, err
 	}
 	defer os.RemoveAll(folder)
 	unfinished := filepath.Join(folder, "ledger.db")
 	archive := newLedger(&archiveDialect{sqliteDialect{path: unfinished, real: unfinished}}, l.now)
 	err = archive.Open(ctx)
 	if err == nil {
-		rows, err = Copy(ctx, archive, l)
+		copied, err = Copy(ctx, archive, l)
 	}
 	if err = errors.Join(err, archive.Close()); err != nil {
-		return nil, err
+		return copied, err
 	}
-	return rows, publish(unfinished, path)
+	return copied, publish(unfinished, path)
 }
 
 // requireNothingAt rejects a path where a file is, or a WAL, which SQLite would use.
@@ -80,24 +79,23 @@ func flush(path string, flag int) error {
 // no lock and no WAL, and may be on a network disk.
 type archiveDialect struct{ sqliteDialect }
 
-func (d *archiveDialect) acquire(context.Context) (io.Closer, error) {
-	return io.NopCloser(nil), createFile(d.real)
+func (a *archiveDialect) open(_ context.Context, db *database, _ bool) error {
+	if err := createFile(a.real); err != nil {
+		return err
+	}
+	db.write = openSQLite(a.real, "_defensive=1", "_pragma=journal_mode(MEMORY)", "_pragma=synchronous(OFF)", "_pragma=foreign_keys(1)")
+	db.write.SetMaxOpenConns(1)
+	db.read, db.closers = db.write, []io.Closer{db.write}
+	return nil
 }
-
-func (d *archiveDialect) connect() (write, read *sql.DB) {
-	db := openSQLite(d.real, "_defensive=1", "_pragma=journal_mode(MEMORY)", "_pragma=synchronous(OFF)", "_pragma=foreign_keys(1)")
-	db.SetMaxOpenConns(1)
-	return db, db
-}
-
-func (d *archiveDialect) check(context.Context, *sql.DB, *sql.DB) error { return nil }
 
 // Restore copies a backup into the ledger, which is open and must be empty. The backup
-// stays as it is.
-func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int64, err error) {
+// stays as it is. The numbers of new receipts continue at the Unix time of now, so that
+// none gets one that the lost ledger gave away after the backup.
+func (l *Ledger) Restore(ctx context.Context, path string) (restored Contents, err error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return nil, err
+		return restored, err
 	}
 	from := NewSQLite(absolute, l.now)
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
@@ -107,17 +105,19 @@ func (l *Ledger) Restore(ctx context.Context, path string) (rows map[string]int6
 		if err := requireIntact(ctx, source); err != nil {
 			return err
 		}
-		rows, err = l.fill(ctx, source)
+		restored, err = l.fill(ctx, source, l.now().Unix())
 		return err
 	})
+	_, missing := os.Stat(absolute)
 	switch {
 	case err == nil:
-		return rows, nil
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), resultCode(err) == sqlite3.SQLITE_CANTOPEN:
-		err = errors.New("this user cannot read such a file; copy it into a folder of the server's user, " +
-			"give it to that user with chown, and write its absolute path")
+		return restored, nil
+	case errors.Is(missing, fs.ErrNotExist):
+		return restored, fmt.Errorf("there is no file %s; name a backup, such as one that 'sudo ls /var/lib/pay-offer/backup' lists", absolute)
+	case errors.Is(err, fs.ErrPermission), resultCode(err) == sqlite3.SQLITE_CANTOPEN:
+		return restored, fmt.Errorf("this user cannot read %s; give it to the user of the server, such as by 'sudo chown pay-offer %[1]s'", absolute)
 	}
-	return nil, fmt.Errorf("restoring the backup %s: %w", path, err)
+	return restored, fmt.Errorf("restoring the backup %s: %w", path, err)
 }
 
 // requireIntact rejects the SQLite file if it is damaged, has no accounts, or is of a demo.

@@ -20,7 +20,7 @@ func (l *Ledger) Check(ctx context.Context) error {
 }
 
 func check(ctx context.Context, tx *sql.Tx) error {
-	stored, err := sums(ctx, tx, selectTotals("TRUE"))
+	stored, err := sums(ctx, tx, `SELECT `+totalsKey+`, `+sumColumns+` FROM totals`)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,9 @@ func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error)
 	return keys, nil
 }
 
-// scannedTotals must have the result of selectTotals.
+// scannedTotals must have the sums in totals.
 const scannedTotals = `
-	SELECT offer, account, rail, currency, own, testnet, status, evidence_level, count(*), CAST(sum(amount) AS BIGINT),
+	SELECT ` + totalsKey + `, count(*), CAST(sum(amount) AS BIGINT),
 		CAST(sum(refunded) AS BIGINT), CAST(sum(coalesce(usd_cents, 0)) AS BIGINT),
 		CAST(sum(refunded_cents) AS BIGINT), count(*) - count(usd_cents)
 	FROM (
@@ -72,12 +72,9 @@ const scannedTotals = `
 			CASE WHEN refunded < amount THEN refunded ELSE amount END AS refunded, usd_cents, refunded_cents
 		FROM receipts
 		UNION ALL
-		SELECT offer, account, rail, '', own, testnet, 'settling', '', amount, 0, usd_cents, 0
-		FROM intents WHERE state = 'settling'
-		UNION ALL
 		SELECT offer, account, rail, '', own, testnet, 'claimed', '', amount, 0, usd_cents, 0
 		FROM intents WHERE state = 'settled' AND evidence <> 'chain') AS entries
-	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
+	GROUP BY ` + totalsKey
 
 // brokenRows selects up to $1 inconsistent rows.
 const brokenRows = `
@@ -88,7 +85,7 @@ const brokenRows = `
 	UNION ALL
 	SELECT 'transition ' || t.seq || ' does not follow' FROM transitions t
 	LEFT JOIN transitions p ON p.receipt_id = t.receipt_id AND p.version = t.version - 1
-	WHERE t.from_status <> coalesce(p.to_status, '') OR p.seq > t.seq AND t.seq > 0 OR p.seq < 0 AND t.seq > 0
+	WHERE t.from_status <> coalesce(p.to_status, '') OR p.seq > t.seq
 	UNION ALL
 	SELECT 'return ' || w.return_id || ' is not with its row' FROM returns w
 	LEFT JOIN receipts r ON r.account = w.account AND r.external_id = w.external_id

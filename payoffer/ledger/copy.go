@@ -7,12 +7,13 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // tables are the tables of a ledger. Each comes after those that it refers to.
 var tables = []string{
-	"accounts", "intents", "payment_ids", "receipts", "transitions", "totals", "currency_totals", "total_changes", "cursors", "returns",
-	"subscribers", "quotes", "prices", "instance_keys", "entries", "passes",
+	"accounts", "intents", "receipts", "transitions", "totals", "cursors", "returns", "subscribers", "quotes", "invoices", "prices",
+	"instance_keys", "entries", "passes",
 }
 
 // booleanColumns are numbers on SQLite and true or false on PostgreSQL.
@@ -22,19 +23,27 @@ var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "un
 // searches all of them for each, so larger batches take longer.
 const batchValues = 400
 
-// Copy copies a snapshot of from into to, which must be open and empty, and returns the number
-// of rows by table. It commits only if Check succeeds. Numbers and tags of transitions stay,
+// Contents is what a copy of a ledger contains.
+type Contents struct {
+	Rows   map[string]int64 // by table
+	Newest time.Time        // of the last change of a receipt or a payment; zero without one
+}
+
+// Copy copies a snapshot of from into to, which must be open and empty. It commits only if Check succeeds. Numbers and tags of transitions stay,
 // so that readers of the history can continue. Leases end.
-func Copy(ctx context.Context, to, from *Ledger) (rows map[string]int64, err error) {
-	from.order(ctx)
+func Copy(ctx context.Context, to, from *Ledger) (copied Contents, err error) {
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
 		if err := requireCurrent(ctx, from.dialect, source); err != nil {
 			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
 		}
-		rows, err = to.fill(ctx, source)
+		var last int64
+		if err := source.QueryRowContext(ctx, from.dialect.lastNumber()).Scan(&last); err != nil {
+			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
+		}
+		copied, err = to.fill(ctx, source, last)
 		return err
 	})
-	return rows, err
+	return copied, err
 }
 
 // movedVersion is the schema version of a ledger that was moved. No program opens it,
@@ -43,19 +52,7 @@ const movedVersion = math.MaxInt32
 
 // Retire marks a ledger as moved after Copy: no program opens it again.
 func (l *Ledger) Retire(ctx context.Context) error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.db == nil {
-		return ErrNotOpen
-	}
-	return l.dialect.conceal(inTransaction(ctx, l.db.write, func(tx *sql.Tx) error {
-		for _, text := range l.dialect.ordering() {
-			if _, err := tx.ExecContext(ctx, text); err != nil {
-				return err
-			}
-		}
-		return l.dialect.setVersion(ctx, tx, movedVersion)
-	}))
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error { return l.dialect.setVersion(ctx, tx, movedVersion) })
 }
 
 // snapshot reads the ledger in one transaction. If the ledger is not open here, another
@@ -81,35 +78,45 @@ func (l *Ledger) snapshot(ctx context.Context, read func(*sql.Tx) error) (err er
 	return read(tx)
 }
 
-// fill stores all rows of source in the ledger, in one transaction.
-func (l *Ledger) fill(ctx context.Context, source *sql.Tx) (rows map[string]int64, err error) {
+// newestChange returns the Unix seconds of the newest change, 0 without one.
+const newestChange = `SELECT COALESCE(MAX(at), 0) FROM (
+	SELECT MAX(at) AS at FROM transitions UNION ALL SELECT MAX(updated_at) FROM intents) AS changes`
+
+// fill stores all rows of source in the ledger, in one transaction. New receipts get numbers above after, too.
+func (l *Ledger) fill(ctx context.Context, source *sql.Tx, after int64) (filled Contents, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.db == nil {
-		return nil, ErrNotOpen
+		return filled, ErrNotOpen
 	}
-	rows = make(map[string]int64, len(tables))
+	filled.Rows = make(map[string]int64, len(tables))
 	err = inTransaction(ctx, l.db.write, func(tx *sql.Tx) error {
 		for _, table := range tables {
-			var filled bool
-			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&filled); err != nil {
+			var occupied bool
+			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&occupied); err != nil {
 				return err
 			}
-			if filled {
-				return fmt.Errorf("the ledger %s already contains %s and is never overwritten; name an empty one", l.dialect.name(), table)
+			if occupied {
+				return fmt.Errorf("the ledger %s already contains %s and is never overwritten; move it away first, and restore into an empty one", l.dialect.name(), table)
 			}
-			if rows[table], err = copyTable(ctx, tx, source, table); err != nil {
+			if filled.Rows[table], err = copyTable(ctx, tx, source, table); err != nil {
 				return fmt.Errorf("copying %s: %w", table, err)
 			}
 		}
-		for _, text := range append([]string{l.dialect.advanceNumbers(), endLeases}, l.dialect.ordering()...) {
+		for _, text := range []string{l.dialect.advanceNumbers(after), endLeases} {
 			if _, err := tx.ExecContext(ctx, text); err != nil {
 				return err
 			}
 		}
+		var newest int64
+		if err := tx.QueryRowContext(ctx, newestChange).Scan(&newest); err != nil {
+			return err
+		} else if newest != 0 {
+			filled.Newest = time.Unix(newest, 0)
+		}
 		return check(ctx, tx)
 	})
-	return rows, l.dialect.conceal(err)
+	return filled, l.dialect.conceal(err)
 }
 
 // copyTable copies the rows of a table and counts them. Its memory does not grow with them.
@@ -123,8 +130,8 @@ func copyTable(ctx context.Context, to, from *sql.Tx, table string) (count int64
 	if err != nil {
 		return 0, err
 	}
-	into := `INSERT INTO ` + table + ` (` + strings.Join(columns, ", ") + `) VALUES `
-	var batch totalRows
+	into := table + ` (` + strings.Join(columns, ", ") + `)`
+	var batch rowValues
 	for more := true; more; {
 		if more = rows.Next(); more {
 			row, addresses := make([]any, len(columns)), make([]any, len(columns))
@@ -139,14 +146,14 @@ func copyTable(ctx context.Context, to, from *sql.Tx, table string) (count int64
 					row[i] = number != 0
 				}
 			}
-			batch.add(row)
+			batch.add(row...)
 			count++
 		}
-		if len(batch.values) >= batchValues || !more && len(batch.values) > 0 {
-			if _, err := to.ExecContext(ctx, into+strings.Join(batch.rows, ", "), batch.values...); err != nil {
+		if len(batch)*len(columns) >= batchValues || !more {
+			if err := batch.insert(ctx, to, into, ""); err != nil {
 				return 0, err
 			}
-			batch = totalRows{}
+			batch = nil
 		}
 	}
 	return count, rows.Err()

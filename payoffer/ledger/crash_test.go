@@ -124,7 +124,7 @@ func requireSound(t *testing.T, d testDialect, where string, n int) {
 	require.LessOrEqual(t, len(unproven), 1, "only the payment in hand may be without its row")
 }
 
-func TestKilledProcessLosesNoCommitAndReleasesTheLock(t *testing.T) {
+func TestKilledProcessLosesNoCommit(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		l, _ := d.ledgerAt(t, where)
@@ -162,10 +162,10 @@ func killAfter(t *testing.T, d testDialect, where string, payments, last int) in
 	return last
 }
 
-// TestSQLiteCopyTakenWhileWritingOpensWhole is a power cut at a random moment: the
+// TestSQLiteOpensAfterPowerCut is a power cut at a random moment: the
 // copied log may end in the middle of a commit. Checkpoints are off, for no
 // copy of two files can be a moment across one.
-func TestSQLiteCopyTakenWhileWritingOpensWhole(t *testing.T) {
+func TestSQLiteOpensAfterPowerCut(t *testing.T) {
 	t.Parallel()
 	l, _ := sqliteTests.ledger(t)
 	must(l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"strings"
 	"time"
@@ -27,10 +28,12 @@ func (l *Ledger) Enter(ctx context.Context, offer, payment, browser string) erro
 	if offer == "" || payment == "" || browser == "" || !accounting.Storable(offer, payment, browser) {
 		return errors.New("the entry lacks an offer, a payment or a code, or one is not UTF-8; report this as a bug")
 	}
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := l.now().Unix()
-		tx.dialect.lock(tx, offer+" "+payment)
-		entered, err := tx.exec(ctx, "storing the browser", `
+		if err := l.dialect.lock(ctx, tx, lock{entryLock, offer + " " + payment}); err != nil {
+			return err
+		}
+		entered, err := execute(ctx, tx, "storing the browser", `
 			INSERT INTO entries (browser, offer, payment, entered_at)
 			SELECT $1, $2, $3, CASE WHEN last.entered_at < $4 THEN $4 ELSE last.entered_at + 1 END
 			FROM (SELECT coalesce(max(entered_at), 0) AS entered_at FROM entries WHERE offer = $2 AND payment = $3) AS last
@@ -38,11 +41,11 @@ func (l *Ledger) Enter(ctx context.Context, offer, payment, browser string) erro
 		if err != nil || entered == 0 {
 			return cmp.Or(err, ErrEntered)
 		}
-		tx.queue("deleting browsers that were signed out", `
+		_, err = execute(ctx, tx, "deleting browsers that were signed out", `
 			DELETE FROM entries WHERE offer = $1 AND payment = $2 AND entered_at < $3 AND browser NOT IN (
 				SELECT browser FROM entries WHERE offer = $1 AND payment = $2 ORDER BY ended, entered_at DESC LIMIT $4)`,
 			offer, payment, now-int64(codeReuse/time.Second), MaxBrowsers)
-		return nil
+		return err
 	})
 }
 
@@ -58,11 +61,13 @@ func (l *Ledger) Browsers(ctx context.Context, offer, payment string) ([]string,
 func (l *Ledger) EndBrowsers(ctx context.Context, offer, payment string) error {
 	account, name, _ := strings.Cut(payment, " ")
 	_, payer, nonce := accounting.ParseName(name)
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		tx.queue("signing out browsers", `
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := execute(ctx, tx, "signing out browsers", `
 			UPDATE entries SET ended = TRUE WHERE offer = $1 AND payment = $2 AND NOT ended`, offer, payment)
-		tx.queue("erasing the secret of the payment", `
-			UPDATE intents SET secret = '' WHERE offer = $1 AND account = $2 AND payer = $3 AND nonce = $4`, offer, account, payer, nonce)
-		return nil
+		if err == nil {
+			_, err = execute(ctx, tx, "erasing the secret of the payment", `
+				UPDATE intents SET secret = '' WHERE offer = $1 AND account = $2 AND payer = $3 AND nonce = $4`, offer, account, payer, nonce)
+		}
+		return err
 	})
 }

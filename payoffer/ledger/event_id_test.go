@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEventIDEscapesEachByteBeyondItsAlphabet(t *testing.T) {
+func TestEventIDEscaping(t *testing.T) {
 	for external, want := range map[string]string{
 		"azAZ09-_:": "azAZ09-_:",
 		"`{@[/;.":   "%60%7B%40%5B%2F%3B%2E",

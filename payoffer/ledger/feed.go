@@ -44,7 +44,6 @@ func ParseBookmark(s string) (b Bookmark, ok bool) {
 // commits. A reader that stores the last Bookmark with its own effect sees each exactly
 // once. Error: ErrBookmark.
 func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit int) ([]Transition, error) {
-	l.order(ctx)
 	if after.Seq > 0 {
 		known, err := collect(ctx, l, scanValue[bool], `SELECT EXISTS (SELECT 1 FROM transitions WHERE offer = $1 AND seq = $2 AND tag = $3)`,
 			offer, after.Seq, after.Tag)
@@ -60,11 +59,10 @@ func (l *Ledger) Feed(ctx context.Context, offer string, after Bookmark, limit i
 
 // Last returns the position after the newest transition of an offer.
 func (l *Ledger) Last(ctx context.Context, offer string) (Bookmark, error) {
-	l.order(ctx)
-	last, _, err := first(collect(ctx, l, func(row scanner) (Bookmark, error) {
+	last, _, err := atMostOne(collect(ctx, l, func(row scanner) (Bookmark, error) {
 		var at Transition
 		err := row.Scan(&at.Seq, &at.Tag)
 		return at.Bookmark(), err
-	}, `SELECT seq, tag FROM transitions WHERE offer = $1 AND seq > 0 ORDER BY seq DESC LIMIT 1`, offer))
+	}, `SELECT seq, tag FROM transitions WHERE offer = $1 ORDER BY seq DESC LIMIT 1`, offer))
 	return last, err
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"sync/atomic"
 )
@@ -14,11 +15,8 @@ const groupSize = 64
 // Each change has a savepoint, so that a failed one leaves the others as they are. A
 // caller learns of success only after the commit.
 type writer struct {
-	ledger *Ledger
-	db     *database
-	// plain: the changes read nothing, and other connections write too. Without savepoints
-	// a group is one round trip to the server.
-	plain   bool
+	ledger  *Ledger
+	db      *database
 	waiting chan *member
 	done    chan struct{} // closed when the writer has ended
 }
@@ -34,8 +32,8 @@ type member struct {
 	panicked any
 }
 
-func newWriter(l *Ledger, db *database, plain bool) *writer {
-	w := &writer{ledger: l, db: db, plain: plain, waiting: make(chan *member, groupSize), done: make(chan struct{})}
+func newWriter(l *Ledger, db *database) *writer {
+	w := &writer{ledger: l, db: db, waiting: make(chan *member, groupSize), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -67,7 +65,7 @@ func (w *writer) commit(ctx context.Context, do change) error {
 	if m.panicked != nil {
 		panic(m.panicked)
 	}
-	return m.err
+	return w.ledger.dialect.conceal(m.err)
 }
 
 func waitError(ctx context.Context) error {
@@ -100,69 +98,37 @@ func (w *writer) run() {
 // store commits a group. If the group fails, because of a full disk for example, each
 // change is tried on its own, as is one that may succeed at the next attempt.
 func (w *writer) store(group []*member) {
-	// Not a caller's context: a caller that leaves would undo the changes of the others.
-	ctx := context.Background()
-	if w.plain {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience) // a server may hang
-		defer cancel()
-	}
-	stored := len(group) > 1 && w.storeTogether(ctx, group) == nil
-	for _, m := range group {
-		if !stored || w.ledger.dialect.transient(m.err) {
-			m.err = w.ledger.dialect.conceal(w.ledger.alone(ctx, w.db, m.call))
-		}
-	}
-}
-
-// storeTogether commits a group in one transaction. Its error says that nothing of it is
-// stored.
-func (w *writer) storeTogether(ctx context.Context, group []*member) error {
-	return w.ledger.attempt(ctx, w.db, func(ctx context.Context, tx *transaction) error {
+	ctx := context.Background() // a caller that leaves would undo the changes of the others
+	stored := len(group) > 1 && w.ledger.attempt(ctx, w.db, func(ctx context.Context, tx *sql.Tx) error {
 		for _, m := range group {
-			store := w.storeBehindSavepoint
-			if w.plain {
-				store = storePlain
-			}
-			if err := store(ctx, tx, m); err != nil {
+			if err := m.store(ctx, tx); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}) == nil
+	for _, m := range group {
+		if !stored || w.ledger.dialect.transient(m.err) {
+			m.err = w.ledger.writeAlone(ctx, w.db, m.call)
+		}
+	}
 }
 
-func storePlain(ctx context.Context, tx *transaction, m *member) error {
-	m.err = m.call(ctx, tx)
-	return m.err
-}
-
-// storeBehindSavepoint stores one change. Its error is that of the whole transaction.
-func (w *writer) storeBehindSavepoint(ctx context.Context, tx *transaction, m *member) error {
-	tx.queue("", "SAVEPOINT member")
-	if err := tx.flush(ctx); err != nil {
+// store stores one change of a group. Its error is that of the whole transaction.
+func (m *member) store(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT member"); err != nil {
 		return err
 	}
-	one := &transaction{session: tx.session, dialect: tx.dialect}
-	m.err = m.call(ctx, one)
-	if m.err == nil {
-		m.err = one.flush(ctx)
+	end := "RELEASE member"
+	if m.err = m.call(ctx, tx); m.err != nil {
+		end = "ROLLBACK TO member; RELEASE member"
 	}
-	tx.reported = tx.reported || one.reported
-	if m.err == nil {
-		tx.queue("", "RELEASE member")
-		return nil
-	}
-	if w.ledger.dialect.undone(m.err) {
-		return m.err
-	}
-	tx.queue("", "ROLLBACK TO member")
-	tx.queue("", "RELEASE member")
-	return tx.flush(ctx)
+	_, err := tx.ExecContext(ctx, end) // fails if SQLite has rolled back the whole transaction
+	return err
 }
 
 // call runs the change and stores a panic for its caller.
-func (m *member) call(ctx context.Context, tx *transaction) (err error) {
+func (m *member) call(ctx context.Context, tx *sql.Tx) (err error) {
 	defer func() {
 		if m.panicked = recover(); m.panicked != nil {
 			err = fmt.Errorf("a change of the ledger panicked: %v; report this as a bug", m.panicked)

@@ -36,7 +36,7 @@ func testIntent(from, nonce string) Intent {
 		IntentKey: IntentKey{Network: "eip155:84532", Asset: "0xtoken", From: from, Nonce: nonce},
 		Offer:     testOffer, Account: testAccount, Amount: 42_000_000, USDCents: ptr(int64(4200)),
 		Fingerprint: "f-" + nonce, Version: 2, Payload: []byte(`{"p":1}`), Requirement: []byte(`{"r":1}`),
-		Facilitator: "main", ValidBefore: 5_000, Owner: "attempt-1", LeaseUntil: 1_060,
+		ValidBefore: 5_000, Progress: Progress{Facilitator: "main", Owner: "attempt-1", LeaseUntil: 1_060},
 	}
 }
 
@@ -164,7 +164,7 @@ func makePostgresTemplate(t testing.TB, server *postgres.Server) url.URL {
 	return *dsn
 }
 
-// eachDialect runs a test on every kind of database, beside the other tests that
+// eachDialect runs a test on every kind of database, in parallel with the other tests that
 // do: what takes time is to wait for the disk and the server.
 func eachDialect(t *testing.T, test func(t *testing.T, d testDialect)) {
 	t.Helper()
@@ -186,16 +186,31 @@ func eachLedger(t *testing.T, test func(t *testing.T, l *Ledger, clock *testCloc
 	})
 }
 
-// ledger opens a new database with the two accounts that tests pay to.
-func (d testDialect) ledger(t testing.TB) (*Ledger, *testClock) {
+// sqliteOnly is eachDialect for a rule that has no SQL of its own.
+func sqliteOnly(t *testing.T, test func(t *testing.T, d testDialect)) {
 	t.Helper()
-	return d.ledgerAt(t, d.create(t))
+	t.Parallel()
+	test(t, sqliteTests)
 }
 
-func (d testDialect) ledgerAt(t testing.TB, where string) (*Ledger, *testClock) {
+// onSQLite is eachLedger for a rule that has no SQL of its own.
+func onSQLite(t *testing.T, test func(t *testing.T, l *Ledger, clock *testClock)) {
+	t.Helper()
+	t.Parallel()
+	l, clock := sqliteTests.ledger(t)
+	test(t, l, clock)
+}
+
+// ledger opens a new database with the two accounts that tests pay to.
+func (td testDialect) ledger(t testing.TB) (*Ledger, *testClock) {
+	t.Helper()
+	return td.ledgerAt(t, td.create(t))
+}
+
+func (td testDialect) ledgerAt(t testing.TB, where string) (*Ledger, *testClock) {
 	t.Helper()
 	clock := &testClock{unix: 1_000}
-	l := d.handle(t, where, clock.now)
+	l := td.handle(t, where, clock.now)
 	require.NoError(t, l.Open(t.Context()))
 	t.Cleanup(func() { _ = l.Close() })
 	require.NoError(t, l.Register(t.Context(),
@@ -205,18 +220,18 @@ func (d testDialect) ledgerAt(t testing.TB, where string) (*Ledger, *testClock) 
 }
 
 // vacant returns where a ledger can be made.
-func (d testDialect) vacant(t testing.TB) string {
-	if d.name == sqliteTests.name {
+func (td testDialect) vacant(t testing.TB) string {
+	if td.name == sqliteTests.name {
 		return filepath.Join(t.TempDir(), "ledger.db")
 	}
 	return postgres.Shared(t).DSN(t)
 }
 
 // schemaVersion reads the number of the last migration as stored.
-func (d testDialect) schemaVersion(t testing.TB, l *Ledger) (version int) {
+func (td testDialect) schemaVersion(t testing.TB, l *Ledger) (version int) {
 	t.Helper()
 	query := "SELECT version FROM pay_offer_schema"
-	if d.name == sqliteTests.name {
+	if td.name == sqliteTests.name {
 		query = "PRAGMA user_version"
 	}
 	require.NoError(t, l.db.write.QueryRow(query).Scan(&version))
@@ -224,10 +239,10 @@ func (d testDialect) schemaVersion(t testing.TB, l *Ledger) (version int) {
 }
 
 // makeNewer gives the schema the version of a later program.
-func (d testDialect) makeNewer(t testing.TB, l *Ledger) {
+func (td testDialect) makeNewer(t testing.TB, l *Ledger) {
 	t.Helper()
 	statement := "UPDATE pay_offer_schema SET version = 99"
-	if d.name == sqliteTests.name {
+	if td.name == sqliteTests.name {
 		statement = "PRAGMA user_version = 99"
 	}
 	must(l.db.write.Exec(statement))(t)

@@ -85,7 +85,7 @@ func randomStep(t *testing.T, l *Ledger, rng *rand.Rand) {
 	if errors.As(err, &conflict) || errors.As(err, &exists) {
 		return
 	}
-	for _, expected := range []error{ErrNoIntent, ErrIntentState, ErrTransaction, errLeaseHeld} {
+	for _, expected := range []error{ErrNoIntent, ErrIntentState, ErrTransaction, ErrLeaseHeld} {
 		if errors.Is(err, expected) {
 			return
 		}
@@ -104,10 +104,10 @@ func requireJoined(t *testing.T, l *Ledger) {
 	require.Zero(t, wrong)
 }
 
-// TestRandomHistoriesAgreeWithTheReferenceModel lets histories of many
+// TestRandomHistoriesMatchReferenceModel lets histories of many
 // payments happen at once, and compares what the ledger made of each with what
 // a look at the whole of it says.
-func TestRandomHistoriesAgreeWithTheReferenceModel(t *testing.T) {
+func TestRandomHistoriesMatchReferenceModel(t *testing.T) {
 	t.Parallel()
 	const perLedger, perBatch = 10_000, 500
 	total := cases.Of(500, 100_000, 1_000_000)
@@ -139,13 +139,13 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 		}
 	}
 	rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
-	told := make([]int, count)
+	recorded := make([]int, count)
 	for len(turns) > 0 {
 		var batch []Observation
 		part := min(len(turns), 1+rng.IntN(500))
 		for _, i := range turns[:part] {
-			batch = append(batch, all[i][told[i]])
-			told[i]++
+			batch = append(batch, all[i][recorded[i]])
+			recorded[i]++
 		}
 		turns = turns[part:]
 		must(l.Record(t.Context(), nil, batch...))(t)
@@ -162,7 +162,7 @@ func happen(t *testing.T, l *Ledger, rng *rand.Rand, first, count int) {
 	}
 }
 
-func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
+func TestHistoryListsTransitionsOfOneOffer(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		require.NoError(t, l.Register(t.Context(), Account{Offer: "other", ID: "plink_2", Rail: "card"}))
 		first := mustRecord(t, l, cardObservation("pi_1", StatusSeen))
@@ -188,8 +188,8 @@ func TestHistoryTellsWhatHappenedToReceiptsOfOneOffer(t *testing.T) {
 }
 
 // The address of a receipt's page is made from its name.
-func TestATransitionNamesThePaymentAsItsReceiptDoes(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestTransitionNameEqualsReceiptName(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		authorized := chainObservation("0xa", StatusConfirmed)
 		authorized.Nonce = "0x" + strings.Repeat("0a", 32)
 		for _, s := range []Observation{authorized, cardObservation("pi_1", StatusConfirmed)} {
@@ -201,8 +201,8 @@ func TestATransitionNamesThePaymentAsItsReceiptDoes(t *testing.T) {
 	})
 }
 
-func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestTransitionKeepsUSDValue(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		entered := cardObservation("INV-7", StatusConfirmed)
 		entered.EvidenceLevel = LevelManual
 		corrected := entered
@@ -216,10 +216,10 @@ func TestATransitionKeepsWhatTheAmountWasWorthThen(t *testing.T) {
 	})
 }
 
-// TestAValueThatBecomesKnownIsToldToReaders: they would take it for unknown
+// They would take it for unknown
 // for good.
-func TestAValueThatBecomesKnownIsToldToReaders(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestTransitionWhenUSDValueBecomesKnown(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		paid := chainObservation("0xa", StatusConfirmed)
 		paid.USDCents = nil
 		mustRecord(t, l, paid)
@@ -235,7 +235,7 @@ func TestAValueThatBecomesKnownIsToldToReaders(t *testing.T) {
 	})
 }
 
-func TestObservationBeyondTheSumsIsRefused(t *testing.T) {
+func TestRecordRefusesSumOverflow(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*Observation){
 		"amount": func(s *Observation) { s.Amount = math.MaxInt64 },
@@ -266,8 +266,8 @@ func TestObservationBeyondTheSumsIsRefused(t *testing.T) {
 	}
 }
 
-func TestReturnBeyondTheSumsIsRefused(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestRecordRefusesRefundOverflow(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: math.MaxInt64, Gone: true}
 		for _, id := range []string{"pi_1", "pi_2"} {
 			s := cardObservation(id, StatusConfirmed)

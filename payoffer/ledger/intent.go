@@ -2,34 +2,16 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-)
-
-// IntentState is the outcome of an intent.
-type IntentState string
-
-// The states of an intent.
-const (
-	// IntentSettling is open: the outcome is unknown.
-	IntentSettling IntentState = "settling"
-	// IntentSettled was paid. Intent.Evidence is the proof.
-	IntentSettled IntentState = "settled"
-	// IntentRefused was not paid and cannot be paid any more.
-	IntentRefused IntentState = "refused"
-)
-
-// The evidence that an intent was paid.
-const (
-	// EvidenceFacilitator is a facilitator's unverified report. It is not counted.
-	EvidenceFacilitator = "facilitator"
-	// EvidenceChain is the Transfer log.
-	EvidenceChain = "chain"
 )
 
 // Intent is an x402 authorization that was, or is about to be, sent to a facilitator.
 type Intent struct {
 	IntentKey
+	// Progress is where the payment stands. The ledger sets State, CreatedAt, and what it needs itself.
+	Progress
 	// Offer is the ID of the offer, and Account the account that gets the money.
 	Offer, Account string
 	// Rail and Testnet are those of the account. The ledger sets them.
@@ -50,44 +32,18 @@ type Intent struct {
 	Version int
 	// Payload and Requirement are the exact JSON bytes sent to the facilitator.
 	Payload, Requirement []byte
-	// Facilitator is the host of the facilitator to which it is sent, or empty.
-	Facilitator string
 	// ValidBefore is the end of the authorization, in Unix seconds.
 	ValidBefore int64
-	// State is set by the ledger.
-	State IntentState
-	// Owner is the instance that works on it, until LeaseUntil (Unix seconds).
-	Owner      string
-	LeaseUntil int64
-	// Transaction is the hash that the facilitator reported or that was found on the chain, or empty.
-	Transaction string
-	// Answer is the stored SettleResponse, or nil.
-	Answer []byte
-	// Reason is the code of a refusal or of the last unknown outcome.
-	Reason   string
-	Evidence string
-	// AcknowledgedAt is when the first 200 that names the charge was written, in Unix seconds;
-	// 0 if none was.
-	AcknowledgedAt int64
-	// Unacknowledged reports whether the payer got another response before that 200.
-	Unacknowledged bool
-	// RejectedUntil is the latest end, in Unix seconds, of the payer's other authorizations
-	// that were rejected because of this one; 0 for none.
-	RejectedUntil int64
 	// Secret is the hex SHA-256 of what only the payer of the charged request knows. It is
 	// empty if there is none, and after EndBrowsers.
 	Secret string
 	// Since is Lookup.Since of the request, or 0. It is not stored.
 	Since int64
-	// CreatedAt and UpdatedAt are set by the ledger, in Unix seconds.
-	CreatedAt, UpdatedAt int64
+	// UpdatedAt is set by the ledger, in Unix seconds.
+	UpdatedAt int64
 
 	// ID is set by the ledger and grows.
 	ID int64
-	// reopened reports whether it was settled before, so that it was certainly sent.
-	reopened bool
-	// pollAt is when it is due to be resolved, in Unix seconds.
-	pollAt int64
 }
 
 var (
@@ -95,38 +51,37 @@ var (
 	ErrPaymentID = errors.New("the payment identifier belongs to another payment; use a new one")
 	// ErrNoIntent: the ledger has no intent with the key.
 	ErrNoIntent = errors.New("the ledger has no such x402 payment")
-	// ErrIntentState: the intent's state does not allow the change.
-	ErrIntentState = errors.New("the x402 payment is not changed (compare 'caddy pay-offer intents')")
 	// ErrTransaction: another intent already names the transaction of the claim.
 	ErrTransaction = errors.New("this transaction already belongs to another x402 payment")
-	// errLeaseHeld: another owner has the lease of the intent.
-	errLeaseHeld = errors.New("another attempt is settling this x402 payment; wait for its result")
 )
 
 // IntentExistsError is returned for an authorization that is in the ledger already.
 type IntentExistsError struct{ Existing Intent }
 
-func (e *IntentExistsError) Error() string {
-	return fmt.Sprintf("the ledger already has the authorization, in the state %s", e.Existing.State)
+func (i *IntentExistsError) Error() string {
+	return fmt.Sprintf("the ledger already has the authorization, in the state %s", i.Existing.State)
 }
 
-const selectIntents = `SELECT ` + intentColumns + ` FROM intents WHERE `
+// intentColumns are the columns of the table intents in i.
+func intentColumns(i *Intent) []column {
+	return []column{
+		{"id", &i.ID}, {"network", &i.Network}, {"asset", &i.Asset}, {"payer", &i.From}, {"nonce", &i.Nonce},
+		{"offer", &i.Offer}, {"account", &i.Account}, {"rail", &i.Rail}, {"testnet", &i.Testnet}, {"own", &i.Own},
+		{"amount", &i.Amount}, {"usd_cents", &i.USDCents}, {"payment_id", &i.PaymentID}, {"fingerprint", &i.Fingerprint},
+		{"version", &i.Version}, {"payload", &i.Payload}, {"requirement", &i.Requirement}, {"facilitator", &i.Facilitator},
+		{"valid_before", &i.ValidBefore}, {"state", &i.State}, {"owner", &i.Owner}, {"lease_until", &i.LeaseUntil},
+		{"tx", &i.Transaction}, {"answer", &i.Answer}, {"reason", &i.Reason}, {"evidence", &i.Evidence},
+		{"created_at", &i.CreatedAt}, {"updated_at", &i.UpdatedAt}, {"reopened", &i.Reopened},
+		{"unacknowledged", &i.Unacknowledged}, {"acknowledged_at", &i.AcknowledgedAt}, {"rejected_until", &i.RejectedUntil},
+		{"poll_at", &i.PollAt}, {"secret", &i.Secret},
+	}
+}
 
-const intentColumns = `id, network, asset, payer, nonce, offer, account, rail, testnet, own, amount, usd_cents,
-	payment_id, fingerprint, version, payload, requirement, facilitator, valid_before, state, owner, lease_until,
-	tx, answer, reason, evidence, created_at, updated_at, reopened, unacknowledged, acknowledged_at, rejected_until, poll_at, secret`
+var selectIntents = `SELECT ` + columnNames(intentColumns(new(Intent))) + ` FROM intents WHERE `
 
 func scanIntent(row scanner) (i Intent, err error) {
-	err = row.Scan(i.columns()...)
+	err = row.Scan(addresses(intentColumns(&i))...)
 	return i, err
-}
-
-// columns are the destinations of intentColumns.
-func (i *Intent) columns() []any {
-	return []any{&i.ID, &i.Network, &i.Asset, &i.From, &i.Nonce, &i.Offer, &i.Account, &i.Rail, &i.Testnet, &i.Own,
-		&i.Amount, &i.USDCents, &i.PaymentID, &i.Fingerprint, &i.Version, &i.Payload, &i.Requirement, &i.Facilitator,
-		&i.ValidBefore, &i.State, &i.Owner, &i.LeaseUntil, &i.Transaction, &i.Answer, &i.Reason, &i.Evidence,
-		&i.CreatedAt, &i.UpdatedAt, &i.reopened, &i.Unacknowledged, &i.AcknowledgedAt, &i.RejectedUntil, &i.pollAt, &i.Secret}
 }
 
 const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
@@ -134,7 +89,7 @@ const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
 // Intent reads one intent.
 func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error) {
 	key = key.Canonical()
-	return first(collect(ctx, l, scanIntent, selectIntents+byIntentKey,
+	return atMostOne(collect(ctx, l, scanIntent, selectIntents+byIntentKey,
 		key.Network, key.Asset, key.From, key.Nonce))
 }
 
@@ -145,8 +100,8 @@ func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, lim
 }
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.
-func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (Intent, error) {
-	i, found, err := first(queryTx(ctx, tx, scanIntent, selectIntents+where, args...))
+func intentOf(ctx context.Context, tx *sql.Tx, where string, args ...any) (Intent, error) {
+	i, found, err := atMostOne(query(ctx, tx, scanIntent, selectIntents+where, args...))
 	if err == nil && !found {
 		err = ErrNoIntent
 	}
@@ -154,6 +109,6 @@ func intentOf(ctx context.Context, tx *transaction, where string, args ...any) (
 }
 
 // intentByKey reads and locks an intent that the transaction changes. Error: ErrNoIntent.
-func intentByKey(ctx context.Context, tx *transaction, key IntentKey) (Intent, error) {
-	return intentOf(ctx, tx, byIntentKey+tx.dialect.forUpdate(), key.Network, key.Asset, key.From, key.Nonce)
+func (l *Ledger) intentByKey(ctx context.Context, tx *sql.Tx, key IntentKey) (Intent, error) {
+	return intentOf(ctx, tx, byIntentKey+l.dialect.forUpdate(), key.Network, key.Asset, key.From, key.Nonce)
 }

@@ -2,27 +2,15 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-const (
-	// An intent is resolved again after an eighth of its age, within these bounds. A payer
-	// waits for an open intent, but not for the proof of a claim.
-	soonest      = 2 * time.Second
-	longestOpen  = 2 * time.Minute
-	longestClaim = time.Hour
-	// LongestLease is the longest lease of an intent or of a subscriber. It is far more than
-	// the clocks of two instances differ by.
-	LongestLease = 10 * time.Minute
-)
-
-// Leased reports whether an attempt works on the intent. A lease that is longer than
-// LongestLease was given while the clock was wrong, and is ignored.
-func (i Intent) Leased(now time.Time) bool {
-	left := i.LeaseUntil - now.Unix()
-	return 0 < left && left <= int64(LongestLease/time.Second)
-}
+// longestClaim is the longest pause between two looks at a claim. No payer waits for its proof.
+const longestClaim = time.Hour
 
 // due is the condition that the time in a column is not after now (a parameter). A time that is
 // more than most after now was stored while the clock was wrong, and is due too.
@@ -39,22 +27,22 @@ func claimDue(now string) string {
 	return "state = 'settled' AND evidence = 'facilitator' AND " + due("poll_at", now, 2*longestClaim)
 }
 
-// untilPoll is the number of seconds until an intent is due again.
-func untilPoll(createdAt int64, now time.Time, longest time.Duration) int64 {
-	age := now.Sub(time.Unix(createdAt, 0))
-	return int64(min(max(age/8, soonest), longest) / time.Second)
+const selectDue = `SELECT network, asset, payer, nonce, created_at, id FROM intents WHERE offer = $1 AND account = $2 AND `
+
+func scanDue(row scanner) (i Intent, err error) {
+	err = row.Scan(&i.Network, &i.Asset, &i.From, &i.Nonce, &i.CreatedAt, &i.ID)
+	return i, err
 }
 
-type dueIntent struct {
-	key           IntentKey
-	id, createdAt int64
-}
-
-const selectDue = `SELECT network, asset, payer, nonce, id, created_at FROM intents WHERE offer = $1 AND account = $2 AND `
-
-func scanDue(row scanner) (d dueIntent, err error) {
-	err = row.Scan(&d.key.Network, &d.key.Asset, &d.key.From, &d.key.Nonce, &d.id, &d.createdAt)
-	return d, err
+func keysOf(due []Intent, err error) ([]IntentKey, error) {
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]IntentKey, len(due))
+	for n, i := range due {
+		keys[n] = i.IntentKey
+	}
+	return keys, nil
 }
 
 // DueOpen lists up to limit open intents of an account that are due and end after validAfter
@@ -68,32 +56,19 @@ func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter 
 
 // TakeDueClaims lists up to limit due claims of an account (settled by a facilitator's report
 // only), and sets when they are due again.
-func (l *Ledger) TakeDueClaims(ctx context.Context, offer, account string, limit int) ([]IntentKey, error) {
+func (l *Ledger) TakeDueClaims(ctx context.Context, offer, account string, limit int) (keys []IntentKey, err error) {
 	now := l.now()
-	claims, err := collect(ctx, l, scanDue, selectDue+claimDue("$3")+`
-		ORDER BY poll_at, id LIMIT $4`, offer, account, now.Unix(), limit)
-	if err != nil || len(claims) == 0 {
-		return nil, err
-	}
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		claims, err := query(ctx, tx, scanDue, selectDue+claimDue("$3")+`
+			ORDER BY poll_at, id LIMIT $4`+l.dialect.forUpdate()+l.dialect.skipLocked(), offer, account, now.Unix(), limit)
 		for _, claim := range claims {
-			if _, err := tx.exec(ctx, "setting when a claim is due", `UPDATE intents SET poll_at = $1 WHERE id = $2`,
-				now.Unix()+untilPoll(claim.createdAt, now, longestClaim), claim.id); err != nil {
+			if _, err := execute(ctx, tx, "setting when a claim is due", `UPDATE intents SET poll_at = $1 WHERE id = $2`,
+				now.Unix()+accounting.UntilPoll(claim.CreatedAt, now, longestClaim), claim.ID); err != nil {
 				return err
 			}
 		}
-		return nil
+		keys, err = keysOf(claims, err)
+		return err
 	})
-	return keysOf(claims, err)
-}
-
-func keysOf(all []dueIntent, err error) ([]IntentKey, error) {
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]IntentKey, len(all))
-	for n, d := range all {
-		keys[n] = d.key
-	}
-	return keys, nil
+	return keys, err
 }

@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -22,15 +22,15 @@ type ConflictError struct {
 	Other Intent
 }
 
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("authorization %s of the same payer is %s", e.Other.Nonce, e.Other.State)
+func (c *ConflictError) Error() string {
+	return fmt.Sprintf("authorization %s of the same payer is %s", c.Other.Nonce, c.Other.State)
 }
 
 // ConflictingPayment finds the payment of the payer because of which a new authorization i
 // must not be settled now; the cases are those of conflicts.
 func (l *Ledger) ConflictingPayment(ctx context.Context, i Intent) (other Intent, found bool, err error) {
 	i.IntentKey = i.Canonical()
-	return first(collect(ctx, l, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...))
+	return atMostOne(collect(ctx, l, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...))
 }
 
 // conflicts selects the payer's other intents that are open, and the charges that are the
@@ -68,96 +68,78 @@ type Lookup struct {
 // identifier and the end of i.
 func (l *Ledger) LookUp(ctx context.Context, i Intent) (known Lookup, err error) {
 	i.IntentKey, i.Since = i.Canonical(), 0
-	rows, err := collect(ctx, l, scanLookup, selectLookup, append(l.conflictArgs(i), i.Network, i.Asset, i.Nonce)...)
-	known.Since = 1
-	for n := range rows {
-		switch row := &rows[n]; row.role {
-		case "known":
-			known.Known = &row.Intent
-		case "conflicting":
-			known.Conflicting = &row.Intent
-		case "newest":
-			known.Since = row.ID + 1
+	err = l.whileReading(ctx, func(ctx context.Context, read *sql.DB) error {
+		found, err := l.related(ctx, read, i)
+		known = Lookup{Since: found.newest + 1}
+		if err == nil && found.known != 0 {
+			known.Known, err = pointer(atMostOne(query(ctx, read, scanIntent, selectIntents+`id = $1`, found.known)))
 		}
-	}
+		if err == nil && found.conflicting != 0 { // unless it has changed since
+			known.Conflicting, err = pointer(atMostOne(query(ctx, read, scanIntent, selectIntents+`id = $9 AND `+conflicts,
+				append(l.conflictArgs(i), found.conflicting)...)))
+		}
+		return err
+	})
 	return known, err
 }
 
-// selectLookup is one statement, so that its parts agree. Of the newest intent only the ID is needed.
-var selectLookup = `SELECT 'known' AS role, ` + intentColumns + ` FROM intents WHERE network = $9 AND asset = $10 AND payer = $2 AND nonce = $11
-	UNION ALL SELECT 'conflicting', c.* FROM (SELECT ` + intentColumns + ` FROM intents WHERE ` + conflicts + openFirst + `) AS c
-	UNION ALL SELECT 'newest', newest.* FROM (SELECT ` + shortColumns + ` FROM intents WHERE offer = $1 AND payer = $2 ORDER BY id DESC LIMIT 1) AS newest`
-
-var shortColumns = strings.NewReplacer("payload, requirement", "CAST(NULL AS BYTEA), CAST(NULL AS BYTEA)", " answer", " CAST(NULL AS BYTEA)").Replace(intentColumns)
-
-type lookupRow struct {
-	role string
-	Intent
+func pointer[T any](value T, found bool, err error) (*T, error) {
+	if err != nil || !found {
+		return nil, err
+	}
+	return &value, nil
 }
 
-func scanLookup(row scanner) (found lookupRow, err error) {
-	err = row.Scan(append([]any{&found.role}, found.columns()...)...)
-	return found, err
+// related are the IDs of intents that concern an intent, 0 for none: its own, the conflicting
+// payment, one with its payment identifier that was not refused, and the newest of its payer.
+type related struct{ known, conflicting, identified, newest int64 }
+
+// related reads the IDs in one statement, so that they agree. The key of i is canonical.
+func (l *Ledger) related(ctx context.Context, from queryer, i Intent) (r related, err error) {
+	r, _, err = atMostOne(query(ctx, from, func(row scanner) (r related, err error) {
+		err = row.Scan(&r.known, &r.conflicting, &r.identified, &r.newest)
+		return r, err
+	}, selectRelated, append(l.conflictArgs(i), i.Network, i.Asset, i.Nonce)...))
+	return r, err
 }
+
+var selectRelated = `SELECT
+	coalesce((SELECT id FROM intents WHERE network = $9 AND asset = $10 AND payer = $2 AND nonce = $11), 0),
+	coalesce((SELECT id FROM intents WHERE ` + conflicts + openFirst + `), 0),
+	coalesce((SELECT max(id) FROM intents WHERE payer = $2 AND payment_id = $4 AND payment_id <> '' AND state <> 'refused'), 0),
+	coalesce((SELECT max(id) FROM intents WHERE offer = $1 AND payer = $2), 0)`
 
 // RecordRejection records that an authorization that ends at until (Unix seconds) was rejected
-// because of the intent. If the intent is charged, it is the response to all that end by then.
-// It returns the stored intent. Error: ErrNoIntent.
-func (l *Ledger) RecordRejection(ctx context.Context, key IntentKey, until int64) (now Intent, err error) {
-	err = l.changeIntent(ctx, key, func(i *Intent) error {
-		i.RejectedUntil = max(i.RejectedUntil, until)
-		i.Unacknowledged = i.Unacknowledged || i.State == IntentSettling
-		now = *i
-		return nil
-	})
-	return now, err
-}
-
-// RejectIntent stores a new intent as refused: its authorization is never sent. Errors:
-// *IntentExistsError, errNotRegistered.
-func (l *Ledger) RejectIntent(ctx context.Context, i Intent) error {
-	i.State, i.Evidence = IntentRefused, ""
-	if err := l.complete(&i); err != nil {
-		return err
-	}
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
-			return err
-		}
-		inserted := insertIntent(tx, i)
-		if err := tx.flush(ctx); err != nil {
-			return err
-		}
-		if inserted.changed == 0 {
-			return notRegistered(i)
-		}
+// because of the intent. It returns the stored intent. Error: ErrNoIntent.
+func (l *Ledger) RecordRejection(ctx context.Context, key IntentKey, until int64) (Intent, error) {
+	return l.change(ctx, key, func(i *Intent) error {
+		i.Reject(until)
 		return nil
 	})
 }
 
-// UnacknowledgeIntent records that the payer got a response without the outcome of the
-// intent. Earlier acknowledgements no longer count. Error: ErrNoIntent.
+// UnacknowledgeIntent records that the payer got a response without the outcome of the intent. Error: ErrNoIntent.
 func (l *Ledger) UnacknowledgeIntent(ctx context.Context, key IntentKey) error {
-	return l.changeIntent(ctx, key, func(i *Intent) error {
-		i.Unacknowledged, i.AcknowledgedAt = true, 0
+	_, err := l.change(ctx, key, func(i *Intent) error {
+		i.Unacknowledge()
 		return nil
 	})
+	return err
 }
 
 // AcknowledgeIntent records that a 200 that names the charge was written. atOnce reports whether
 // it was the response to the first request. Only the first call for a settled intent counts. The commit is
 // asynchronous: if it is lost, the charge stays the response to the payer's authorizations.
 func (l *Ledger) AcknowledgeIntent(ctx context.Context, key IntentKey, atOnce bool) error {
-	return l.transactGrouped(ctx, l.acknowledgeIntent(key.Canonical(), atOnce))
-}
-
-func (l *Ledger) acknowledgeIntent(key IntentKey, atOnce bool) change {
-	return func(_ context.Context, tx *transaction) error {
-		tx.dialect.commitAsync(tx)
-		tx.queue("acknowledging a charge", `
+	key = key.Canonical()
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.commitAsync(ctx, tx); err != nil {
+			return err
+		}
+		_, err := execute(ctx, tx, "acknowledging a charge", `
 			UPDATE intents SET acknowledged_at = $5, updated_at = $5, unacknowledged = unacknowledged OR $6
 			WHERE `+byIntentKey+` AND state = 'settled' AND acknowledged_at = 0`,
 			key.Network, key.Asset, key.From, key.Nonce, l.now().Unix(), !atOnce)
-		return nil
-	}
+		return err
+	})
 }

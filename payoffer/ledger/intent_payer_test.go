@@ -28,6 +28,7 @@ func requireConflict(t *testing.T, l *Ledger, nonce string, i Intent) {
 			require.Equal(t, other, *look.Conflicting)
 		}
 	}
+	i.LeaseUntil = l.now().Unix() + 60
 	err := l.InsertIntent(t.Context(), i)
 	if nonce == "" {
 		require.NoError(t, err)
@@ -41,7 +42,7 @@ func requireConflict(t *testing.T, l *Ledger, nonce string, i Intent) {
 	require.False(t, known, "it left no row")
 }
 
-func TestLookKnowsAnAuthorization(t *testing.T) {
+func TestLookUpFindsAuthorization(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		i := next("0x01", 1_300, "pid")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
@@ -60,8 +61,8 @@ func TestLookKnowsAnAuthorization(t *testing.T) {
 	})
 }
 
-func TestAnUnacknowledgedChargeProtectsItsPayer(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
+func TestUnacknowledgedChargeConflictsWithNext(t *testing.T) {
+	sqliteOnly(t, func(t *testing.T, d testDialect) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		acknowledge := func(atOnce bool) func(*testing.T, *Ledger, *testClock) {
 			return func(t *testing.T, l *Ledger, _ *testClock) { require.NoError(t, l.AcknowledgeIntent(ctx, key, atOnce)) }
@@ -109,7 +110,7 @@ func TestAnUnacknowledgedChargeProtectsItsPayer(t *testing.T) {
 	})
 }
 
-func TestARejectedPaymentGetsTheOutcomeOfTheFirst(t *testing.T) {
+func TestRejectedPaymentSharesFirstOutcome(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")))
@@ -140,7 +141,7 @@ func TestARejectedPaymentGetsTheOutcomeOfTheFirst(t *testing.T) {
 	})
 }
 
-func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
+func TestChargeConflictsWithEarlierSignature(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
@@ -156,8 +157,8 @@ func TestAChargeAnswersForWhatWasSignedBeforeIt(t *testing.T) {
 
 // Two authorizations may be signed in the same second. A charge that was made in a later
 // second answers for both.
-func TestAChargeAnswersForWhatEndsInTheSameSecond(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
+func TestChargeConflictsInSameSecond(t *testing.T) {
+	sqliteOnly(t, func(t *testing.T, d testDialect) {
 		for name, c := range map[string]struct {
 			pause int64 // from the signatures to the charge, in seconds
 			other string
@@ -182,8 +183,8 @@ func TestAChargeAnswersForWhatEndsInTheSameSecond(t *testing.T) {
 
 // A client may sign for longer than a quote says: what others sign after the
 // charge ends sooner, and is a purchase of its own.
-func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestLongAuthorizationConflictWindow(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_900, "")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
@@ -193,8 +194,8 @@ func TestALongAuthorizationAnswersForWhatWasSignedBeforeItAlone(t *testing.T) {
 	})
 }
 
-func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestChargeConflictsWithEarlierLookUp(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		for _, nonce := range []string{"0x01", "0x02"} {
 			first := next(nonce, 1_300, "")
@@ -220,8 +221,8 @@ func TestAChargeAnswersForWhatCameBeforeIt(t *testing.T) {
 	})
 }
 
-func TestARejectionLeavesThePaymentUnacknowledged(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+func TestRejectionLeavesPaymentUnacknowledged(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
 		now := must(l.RecordRejection(ctx, key, 1_400))(t)
@@ -238,8 +239,8 @@ func TestARejectionLeavesThePaymentUnacknowledged(t *testing.T) {
 	})
 }
 
-func TestAPaymentAnswersForPaymentsRejectedBeforeIt(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
+func TestPaymentConflictsWithEarlierRejected(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, refused := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_100, "")))
 		must(l.RecordRejection(ctx, refused, 1_300))(t)
@@ -265,7 +266,7 @@ func TestAPaymentAnswersForPaymentsRejectedBeforeIt(t *testing.T) {
 }
 
 // The payer of a withdrawn intent may still send it, and what was rejected because of it.
-func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
+func TestChargeConflictsWithWithdrawnIntent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		ctx := t.Context()
 		for name, c := range map[string]struct {
@@ -276,7 +277,7 @@ func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
 			"suspended":                   {"", 0, 1_700},
 			"suspended, another rejected": {"", 1_800, 1_800},
 			"unsent, another rejected":    {"facilitator.example", 1_800, 1_800},
-			"unsent, nobody waits":        {"facilitator.example", 0, 0},
+			"unsent, no rejection":        {"facilitator.example", 0, 0},
 		} {
 			t.Run(name, func(t *testing.T) {
 				l, clock := d.ledger(t)
@@ -310,7 +311,7 @@ func TestTheNextChargeAnswersForAWithdrawnIntent(t *testing.T) {
 }
 
 // An authorization that is valid for years is not remembered for years, and the memory ends.
-func TestAWithdrawnIntentIsRememberedForAWhile(t *testing.T) {
+func TestWithdrawnIntentMemoryIsBounded(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		rows := func() (n int) {
 			require.NoError(t, l.db.read.QueryRow(`SELECT count(*) FROM intents`).Scan(&n))
@@ -330,7 +331,7 @@ func TestAWithdrawnIntentIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
+func TestClaimNeedsUniqueTransaction(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, first, second := t.Context(), testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x02").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
@@ -346,7 +347,7 @@ func TestAClaimNamesATransactionOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
+func TestImportIntentIsSettled(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "order-1")), "another one of the payer is open")
@@ -367,7 +368,7 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 		require.ErrorAs(t, l.ImportIntent(ctx, imported, transfer), new(*IntentExistsError))
 		requireConsistent(t, l)
 
-		// The transaction leaves the chain: unknown again, beside the other one.
+		// The transaction leaves the chain: unknown again, in addition to the other one.
 		transfer.State = StatusDropped
 		mustRecord(t, l, transfer)
 		require.Equal(t, IntentSettling, mustIntent(t, l, imported.IntentKey).State)
@@ -376,7 +377,7 @@ func TestAnImportedPaymentIsSettledWithItsTransfer(t *testing.T) {
 }
 
 // What was rejected is known, and is in the way of nothing.
-func TestARejectedAuthorizationIsKnown(t *testing.T) {
+func TestRejectIntentStoresAuthorization(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		first, rejected := next("0x01", 1_300, "pid"), next("0x02", 1_300, "pid")
 		require.NoError(t, l.InsertIntent(t.Context(), first))

@@ -3,16 +3,18 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-func TestIntentIsStoredWhole(t *testing.T) {
+func TestInsertIntentStoresAllFields(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		want := testIntent("0xaa", "0x01")
 		want.PaymentID, want.Own, want.Secret = "pid-1", true, "5ec4e7"
@@ -30,31 +32,32 @@ func TestIntentIsStoredWhole(t *testing.T) {
 	})
 }
 
-func TestOneOfManyConcurrentInsertsWins(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
-		var won, known atomic.Int64
-		var group sync.WaitGroup
-		for range 32 {
-			group.Go(func() {
-				err := l.InsertIntent(t.Context(), testIntent("0xaa", "0x01"))
-				var exists *IntentExistsError
-				switch {
-				case err == nil:
-					won.Add(1)
-				case errors.As(err, &exists) && exists.Existing.Fingerprint == "f-0x01":
-					known.Add(1)
+func TestInsertIntentConcurrentlyHasOneWinner(t *testing.T) {
+	for name, all := range map[string]func(t *testing.T) []*Ledger{
+		"sqlite": func(t *testing.T) []*Ledger {
+			l, _ := sqliteTests.ledger(t)
+			return []*Ledger{l}
+		},
+		"postgres": func(t *testing.T) []*Ledger { return instances(t, 4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			handles, copies, known := all(t), cases.Of(50, 200, 1_000), errors.New("it is known")
+			require.Equal(t, map[error]int{nil: 1, known: copies - 1}, atOnce(slices.Repeat(handles, copies)[:copies], func(n int, l *Ledger) error {
+				intent := testIntent("0xaa", "0x01")
+				intent.Owner = fmt.Sprint(n)
+				err := l.InsertIntent(t.Context(), intent)
+				if exists := new(IntentExistsError); errors.As(err, &exists) && exists.Existing.Fingerprint == intent.Fingerprint {
+					return known
 				}
-			})
-		}
-		group.Wait()
-		require.EqualValues(t, 1, won.Load())
-		require.EqualValues(t, 31, known.Load())
-		requireConsistent(t, l)
-	})
+				return err
+			}))
+			requireConsistent(t, handles[0])
+		})
+	}
 }
 
-func TestSpellingOfHexMakesNoSecondIntent(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestIntentKeyIgnoresHexCase(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x0f")))
 		loud := testIntent("0xAA", "0x0F")
 		loud.Asset = strings.ToUpper(loud.Asset)
@@ -63,7 +66,7 @@ func TestSpellingOfHexMakesNoSecondIntent(t *testing.T) {
 	})
 }
 
-func TestOpenIntentOfAPayerHoldsBackTheNext(t *testing.T) {
+func TestInsertIntentConflictsWithOpenIntent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		for name, finish := range map[string]func(*Ledger, IntentKey) error{
 			"until it settles":    func(l *Ledger, k IntentKey) error { return l.SettleIntent(t.Context(), k, "0x1", nil, "chain") },
@@ -89,7 +92,7 @@ func TestOpenIntentOfAPayerHoldsBackTheNext(t *testing.T) {
 	})
 }
 
-func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
+func TestInsertIntentPaymentIDConflict(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		insert := func(from, nonce, id string) error {
 			i := testIntent(from, nonce)
@@ -112,8 +115,8 @@ func TestPaymentIDIsHeldByOpenAndSettledIntents(t *testing.T) {
 	})
 }
 
-func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestInsertIntentRefusesInvalidIntent(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		i := testIntent("0xaa", "0x01")
 		i.Offer = "other"
 		require.ErrorIs(t, l.InsertIntent(t.Context(), i), errNotRegistered)
@@ -125,8 +128,8 @@ func TestIntentOfAnUnregisteredAccountIsRefused(t *testing.T) {
 	})
 }
 
-func TestFirstAnswerStays(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestSettleIntentKeepsFirstAnswer(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
@@ -146,8 +149,8 @@ func TestFirstAnswerStays(t *testing.T) {
 	})
 }
 
-func TestAnswerArrivesAfterTheChain(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestSettleIntentAddsLateAnswer(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", nil, EvidenceChain))
@@ -158,8 +161,8 @@ func TestAnswerArrivesAfterTheChain(t *testing.T) {
 	})
 }
 
-func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestIntentStateTransitions(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		refused, settled := testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
@@ -174,7 +177,6 @@ func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
 		require.ErrorIs(t, l.UpdateOpenIntent(ctx, refused, "x", 0, "", ""), ErrIntentState)
 		require.ErrorIs(t, l.ReopenIntent(ctx, refused, "reorg"), ErrIntentState)
 		require.ErrorIs(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceFacilitator), ErrIntentState)
-		require.Error(t, l.SettleIntent(ctx, settled, "0x1", nil, "rumour"))
 		require.NoError(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceChain), "the chain is right")
 
 		unknown := testIntent("0xcc", "0x01").IntentKey
@@ -186,29 +188,17 @@ func TestStatesAllowOnlyWhatIsTrue(t *testing.T) {
 	})
 }
 
-func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
+func TestIntentLeaseTakeoverAfterExpiry(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-		require.ErrorIs(t, l.UpdateOpenIntent(t.Context(), key, "attempt-2", 2_000, "", ""), errLeaseHeld)
-		require.NoError(t, l.UpdateOpenIntent(t.Context(), key, "attempt-1", 1_060, "0x1", "settlement_pending"))
+		require.ErrorIs(t, l.UpdateOpenIntent(t.Context(), key, "attempt-2", 2_000, "", ""), ErrLeaseHeld)
+		require.NoError(t, l.UpdateOpenIntent(t.Context(), key, "attempt-1", 0, "0x1", "settlement_pending"))
 
 		clock.set(1_060)
-		var won, held atomic.Int64
-		var group sync.WaitGroup
-		for _, owner := range strings.Split("abcdefghijklmnop", "") {
-			group.Go(func() {
-				switch err := l.UpdateOpenIntent(t.Context(), key, owner, 1_600, "", ""); {
-				case err == nil:
-					won.Add(1)
-				case errors.Is(err, errLeaseHeld):
-					held.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		require.EqualValues(t, 1, won.Load())
-		require.EqualValues(t, 15, held.Load())
+		require.Equal(t, map[error]int{nil: 1, ErrLeaseHeld: 15}, atOnce(slices.Repeat([]*Ledger{l}, 16), func(n int, l *Ledger) error {
+			return l.UpdateOpenIntent(t.Context(), key, fmt.Sprint("owner ", n), 1_600, "", "")
+		}))
 		got := mustIntent(t, l, key)
 		require.Equal(t, "0x1", got.Transaction, "an empty value forgets nothing")
 		require.Equal(t, "settlement_pending", got.Reason)
@@ -218,8 +208,8 @@ func TestLeaseIsTakenOverOnceAndOnlyAfterItExpired(t *testing.T) {
 	})
 }
 
-func TestReopenedIntentIsUnknownAgain(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestReopenIntentClearsOutcome(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(ctx, key, "0x1", []byte(`{}`), EvidenceFacilitator))
@@ -227,7 +217,6 @@ func TestReopenedIntentIsUnknownAgain(t *testing.T) {
 		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")))
 
 		require.NoError(t, l.ReopenIntent(ctx, key, "reorg"), "even while a later one is open")
-		require.NoError(t, l.ReopenIntent(ctx, key, "again"))
 		require.ErrorAs(t, l.InsertIntent(ctx, testIntent("0xaa", "0x02")), new(*IntentExistsError),
 			"a replay is known, whatever else is open")
 		got := mustIntent(t, l, key)
@@ -244,7 +233,7 @@ func TestReopenedIntentIsUnknownAgain(t *testing.T) {
 	})
 }
 
-func TestListsOfIntents(t *testing.T) {
+func TestOpenIntentsPages(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		for _, from := range []string{"0xa", "0xb", "0xc", "0xd", "0xe"} {
@@ -268,7 +257,7 @@ func TestListsOfIntents(t *testing.T) {
 	})
 }
 
-func TestPayloadsAreKeptAsLongAsTheyCanBeSent(t *testing.T) {
+func TestIntentPayloadDeletedAfterExpiry(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		ctx := t.Context()
 		l, clock := d.ledger(t)
@@ -300,14 +289,14 @@ func TestPayloadsAreKeptAsLongAsTheyCanBeSent(t *testing.T) {
 		require.NoError(t, l.DeletePayloads(ctx))
 		require.False(t, kept(settled))
 		require.False(t, kept(refused))
-		require.True(t, kept(open), "nobody knows what became of it")
+		require.True(t, kept(open), "its outcome is unknown")
 		stored := mustIntent(t, l, settled.IntentKey)
 		require.Equal(t, `{}`, string(stored.Answer), "who asks again is answered")
 		requireConsistent(t, l)
 	})
 }
 
-func TestCheckWritableSaysWhyNoChangeIsStored(t *testing.T) {
+func TestCheckWritableErrors(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		require.ErrorIs(t, d.handle(t, d.create(t), time.Now).CheckWritable(t.Context()), ErrNotOpen)
 		l, _ := d.ledger(t)

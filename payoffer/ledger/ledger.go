@@ -20,10 +20,10 @@ import (
 var (
 	// ErrNotOpen is returned by every method before Open and after Close.
 	ErrNotOpen = errors.New("the ledger is not open; wait until the server has started")
-	// ErrNone is returned by OpenAsItIs, Backup and Copy for a database without a ledger.
-	ErrNone = errors.New("there is no ledger; run this as the user of the server and in its environment, or write the path of its ledger into the configuration, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
+	// ErrNoLedger is returned by OpenExisting, Backup and Copy for a database without a ledger.
+	ErrNoLedger = errors.New("there is no ledger; run this as the user of the server and in its environment, or write the path of its ledger into the configuration, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	// errInUse is returned by Open if another process or handle has the ledger open.
-	errInUse       = errors.New("the ledger is in use by another process")
+	errInUse       = errors.New("a server or another command is using this ledger")
 	errNewerSchema = errors.New("the ledger was written by a newer version")
 	// errMoved is returned by Open, and by new connections, after Retire.
 	errMoved = errors.New("the ledger was moved to another database; name that one in the configuration, or move it back into an empty one")
@@ -35,61 +35,50 @@ var (
 type Ledger struct {
 	Logger *slog.Logger // logs that the file was lost; may be nil
 
-	dialect dialect
-	now     func() time.Time
-	changes atomic.Uint64
+	dialect   dialect
+	now       func() time.Time
+	changes   atomic.Uint64
+	exclusive bool // no other process may have the database open
 
-	opening chan struct{} // full during Open and Close
-	mu      sync.RWMutex  // read-locked by each operation
-	db      *database     // nil unless it is open
+	opening sync.Mutex   // held during Open and Close
+	mu      sync.RWMutex // read-locked by each operation
+	db      *database    // nil unless it is open
 }
 
 func newLedger(d dialect, now func() time.Time) *Ledger {
-	return &Ledger{dialect: d, now: now, opening: make(chan struct{}, 1)}
+	return &Ledger{dialect: d, now: now}
 }
 
 // database is the state of an open ledger.
 type database struct {
-	write, read   *sql.DB
-	parts         []io.Closer // in the order of opening
-	writes, reads *prepared   // the prepared statements of both
-	present       presence
-	writer        *writer    // commits all changes; nil on a database with several writers
-	groupWriter   *writer    // commits changes that read nothing
-	sequencer     *sequencer // nil on a database with one writer
+	write, read *sql.DB
+	closers     []io.Closer // in the order of opening
+	present     presence
+	writer      *writer // commits all changes; nil on a database with several writers
 }
 
 // Open creates or migrates the database and checks that its commits are durable. An open
 // ledger stays as it is. On SQLite, leases of an earlier process end.
 func (l *Ledger) Open(ctx context.Context) error {
 	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
-		return migrate(ctx, l.dialect, write)
+		return migrate(ctx, l.dialect, schemas, write)
 	})
 }
 
 // open opens the database. schema migrates its schema, or checks it.
 func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, write *sql.DB) error) error {
-	select {
-	case l.opening <- struct{}{}:
-		defer func() { <-l.opening }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	l.opening.Lock()
+	defer l.opening.Unlock()
 	if l.db != nil {
 		return nil
 	}
 	db := new(database)
-	if err := db.open(ctx, l.dialect, schema); err != nil {
+	if err := l.openDatabase(ctx, db, schema); err != nil {
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), l.dialect.conceal(errors.Join(err, db.close())))
 	}
 	if l.dialect.oneWriter() {
-		db.writer = newWriter(l, db, false)
-		db.groupWriter = db.writer
-		db.parts = append(db.parts, db.writer)
-	} else {
-		db.groupWriter = newWriter(l, db, true)
-		db.sequencer = newSequencer(l, db)
-		db.parts = append(db.parts, db.groupWriter, db.sequencer)
+		db.writer = newWriter(l, db)
+		db.closers = append(db.closers, db.writer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,24 +91,31 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 // changed a receipt or a sum, and when the ledger opens.
 func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
+// countChange adds to Changes after a commit that changed a receipt or a sum.
+func (l *Ledger) countChange(changed bool) {
+	if changed {
+		l.changes.Add(1)
+	}
+}
+
 func (l *Ledger) logger() *slog.Logger {
 	return cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
 }
 
-// OpenAlone is Open, and excludes other processes until Close, on PostgreSQL too.
-func (l *Ledger) OpenAlone(ctx context.Context) error {
-	l.dialect = l.dialect.exclusive()
+// OpenExclusive is Open, and excludes other processes until Close, on PostgreSQL too.
+func (l *Ledger) OpenExclusive(ctx context.Context) error {
+	l.exclusive = true
 	return l.Open(ctx)
 }
 
-// OpenAsItIs is OpenAlone of an existing ledger with the schema of this program.
-func (l *Ledger) OpenAsItIs(ctx context.Context) error {
+// OpenExisting is OpenExclusive of an existing ledger with the schema of this program.
+func (l *Ledger) OpenExisting(ctx context.Context) error {
 	read, err := l.dialect.peek()
 	if err != nil {
 		return fmt.Errorf("opening the ledger %s: %w", l.dialect.name(), err)
 	}
 	_ = read.Close() // it did not connect
-	l.dialect = l.dialect.exclusive()
+	l.exclusive = true
 	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
 		return inTransaction(ctx, write, func(tx *sql.Tx) error { return requireCurrent(ctx, l.dialect, tx) })
 	})
@@ -144,8 +140,8 @@ func (l *Ledger) Close() error {
 	if l == nil {
 		return nil
 	}
-	l.opening <- struct{}{}
-	defer func() { <-l.opening }()
+	l.opening.Lock()
+	defer l.opening.Unlock()
 	l.mu.Lock()
 	db := l.db
 	l.db = nil
@@ -157,30 +153,22 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.requirePresent(db, 0), l.dialect.conceal(db.close()))
 }
 
-func (db *database) open(ctx context.Context, d dialect, schema func(ctx context.Context, write *sql.DB) error) error {
+func (l *Ledger) openDatabase(ctx context.Context, db *database, schema func(ctx context.Context, write *sql.DB) error) error {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	lock, err := d.acquire(soon)
-	if err != nil {
+	if err := l.dialect.open(soon, db, l.exclusive); err != nil {
 		return err
 	}
-	db.write, db.read = d.connect()
-	db.parts = []io.Closer{lock, db.write, db.read}
-	if d.oneWriter() { // the driver of SQLite prepares none itself
-		db.writes, db.reads = &prepared{db: db.write}, &prepared{db: db.read}
-	}
-	if err = d.check(soon, db.write, db.read); err != nil {
+	if err := schema(ctx, db.write); err != nil || !l.dialect.oneWriter() {
 		return err
 	}
-	if err = schema(ctx, db.write); err != nil {
-		return err
-	}
-	return d.voidLeases(ctx, db.write)
+	_, err := db.write.ExecContext(ctx, endLeases) // no other process has the file open
+	return err
 }
 
 // close releases the lock last.
 func (db *database) close() (err error) {
-	for _, part := range slices.Backward(db.parts) {
+	for _, part := range slices.Backward(db.closers) {
 		err = errors.Join(err, part.Close())
 	}
 	return err
@@ -188,10 +176,6 @@ func (db *database) close() (err error) {
 
 // CheckWritable returns why a change could not be stored.
 func (l *Ledger) CheckWritable(ctx context.Context) error {
-	return l.opened(ctx, func(db *database) error {
-		return l.wrapReadError(inTransaction(ctx, db.write, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "SELECT max(seq) FROM transitions")
-			return err
-		}))
-	})
+	_, err := l.writeStatement(ctx, "beginning a change of the ledger", "SELECT max(seq) FROM transitions")
+	return err
 }

@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -30,20 +30,20 @@ type testClock struct {
 	unix int64
 }
 
-func (c *testClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Unix(c.unix, 0)
+func (t *testClock) now() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Unix(t.unix, 0)
 }
 
-func (c *testClock) set(unix int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unix = unix
+func (t *testClock) set(unix int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unix = unix
 }
 
-func TestMethodsBeforeOpenAndAfterCloseSayNotOpen(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
+func TestLedgerNotOpenErrors(t *testing.T) {
+	sqliteOnly(t, func(t *testing.T, d testDialect) {
 		l := d.handle(t, d.create(t), time.Now)
 		calls := func() {
 			require.ErrorIs(t, errorOf(l.Totals(t.Context(), testOffer)), ErrNotOpen)
@@ -61,8 +61,8 @@ func TestMethodsBeforeOpenAndAfterCloseSayNotOpen(t *testing.T) {
 	})
 }
 
-func TestOpenIsIdempotentAndKeepsWhatIsStored(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
+func TestOpenIsIdempotent(t *testing.T) {
+	sqliteOnly(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		l, _ := d.ledgerAt(t, where)
 		require.NoError(t, l.Open(t.Context()))
@@ -75,20 +75,20 @@ func TestOpenIsIdempotentAndKeepsWhatIsStored(t *testing.T) {
 	})
 }
 
-// A commit that is broken off may be made or not: nobody would know what became of it.
-func TestAChangeIsFinishedThoughItsCallerLeaves(t *testing.T) {
+// The outcome of an interrupted commit would be unknown.
+func TestCommitIgnoresCallerCancellation(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx, leave := context.WithCancel(t.Context())
-		require.NoError(t, l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+		require.NoError(t, l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			leave()
 			a := Account{Offer: testOffer, ID: "late", Rail: "btc"}
-			return storeAccounts(ctx, tx, map[string]Account{a.ID: a})
+			return storeAccounts(ctx, tx, a)
 		}))
 		require.Contains(t, accountIDs(t, l), "late")
 	})
 }
 
-func TestBooksAreOfOneMoment(t *testing.T) {
+func TestTotalsAndReceiptsAreConsistent(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var writing sync.WaitGroup
 		done := make(chan struct{})
@@ -129,11 +129,11 @@ func TestCloseWaitsForRunningOperations(t *testing.T) {
 		running, finish, closed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		var group sync.WaitGroup
 		group.Go(func() {
-			err := l.transact(context.Background(), func(ctx context.Context, tx *transaction) error {
+			err := l.write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
 				close(running)
 				<-finish
 				a := Account{Offer: testOffer, ID: "late", Rail: "btc"}
-				return storeAccounts(context.Background(), tx, map[string]Account{a.ID: a})
+				return storeAccounts(context.Background(), tx, a)
 			})
 			assert.NoError(t, err)
 		})
@@ -153,34 +153,27 @@ func TestCloseWaitsForRunningOperations(t *testing.T) {
 	})
 }
 
-func TestMigrationsRunOnceInOrderAndAllOrNothing(t *testing.T) {
+func TestMigrationsAreAtomicAndOrdered(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _ := d.ledger(t)
 		latest := d.schemaVersion(t, l)
 		next := fstest.MapFS{}
+		file := func(n int) string { return fmt.Sprintf("%s/%04d.sql", l.dialect.schema(), n) }
 		for n := range latest {
-			next[fmt.Sprintf("%04d.sql", n+1)] = &fstest.MapFile{Data: []byte("SELECT broken: applied already")}
+			next[file(n+1)] = &fstest.MapFile{Data: []byte("SELECT broken: applied already")}
 		}
-		second, third := fmt.Sprintf("%04d.sql", latest+1), fmt.Sprintf("%04d.sql", latest+2)
+		second, third := file(latest+1), file(latest+2)
 		next[second] = &fstest.MapFile{Data: []byte("CREATE TABLE second (x INTEGER); INSERT INTO second VALUES (1);")}
 		next[third] = &fstest.MapFile{Data: []byte("CREATE TABLE third (x INTEGER); INSERT INTO nowhere VALUES (1);")}
-		changed := withMigrations{l.dialect, next}
-		require.ErrorContains(t, migrate(t.Context(), changed, l.db.write), third)
+		require.ErrorContains(t, migrate(t.Context(), l.dialect, next, l.db.write), third)
 		require.Equal(t, latest+1, d.schemaVersion(t, l))
 		require.Error(t, errorOf(l.db.write.Exec("SELECT x FROM third")))
 
 		next[third].Data = []byte("DROP TABLE second")
-		require.NoError(t, migrate(t.Context(), changed, l.db.write))
-		require.NoError(t, migrate(t.Context(), changed, l.db.write))
+		require.NoError(t, migrate(t.Context(), l.dialect, next, l.db.write))
+		require.NoError(t, migrate(t.Context(), l.dialect, next, l.db.write))
 	})
 }
-
-type withMigrations struct {
-	dialect
-	files fstest.MapFS
-}
-
-func (d withMigrations) migrations() fs.FS { return d.files }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
@@ -198,8 +191,8 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	})
 }
 
-func TestDemosAndRealOffersHaveLedgersOfTheirOwn(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
+func TestRegisterRefusesMixingDemoAndReal(t *testing.T) {
+	sqliteOnly(t, func(t *testing.T, d testDialect) {
 		shop := func(id string) Account { return Account{Offer: "shop", ID: id, Rail: "card"} }
 		chain := Account{Offer: "shop", ID: "eip155:84532/any", Rail: "usdc", Testnet: true}
 		for name, c := range map[string]struct {
@@ -226,7 +219,7 @@ func TestDemosAndRealOffersHaveLedgersOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestADemosLedgerIsRestoredIntoNone(t *testing.T) {
+func TestRestoreRefusesDemoLedger(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		demo, target := d.empty(t), d.empty(t)
 		require.NoError(t, demo.Register(t.Context(), Account{Offer: "demo", ID: offer.DemoAccount, Rail: "card"}))
@@ -242,7 +235,7 @@ func TestADemosLedgerIsRestoredIntoNone(t *testing.T) {
 // namedKeys are the ids of keys that go by one name.
 func namedKeys(name string, ids ...string) map[string][]string { return map[string][]string{name: ids} }
 
-func TestKeysOfAnotherStorageAreRefused(t *testing.T) {
+func TestRememberKeysRefusesOtherStorage(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		requireRefused := func(keys map[string][]string) {
 			t.Helper()
@@ -260,7 +253,7 @@ func TestKeysOfAnotherStorageAreRefused(t *testing.T) {
 	})
 }
 
-func TestForgottenKeysMayBeOthers(t *testing.T) {
+func TestForgetKeysAllowsNewKeys(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		none := must(l.ForgetKeys(t.Context()))(t)
 		require.Empty(t, none)
@@ -271,7 +264,7 @@ func TestForgottenKeysMayBeOthers(t *testing.T) {
 	})
 }
 
-func TestOfTwoStoragesThatStartAtOnceOneIsRefused(t *testing.T) {
+func TestRememberKeysConcurrentStorages(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var starts sync.WaitGroup
 		errs := make([]error, 4)

@@ -23,7 +23,7 @@ var ErrLost = errors.New("was deleted or replaced while the ledger was open")
 
 // ErrDamaged is returned for a damaged file. After Examine found the damage, every change returns it until the ledger
 // is opened again.
-var ErrDamaged = errors.New("the file is damaged; use a backup instead (docs/guides/backup)")
+var ErrDamaged = errors.New("the file is damaged; restore an intact backup (docs/guides/backup)")
 
 // examineEvery is the interval of Examine in a server. The first one is at the start, which may follow a power cut.
 const examineEvery = 24 * time.Hour
@@ -41,7 +41,7 @@ func (l *Ledger) Examine(ctx context.Context) error {
 		return err
 	}
 	defer file.Close()
-	verdict, _, err := first(query(ctx, file, scanValue[string], "PRAGMA quick_check(1)"))
+	verdict, _, err := atMostOne(query(ctx, file, scanValue[string], "PRAGMA quick_check(1)"))
 	if err = l.dialect.conceal(err); err == nil && verdict != "ok" {
 		err = fmt.Errorf("%s: %w", verdict, ErrDamaged)
 	}
@@ -62,23 +62,32 @@ type presence struct {
 	lost     error
 }
 
+// Lost returns an error that wraps ErrLost if the file of the open ledger was deleted, moved or replaced.
+func (l *Ledger) Lost() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.db == nil {
+		return nil
+	}
+	return l.requirePresent(l.db, compareEvery)
+}
+
 // requirePresent returns an error that wraps ErrLost if the file at the path is not the
 // open one. It compares them at most once within the given time. The first caller that finds a
-// difference saves the open database in a new file.
+// difference saves the open database in a new file; others get ErrLost meanwhile.
 func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	p := &db.present
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.lost != nil || time.Since(p.compared) < within {
-		defer p.mu.Unlock()
 		return p.lost
 	}
 	p.compared, p.lost = time.Now(), l.dialect.moved()
-	lost := p.lost
-	p.mu.Unlock()
-	if lost == nil {
+	if p.lost == nil {
 		return nil
 	}
-	// Other callers get ErrLost meanwhile.
+	lost := p.lost
+	p.mu.Unlock()
 	rescued := l.dialect.name() + ".rescued-" + time.Now().UTC().Format("20060102T150405Z")
 	if err := rescue(db, rescued); err != nil {
 		lost = fmt.Errorf("%w; its payments could not be saved (%w); stop the server and restore a backup", lost, err)
@@ -88,7 +97,6 @@ func (l *Ledger) requirePresent(db *database, within time.Duration) error {
 	l.logger().Error("ledger file was deleted or replaced", "error", lost.Error(),
 		"hint", "stop the server, restore the saved file or a backup (docs/guides/backup) and start it again")
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.lost = lost
 	return lost
 }
@@ -115,13 +123,13 @@ func rescue(db *database, path string) error {
 
 // moved compares the file at the path with the locked one. An unreadable folder is no
 // difference.
-func (d *sqliteDialect) moved() error {
-	if d.locked == nil { // a file that was not locked
+func (s *sqliteDialect) moved() error {
+	if s.locked == nil { // a file that was not locked
 		return nil
 	}
-	info, err := os.Stat(d.path)
-	if err == nil && !os.SameFile(d.locked, info) || errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s %w", d.path, ErrLost)
+	info, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(s.locked, info) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s %w", s.path, ErrLost)
 	}
 	return nil
 }
@@ -132,9 +140,9 @@ type presentConnector struct {
 	dialect *sqliteDialect
 }
 
-func (c presentConnector) Connect(ctx context.Context) (driver.Conn, error) {
-	if err := c.dialect.moved(); err != nil {
+func (p presentConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := p.dialect.moved(); err != nil {
 		return nil, err
 	}
-	return c.Connector.Connect(ctx)
+	return p.Connector.Connect(ctx)
 }

@@ -45,7 +45,7 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
+func TestLostFileRescuesPayments(t *testing.T) {
 	t.Parallel()
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
@@ -60,6 +60,7 @@ func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
 			lose(t, path)
 			l.db.present.expire()
 
+			require.ErrorIs(t, l.Lost(), ErrLost)
 			for range 2 {
 				_, err := l.Record(t.Context(), nil, chainObservation("0xc", StatusConfirmed))
 				require.ErrorIs(t, err, ErrLost)
@@ -93,7 +94,7 @@ func TestChangesAreRefusedAndPaymentsSavedWhenTheFileIsLost(t *testing.T) {
 	}
 }
 
-func TestPaymentsAreSavedWhenALedgerClosesWhoseFileIsLost(t *testing.T) {
+func TestCloseRescuesLostFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
@@ -107,7 +108,7 @@ func TestPaymentsAreSavedWhenALedgerClosesWhoseFileIsLost(t *testing.T) {
 	require.Len(t, receipts, 1)
 }
 
-func TestALostLedgerThatCannotBeSavedSaysSo(t *testing.T) {
+func TestLostFileRescueFailureIsReported(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "folder")
 	path := filepath.Join(folder, "ledger.db")
@@ -123,13 +124,13 @@ func TestALostLedgerThatCannotBeSavedSaysSo(t *testing.T) {
 	require.Contains(t, log.String(), "could not be saved")
 }
 
-func TestAFileThatStaysIsNeverLost(t *testing.T) {
+func TestExistingFileIsNotReportedLost(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
 	backup := func() {
-		rows := must(NewSQLite(path, time.Now).Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db")))(t)
-		require.NotZero(t, rows["receipts"])
+		copied := must(NewSQLite(path, time.Now).Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db")))(t)
+		require.NotZero(t, copied.Rows["receipts"])
 	}
 	checkpoint := func() {
 		must(l.db.write.Exec("PRAGMA wal_checkpoint(TRUNCATE)"))(t)
@@ -145,11 +146,11 @@ func TestAFileThatStaysIsNeverLost(t *testing.T) {
 	require.Empty(t, saved)
 }
 
-func TestALedgerThatIsNotThereIsNotMadeToBeLookedAt(t *testing.T) {
+func TestOpenAsItIsCreatesNothing(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.vacant(t)
 		for range 2 {
-			err := d.handle(t, where, time.Now).OpenAsItIs(t.Context())
+			err := d.handle(t, where, time.Now).OpenExisting(t.Context())
 			require.ErrorContains(t, err, "opening the ledger ")
 			if d.name == sqliteTests.name {
 				require.ErrorIs(t, err, os.ErrNotExist)
@@ -172,14 +173,13 @@ func cut(t *testing.T, dsn string) {
 	require.NoError(t, db.QueryRow(`
 		SELECT coalesce(bool_and(pg_terminate_backend(pid, 10000)), true) FROM pg_locks
 		WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
-			AND locktype = 'advisory' AND classid = `+lockSpace+`::oid
+			AND locktype = 'advisory' AND classid = `+sessionSpace+`::oid
 			AND objid = (hashtext('in use: ' || quote_ident(current_schema()))::bigint & 4294967295)::oid`).Scan(&all))
 	require.True(t, all)
 }
 
-// TestALedgerThatWasMovedTakesNothing, also not from an instance that was cut off from it meanwhile: nobody would find
-// the payment.
-func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
+// An instance that was cut off meanwhile is refused, too: a payment in the old ledger would never be found.
+func TestMovedLedgerRefusesWrites(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		instance, _ := d.ledgerAt(t, where)
@@ -188,10 +188,10 @@ func TestALedgerThatWasMovedTakesNothing(t *testing.T) {
 			require.NoError(t, instance.Close())
 		}
 		mover := d.handle(t, where, time.Now)
-		err := mover.OpenAsItIs(t.Context())
+		err := mover.OpenExisting(t.Context())
 		for d.name == postgresTests.name && errors.Is(err, errInstances) { // the instance may connect again
 			cut(t, where)
-			err = mover.OpenAsItIs(t.Context())
+			err = mover.OpenExisting(t.Context())
 		}
 		require.NoError(t, err)
 		require.NoError(t, mover.Retire(t.Context()))
@@ -223,7 +223,7 @@ func killed(t *testing.T) (path string, acknowledged int) {
 	return path, acknowledged
 }
 
-func TestTheLogOfALedgerThatWasPutAwayAloneIsKept(t *testing.T) {
+func TestOpenKeepsOrphanedWAL(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, path string) (opened string){
 		"nothing is in its place": func(_ *testing.T, path string) string { return path },
@@ -247,7 +247,7 @@ func TestTheLogOfALedgerThatWasPutAwayAloneIsKept(t *testing.T) {
 
 			for what, open := range map[string]func(*Ledger) error{
 				"start":   func(l *Ledger) error { return l.Open(t.Context()) },
-				"restore": func(l *Ledger) error { return l.OpenAlone(t.Context()) },
+				"restore": func(l *Ledger) error { return l.OpenExclusive(t.Context()) },
 				"check":   func(l *Ledger) error { return l.Check(t.Context()) },
 			} {
 				err := open(NewSQLite(opened, time.Now))
@@ -268,7 +268,7 @@ func TestTheLogOfALedgerThatWasPutAwayAloneIsKept(t *testing.T) {
 	}
 }
 
-func TestALedgerThatWasPutBackBesideItsLogHoldsEverything(t *testing.T) {
+func TestLedgerMovedBackIsComplete(t *testing.T) {
 	t.Parallel()
 	path, acknowledged := killed(t)
 	require.NoError(t, os.Rename(path, path+".old"))
@@ -277,12 +277,12 @@ func TestALedgerThatWasPutBackBesideItsLogHoldsEverything(t *testing.T) {
 	requireSound(t, sqliteTests, path, acknowledged)
 }
 
-func TestRestoreFindsTheLogBesideTheTargetOfASymbolicLink(t *testing.T) {
+func TestRestoreReadsWALThroughSymlink(t *testing.T) {
 	t.Parallel()
 	path, acknowledged := killed(t)
 	link := filepath.Join(t.TempDir(), "monday.db")
 	require.NoError(t, os.Symlink(path, link))
 	restored := sqliteTests.empty(t)
-	rows := must(restored.Restore(t.Context(), link))(t)
-	require.GreaterOrEqual(t, rows["receipts"], int64(acknowledged))
+	copied := must(restored.Restore(t.Context(), link))(t)
+	require.GreaterOrEqual(t, copied.Rows["receipts"], int64(acknowledged))
 }

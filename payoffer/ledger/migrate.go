@@ -7,16 +7,16 @@ import (
 	"io/fs"
 )
 
-// migrate applies the missing schema files in the order of their names, each in one
+// migrate applies the missing files of schemas in the order of their names, each in one
 // transaction. File n brings version n.
-func migrate(ctx context.Context, d dialect, db *sql.DB) error {
-	files, err := fs.Glob(d.migrations(), "*.sql")
+func migrate(ctx context.Context, d dialect, schemas fs.FS, db *sql.DB) error {
+	files, err := fs.Glob(schemas, d.schema()+"/*.sql")
 	if err != nil {
 		return err
 	}
 	for done := false; !done; {
 		err := inTransaction(ctx, db, func(tx *sql.Tx) error {
-			done, err = migrateOne(ctx, d, tx, files)
+			done, err = migrateOne(ctx, d, schemas, tx, files)
 			return err
 		})
 		if err != nil {
@@ -28,7 +28,7 @@ func migrate(ctx context.Context, d dialect, db *sql.DB) error {
 
 // migrateOne reads the version in the same transaction, so that no other process applies
 // the same file.
-func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (done bool, err error) {
+func migrateOne(ctx context.Context, d dialect, schemas fs.FS, tx *sql.Tx, files []string) (done bool, err error) {
 	version, err := d.version(ctx, tx)
 	switch {
 	case err != nil:
@@ -41,7 +41,7 @@ func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (don
 	case version == len(files):
 		return true, nil
 	}
-	script, err := fs.ReadFile(d.migrations(), files[version])
+	script, err := fs.ReadFile(schemas, files[version])
 	if err != nil {
 		return false, err
 	}
@@ -53,7 +53,7 @@ func migrateOne(ctx context.Context, d dialect, tx *sql.Tx, files []string) (don
 
 // requireCurrent rejects a database with another schema than that of this program.
 func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
-	files, err := fs.Glob(d.migrations(), "*.sql")
+	files, err := fs.Glob(schemas, d.schema()+"/*.sql")
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func requireCurrent(ctx context.Context, d dialect, tx *sql.Tx) error {
 	case err != nil:
 		return err
 	case version == 0:
-		return ErrNone
+		return ErrNoLedger
 	case version == movedVersion:
 		return errMoved
 	case version != len(files):

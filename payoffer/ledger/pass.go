@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -31,12 +32,10 @@ func (l *Ledger) InsertPass(ctx context.Context, p Pass) error {
 	if !accounting.Storable(p.Note) {
 		return errors.New("the note of the pass is not UTF-8 or contains U+0000; write it in plain text")
 	}
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		tx.queue("storing the pass", `
-			INSERT INTO passes (id, offer, note, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, 0)`,
-			p.ID, p.Offer, p.Note, l.now().Unix(), p.ExpiresAt)
-		return nil
-	})
+	_, err := l.writeStatement(ctx, "storing the pass", `
+		INSERT INTO passes (id, offer, note, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, 0)`,
+		p.ID, p.Offer, p.Note, l.now().Unix(), p.ExpiresAt)
+	return err
 }
 
 // Passes returns all passes of an offer, newest first.
@@ -46,27 +45,27 @@ func (l *Ledger) Passes(ctx context.Context, offer string) ([]Pass, error) {
 
 // Pass reads one pass of an offer.
 func (l *Ledger) Pass(ctx context.Context, offer, id string) (Pass, bool, error) {
-	return first(collect(ctx, l, scanPass, selectPasses+` AND id = $2`, offer, id))
+	return atMostOne(collect(ctx, l, scanPass, selectPasses+` AND id = $2`, offer, id))
 }
 
-// RevokePass revokes a pass and erases its note, which may name a person. It is idempotent.
+// RevokePass revokes a pass. It is idempotent.
 func (l *Ledger) RevokePass(ctx context.Context, offer, id string) error {
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		revoked, err := tx.exec(ctx, "revoking the pass", `
-			UPDATE passes SET note = '', revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END
-			WHERE offer = $2 AND id = $3`, l.now().Unix(), offer, id)
-		if err == nil && revoked == 0 {
-			err = fmt.Errorf("the offer %q has no pass %q; list its passes with 'caddy pay-offer pass'", offer, id)
-		}
-		return err
-	})
+	revoked, err := l.writeStatement(ctx, "revoking the pass", `
+		UPDATE passes SET revoked_at = CASE revoked_at WHEN 0 THEN $1 ELSE revoked_at END
+		WHERE offer = $2 AND id = $3`, l.now().Unix(), offer, id)
+	if err == nil && revoked == 0 {
+		err = fmt.Errorf("the offer %q has no pass %q; list its passes with 'caddy pay-offer pass'", offer, id)
+	}
+	return err
 }
 
 // DeletePass deletes a pass and its browsers. It is idempotent.
 func (l *Ledger) DeletePass(ctx context.Context, offer, id string) error {
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		tx.queue("deleting the browsers of the pass", `DELETE FROM entries WHERE offer = $1 AND payment = $2`, offer, "pass:"+id)
-		tx.queue("deleting the pass", `DELETE FROM passes WHERE offer = $1 AND id = $2`, offer, id)
-		return nil
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := execute(ctx, tx, "deleting the browsers of the pass", `DELETE FROM entries WHERE offer = $1 AND payment = $2`, offer, "pass:"+id)
+		if err == nil {
+			_, err = execute(ctx, tx, "deleting the pass", `DELETE FROM passes WHERE offer = $1 AND id = $2`, offer, id)
+		}
+		return err
 	})
 }

@@ -20,10 +20,10 @@ func requirePayment(t *testing.T, l *Ledger, account, name string) Payment {
 	return p
 }
 
-// TestAPaymentKeepsItsNameThroughItsLife follows an authorization from its intent over two
+// TestPaymentNameIsStable follows an authorization from its intent over two
 // transactions, of which the first leaves the chain.
-func TestAPaymentKeepsItsNameThroughItsLife(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestPaymentNameIsStable(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		network, _, err := offer.ParseUSDCAccount(testAccount)
 		require.NoError(t, err)
 		nonce := observations.Nonce(15)
@@ -74,7 +74,7 @@ func TestAPaymentKeepsItsNameThroughItsLife(t *testing.T) {
 	})
 }
 
-func TestAPaymentIsFoundByItsNameAndItsOfferAlone(t *testing.T) {
+func TestPaymentLookupByNameAndOffer(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		former := strings.Replace(testAccount, "0x1", "0x2", 1) // pays another address
 		card := mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
@@ -124,7 +124,7 @@ func checkout(id, session, event string) Observation {
 	return s
 }
 
-func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
+func TestSessionReceiptLookup(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		const other = "other.example"
 		require.NoError(t, l.Register(t.Context(), Account{Offer: other, ID: "plink_2", Rail: "card"}))
@@ -148,7 +148,7 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 			mustRecord(t, l, s)
 		}
 		for id, level := range map[string]EvidenceLevel{"pi_manual": LevelManual} {
-			s := checkout(id, "cs_test_"+id, "evt_5") // what anybody could say names nobody's payment
+			s := checkout(id, "cs_test_"+id, "evt_5") // an operator can enter any session
 			s.EvidenceLevel = level
 			mustRecord(t, l, s)
 		}
@@ -170,8 +170,8 @@ func TestAPaymentIsFoundByItsCheckoutAlone(t *testing.T) {
 	})
 }
 
-func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestChangesCountsOnlyReportedData(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		last := l.Changes()
 		require.Positive(t, last, "it was opened")
 		grows := func(what string) {
@@ -205,7 +205,7 @@ func TestChangesGrowWithWhatAReportTellsAlone(t *testing.T) {
 	})
 }
 
-func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
+func TestAuthorizationReceiptUntilDropped(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		receipt := func(account, payer, nonce string) (Receipt, bool) {
 			t.Helper()
@@ -246,7 +246,7 @@ func TestTheReceiptOfAnAuthorizationIsFoundUntilItIsDropped(t *testing.T) {
 	})
 }
 
-func TestASnapshotIsOfOneMomentAndWhole(t *testing.T) {
+func TestSnapshotIsConsistent(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var batch []Observation
 		for n := range snapshotPage + 3 {
@@ -279,7 +279,7 @@ func TestASnapshotIsOfOneMomentAndWhole(t *testing.T) {
 	})
 }
 
-func TestTheLargestQuoteThatWasPaidIsFound(t *testing.T) {
+func TestQuotedFindsLargestPaidQuote(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		note := func(satoshis, cents, at int64) {
 			require.NoError(t, l.StoreQuote(t.Context(), testOffer, satoshis, cents, at))

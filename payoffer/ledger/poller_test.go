@@ -3,12 +3,13 @@ package ledger
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// heard is a pulse, and what it told since it was asked last.
+// heard is a poller with the calls of its listeners.
 type heard struct {
 	*DuePoller
 	t     *testing.T
@@ -48,12 +49,12 @@ func pulsing(t *testing.T, d testDialect) (*Ledger, *testClock, *heard) {
 	return l, clock, h
 }
 
-func TestAnOfferHearsOfItsOpenIntentsUntilTheyAreDecided(t *testing.T) {
+func TestPollerReportsOpenIntents(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock, h := pulsing(t, d)
 		i := testIntent("0xa", "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
-		require.Empty(t, h.beat(), "somebody works on it")
+		require.Empty(t, h.beat(), "an attempt works on it")
 		clock.unix += 60
 		for range 3 {
 			require.Equal(t, []string{"intents of " + testOffer}, h.beat())
@@ -67,60 +68,52 @@ func TestAnOfferHearsOfItsOpenIntentsUntilTheyAreDecided(t *testing.T) {
 	})
 }
 
-func TestAnOfferHearsOfItsClaimsWhenTheyAreToBeLookedAt(t *testing.T) {
+func TestPollerReportsDueClaims(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, clock, h := pulsing(t, d)
 		i := testIntent("0xa", "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), i))
 		require.NoError(t, l.SettleIntent(t.Context(), i.IntentKey, "0x1", nil, EvidenceFacilitator))
-		clock.unix += int64(pollAllEvery / time.Second)
-		require.Equal(t, []string{"intents of " + testOffer}, h.beat())
-		clock.unix++
-		require.Empty(t, h.beat(), "it was told")
-		clock.unix += int64(pollAllEvery / time.Second)
-		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "who was told may have died")
+		for range 2 {
+			require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "until they are taken: the process may end before")
+		}
 
 		must(l.TakeDueClaims(t.Context(), testOffer, testAccount, 10))(t)
 		require.Empty(t, h.beat())
-		clock.unix += untilPoll(1_000, l.now(), longestClaim)
+		clock.unix += accounting.UntilPoll(1_000, l.now(), longestClaim)
 		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "at once when it is due")
+
+		clock.unix += jump
+		require.Len(t, must(l.TakeDueClaims(t.Context(), testOffer, testAccount, 10))(t), 1)
+		clock.unix -= jump
+		require.Equal(t, []string{"intents of " + testOffer}, h.beat(), "a wrong clock said when it is due")
 	})
 }
 
-func TestAnOfferHearsOfItsTransitionsAlone(t *testing.T) {
+func TestPollerReportsTransitionsPerOffer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		l, _, h := pulsing(t, d)
-		mustRecord(t, l, chainObservation("0xa", StatusSeen))
-		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
+		for _, offer := range []string{testOffer, secondOffer} {
+			find(l.LeaseSubscriber(t.Context(), offer, "hook", "a", 100, 100))(t)
+		}
 		require.Empty(t, h.beat())
+		mustRecord(t, l, chainObservation("0xa", StatusSeen))
+		for range 2 {
+			require.Equal(t, []string{"transitions of " + testOffer}, h.beat(), "until they are processed")
+		}
 		other := chainObservation("0xb", StatusSeen)
 		other.Offer, other.Account = secondOffer, secondAccount
 		mustRecord(t, l, other)
-		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
 		require.Equal(t, []string{"transitions of " + testOffer, "transitions of " + secondOffer}, h.beat())
-	})
-}
-
-func TestWhoBeginsToListenHearsWhatASinkHasLeft(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
-		_, held := find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 100))(t)
-		require.True(t, held)
-		mustRecord(t, l, chainObservation("0xa", StatusSeen))
-		h := newHeard(t, l, testOffer)
-		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
-		require.Empty(t, h.beat())
-		clock.unix += int64(pollAllEvery / time.Second)
-		require.Equal(t, []string{"transitions of " + testOffer}, h.beat(), "it is not done with them yet")
 
 		last := must(l.Last(t.Context(), testOffer))(t)
 		require.NoError(t, l.AdvanceSubscriber(t.Context(), testOffer, "hook", "a", last.Seq))
-		t.Cleanup(h.listen(testOffer))
-		require.Empty(t, h.beat(), "it is done with all")
+		require.Equal(t, []string{"transitions of " + secondOffer}, h.beat())
 	})
 }
 
-func TestAPulseGoesOnAfterAnErrorOfTheLedger(t *testing.T) {
-	eachDialect(t, func(t *testing.T, d testDialect) {
+func TestPollerContinuesAfterLedgerError(t *testing.T) {
+	sqliteOnly(t, func(t *testing.T, d testDialect) {
 		where := d.create(t)
 		l, _ := d.ledgerAt(t, where)
 		h := newHeard(t, l, testOffer)
@@ -128,12 +121,13 @@ func TestAPulseGoesOnAfterAnErrorOfTheLedger(t *testing.T) {
 		require.NoError(t, l.Close())
 		require.Empty(t, h.beat())
 		require.NoError(t, l.Open(t.Context()))
+		find(l.LeaseSubscriber(t.Context(), testOffer, "hook", "a", 100, 100))(t)
 		mustRecord(t, l, chainObservation("0xa", StatusSeen))
 		require.Equal(t, []string{"transitions of " + testOffer}, h.beat())
 	})
 }
 
-func TestSinkHasOneReaderAtATime(t *testing.T) {
+func TestSubscriberLeaseIsExclusive(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		lease := func(offer, owner string, now, until int64) (int64, bool) {
 			after, held := find(l.LeaseSubscriber(t.Context(), offer, "hook", owner, now, until))(t)
@@ -146,7 +140,7 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 
 		after, held := lease(testOffer, "a", 100, 200)
 		require.True(t, held)
-		require.Equal(t, newest, after, "what happened before is not told")
+		require.Equal(t, newest, after, "it starts after earlier transitions")
 		after, held = lease("other", "b", 100, 200)
 		require.True(t, held)
 		require.Zero(t, after, "an offer has its own subscribers")
@@ -176,8 +170,8 @@ func TestSinkHasOneReaderAtATime(t *testing.T) {
 	})
 }
 
-// TestPostgresSinkIsLeasedOnce lets instances ask for a new subscriber at once.
-func TestPostgresSinkIsLeasedOnce(t *testing.T) {
+// TestPostgresSubscriberLeaseIsExclusive lets instances ask for a new subscriber at once.
+func TestPostgresSubscriberLeaseIsExclusive(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 4)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -201,7 +195,7 @@ func TestPostgresSinkIsLeasedOnce(t *testing.T) {
 	}
 }
 
-func TestARefusalCountsFromTheFirstOneUntilTheSinkAdvances(t *testing.T) {
+func TestRefuseTransitionKeepsFirstTime(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refuse := func(now int64) int64 {
 			return must(l.RefuseTransition(t.Context(), testOffer, "hook", "a", now))(t)
@@ -216,7 +210,7 @@ func TestARefusalCountsFromTheFirstOneUntilTheSinkAdvances(t *testing.T) {
 	})
 }
 
-func TestAFeedGoesOnWhereItsReaderStopped(t *testing.T) {
+func TestFeedResumesAtBookmark(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, id := range []string{"pi_1", "pi_2", "pi_3"} {
 			mustRecord(t, l, cardObservation(id, StatusConfirmed))
@@ -240,9 +234,9 @@ func TestAFeedGoesOnWhereItsReaderStopped(t *testing.T) {
 	})
 }
 
-// TestAReaderIsToldThatTheHistoryIsAnother: what was written after the copy that
+// What was written after the copy that
 // was put back is gone, and its numbers are given to something else.
-func TestAReaderIsToldThatTheHistoryIsAnother(t *testing.T) {
+func TestFeedRefusesForeignBookmark(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		before, _ := d.ledger(t)
 		after, _ := d.ledger(t)
@@ -255,13 +249,13 @@ func TestAReaderIsToldThatTheHistoryIsAnother(t *testing.T) {
 		require.EqualValues(t, 2, kept.Seq)
 		require.ErrorIs(t, errorOf(after.Feed(t.Context(), testOffer, kept, 10)), ErrBookmark)
 		_, err := after.Feed(t.Context(), testOffer, Bookmark{Seq: 999}, 10)
-		require.ErrorIs(t, err, ErrBookmark, "nobody has read so far here")
+		require.ErrorIs(t, err, ErrBookmark, "this history does not have it")
 		_, err = before.Feed(t.Context(), "other", kept, 10)
 		require.ErrorIs(t, err, ErrBookmark, "a place is one of an offer's own history")
 	})
 }
 
-func TestParseBookmarkReadsWhatItWritesAlone(t *testing.T) {
+func TestParseBookmarkRoundTrip(t *testing.T) {
 	for _, b := range []Bookmark{{}, {Seq: 7}, {Seq: 1 << 62, Tag: -1}} {
 		read, ok := ParseBookmark(b.String())
 		require.True(t, ok)

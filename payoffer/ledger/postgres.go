@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"slices"
@@ -22,8 +24,7 @@ const (
 	// because its lock shows other processes that the ledger is in use.
 	poolIdle = 5 * time.Minute
 
-	lockSpace = "1885435247" // the first key of advisory locks: "payo"
-	nameSpace = "1885435248" // the first key of locks by name
+	sessionSpace = "1885435247" // the first key of advisory locks of a session: "payo"
 )
 
 // SQLSTATE codes, https://www.postgresql.org/docs/current/errcodes-appendix.html.
@@ -32,7 +33,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	duplicateTable       = "42P07"
-	divisionByZero       = "22012"
+	lockNotAvailable     = "55P03"
 )
 
 // NewPostgres returns an unopened ledger in a PostgreSQL database, which instances share.
@@ -55,99 +56,91 @@ type postgresDialect struct {
 	single bool // no other process may have the ledger open
 }
 
-func (d *postgresDialect) exclusive() dialect {
-	return &postgresDialect{config: d.config, single: true}
+func (p *postgresDialect) name() string { return "on PostgreSQL" }
+
+func (p *postgresDialect) where() string {
+	return fmt.Sprintf("the database %s on %s", p.config.Database, p.config.Host)
 }
 
-func (d *postgresDialect) name() string { return "on PostgreSQL" }
+func (p *postgresDialect) moved() error { return nil }
 
-func (d *postgresDialect) where() string {
-	return fmt.Sprintf("the database %s on %s", d.config.Database, d.config.Host)
-}
-
-func (d *postgresDialect) moved() error { return nil }
-
-// acquire does nothing: the connections have the locks.
-func (d *postgresDialect) acquire(context.Context) (io.Closer, error) { return io.NopCloser(nil), nil }
-
-func (d *postgresDialect) connect() (write, read *sql.DB) {
-	write = sql.OpenDB(newConnector(d))
-	if d.single {
-		write.SetMaxOpenConns(1)
-		return write, write
+// open connects; prepareSession checks and locks with every connection.
+func (p *postgresDialect) open(ctx context.Context, db *database, exclusive bool) error {
+	p.single = exclusive
+	db.write = sql.OpenDB(newConnector(p))
+	if exclusive {
+		db.write.SetMaxOpenConns(1)
+		db.read, db.closers = db.write, []io.Closer{db.write}
+		return db.write.PingContext(ctx)
 	}
-	write.SetMaxOpenConns(poolSize)
-	write.SetMaxIdleConns(poolSize)
-	read, _ = d.peek()
-	return write, read
+	db.write.SetMaxOpenConns(poolSize)
+	db.write.SetMaxIdleConns(poolSize)
+	db.read, _ = p.peek()
+	db.closers = []io.Closer{db.write, db.read}
+	return cmp.Or(db.write.PingContext(ctx), db.read.PingContext(ctx))
 }
 
-func (d *postgresDialect) peek() (read *sql.DB, err error) {
-	read = sql.OpenDB(newConnector(d))
+func (p *postgresDialect) peek() (read *sql.DB, err error) {
+	read = sql.OpenDB(newConnector(p))
 	read.SetMaxOpenConns(poolSize)
 	read.SetMaxIdleConns(poolSize)
 	read.SetConnMaxIdleTime(poolIdle)
 	return read, nil
 }
 
-// check connects; prepareSession checks every connection.
-func (d *postgresDialect) check(ctx context.Context, write, read *sql.DB) error {
-	if err := write.PingContext(ctx); err != nil {
-		return err
+func (p *postgresDialect) oneWriter() bool { return false }
+
+func (p *postgresDialect) forUpdate() string { return " FOR NO KEY UPDATE" } // rows that refer to it can be added
+
+func (p *postgresDialect) skipLocked() string { return " SKIP LOCKED" }
+
+// lock takes the locks in one order. Two names may have one hash, and so share a lock.
+func (p *postgresDialect) lock(ctx context.Context, tx *sql.Tx, locks ...lock) error {
+	type keys struct{ space, hash int32 }
+	all := make([]keys, len(locks))
+	for n, l := range locks {
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(l.name)) // never fails
+		all[n] = keys{int32(l.space), int32(hash.Sum32())}
 	}
-	return read.PingContext(ctx)
+	slices.SortFunc(all, func(a, b keys) int { return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.hash, b.hash)) })
+	var spaces, hashes []int32
+	for _, one := range slices.Compact(all) {
+		spaces, hashes = append(spaces, one.space), append(hashes, one.hash)
+	}
+	_, err := execute(ctx, tx, "waiting for other transactions on the same payments", `
+		SELECT pg_advisory_xact_lock(space, hash) FROM unnest($1::int[], $2::int[]) WITH ORDINALITY AS sorted (space, hash, n)`, spaces, hashes)
+	return err
 }
 
-// voidLeases does nothing, because other instances may be running.
-func (d *postgresDialect) voidLeases(context.Context, *sql.DB) error { return nil }
-
-func (d *postgresDialect) forUpdate() string { return " FOR NO KEY UPDATE" } // rows that refer to it can be added
-
-func (d *postgresDialect) bytewise() string { return ` COLLATE "C"` }
-
-func (d *postgresDialect) rows() string { return "json_array_elements($1)" }
-
-func (d *postgresDialect) unnumbered() string { return "-nextval('transitions_waiting')" }
-
-func (d *postgresDialect) ordering() []string {
-	return []string{
-		`SELECT pg_advisory_xact_lock(` + lockSpace + `, 'transitions'::regclass::oid::int)`,
-		`WITH waiting AS MATERIALIZED (SELECT seq FROM transitions WHERE seq < 0 ORDER BY receipt_id, version),
-			numbered AS MATERIALIZED (SELECT seq, nextval(pg_get_serial_sequence('transitions', 'seq')) AS number FROM waiting)
-		UPDATE transitions SET seq = number FROM numbered WHERE transitions.seq = numbered.seq`,
-		`WITH gone AS (DELETE FROM total_changes RETURNING *),
-			parts AS (SELECT ` + totalsKey + `, currency, ` + summed + ` FROM gone GROUP BY ` + totalsKey + `, currency),
-			own AS (INSERT INTO totals AS sums (` + totalsKey + `, ` + sumColumns + `)
-				SELECT ` + totalsKey + `, ` + sumColumns + ` FROM parts WHERE currency = '' ORDER BY ` + totalsKey + added(totalsKey) + `)
-		INSERT INTO currency_totals AS sums (` + totalsKey + `, currency, ` + sumColumns + `)
-			SELECT ` + totalsKey + `, currency, ` + sumColumns + ` FROM parts WHERE currency <> '' ORDER BY ` + totalsKey + `, currency` +
-			added(totalsKey+", currency"),
-	}
+func (p *postgresDialect) commitAsync(ctx context.Context, tx *sql.Tx) error {
+	_, err := execute(ctx, tx, "setting the kind of commit", `SELECT set_config('synchronous_commit', 'off', true)`)
+	return err
 }
 
-func (d *postgresDialect) advanceNumbers() string {
-	return `
+func (p *postgresDialect) lastNumber() string {
+	return `SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('receipts', 'id')::regclass), 0)`
+}
+
+func (p *postgresDialect) advanceNumbers(receipts int64) string {
+	return fmt.Sprintf(`
 		SELECT setval(pg_get_serial_sequence('intents', 'id'), max(id)) FROM intents;
-		SELECT setval(pg_get_serial_sequence('receipts', 'id'), max(id)) FROM receipts;
-		SELECT setval(pg_get_serial_sequence('transitions', 'seq'), max(seq)) FROM transitions;
-		SELECT setval(pg_get_serial_sequence('total_changes', 'id'), max(id)) FROM total_changes`
+		SELECT setval(pg_get_serial_sequence('receipts', 'id'), greatest(max(id), nullif(%d, 0))) FROM receipts;
+		SELECT setval(pg_get_serial_sequence('transitions', 'seq'), max(seq)) FROM transitions`, receipts)
 }
-
-func (d *postgresDialect) undone(error) bool { return true }
 
 // transient includes a unique violation, because the next attempt finds the row that
-// another instance inserted, and a division by zero, by which abortUnless fails.
-func (d *postgresDialect) transient(err error) bool {
+// another instance inserted.
+func (p *postgresDialect) transient(err error) bool {
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) &&
-		slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected, divisionByZero}, refused.Code)
+	return errors.As(err, &refused) && slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected}, refused.Code)
 }
 
-func (d *postgresDialect) migrations() fs.FS { return schemaOf("postgres") }
+func (p *postgresDialect) schema() string { return "schema/postgres" }
 
 // version waits for other instances that migrate.
-func (d *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
-	if _, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+lockSpace+`, hashtext(current_schema()))`); err != nil {
+func (p *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
+	if _, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+sessionSpace+`, hashtext(current_schema()))`); err != nil {
 		return 0, err
 	}
 	// Not to_regclass, which may answer from a cache older than the lock.
@@ -162,7 +155,7 @@ func (d *postgresDialect) version(ctx context.Context, tx *sql.Tx) (version int,
 	return version, err
 }
 
-func (d *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
+func (p *postgresDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
 	_, err := tx.ExecContext(ctx, `UPDATE pay_offer_schema SET version = $1`, version)
 	return err
 }

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,57 +36,40 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, unfit
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting: %w", ctx.Err())
-	case isTemporary(err):
-		return nil, awayError("connecting: " + whyUnreachable(err))
-	default:
-		return nil, errors.New("connecting: " + whyUnreachable(err))
 	}
+	text, temporary := explain(err)
+	if temporary {
+		return nil, unreachableError("connecting: " + text)
+	}
+	return nil, errors.New("connecting: " + text)
 }
 
-// awayError says why a database is unreachable now, without secrets.
-type awayError string
+// unreachableError says why a database is unreachable now, without secrets.
+type unreachableError string
 
-func (e awayError) Error() string { return string(e) }
+func (u unreachableError) Error() string { return string(u) }
 
-// Away reports whether the database is unreachable or too slow now, so that a retry may
+// IsUnreachable reports whether the database is unreachable or too slow now, so that a retry may
 // succeed. The operator must fix other errors.
-func Away(err error) bool { return errors.Is(err, context.DeadlineExceeded) || isTemporary(err) }
-
-// isTemporary reports whether a connection error may end without the operator.
-func isTemporary(err error) bool {
-	var (
-		away    awayError
-		refused *pgconn.PgError
-		network *net.OpError
-		dns     *net.DNSError
-		cert    *tls.CertificateVerificationError
-	)
-	switch {
-	case errors.As(err, &cert):
-		return false
-	case errors.As(err, &refused):
-		// connection failures, insufficient resources, operator intervention
-		return strings.HasPrefix(refused.Code, "08") || strings.HasPrefix(refused.Code, "53") || strings.HasPrefix(refused.Code, "57P")
-	default:
-		return errors.As(err, &away) || errors.As(err, &network) || errors.As(err, &dns) ||
-			errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
-	}
+func IsUnreachable(err error) bool {
+	_, temporary := explain(err)
+	return temporary || errors.As(err, new(unreachableError)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // sessionError says why a connection must not be used.
 type sessionError struct{ problem string }
 
-func (e *sessionError) Error() string { return e.problem }
+func (s *sessionError) Error() string { return s.problem }
 
 // prepareSession checks and fixes the settings of every new connection, because they may
 // differ by role and database, and after a restart of the server.
-func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
+func (p *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (err error) {
 	defer func() {
 		if err != nil {
 			_ = conn.Close(ctx)
 		}
 	}()
-	if err = d.requireSession(ctx, conn.PgConn()); err != nil {
+	if err = p.requireSession(ctx, conn.PgConn()); err != nil {
 		return err
 	}
 	var commit, fsync, readOnly, schema string
@@ -108,43 +91,38 @@ func (d *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	}
 	// Each statement must see what was committed before it, and an instance that hangs in
 	// a transaction must not block the others. A ledger is copied without other instances.
-	lock, busy := "pg_try_advisory_lock_shared", errCopied
-	if d.single {
-		lock, busy = "pg_try_advisory_lock", errInstances
+	lock, busy := "pg_advisory_lock_shared", errCopied
+	if p.single {
+		lock, busy = "pg_advisory_lock", errInstances
 	}
-	err = conn.QueryRow(ctx, `
+	if _, err = conn.Exec(ctx, `
 		SELECT set_config('synchronous_commit', $1, false), set_config('search_path', $2, false),
 			set_config('default_transaction_isolation', 'read committed', false),
-			set_config('idle_in_transaction_session_timeout', '10s', false)`, commit, schema).Scan(nil, nil, nil, nil)
-	for began := time.Now(); err == nil; {
-		var free bool
-		err = conn.QueryRow(ctx, `SELECT `+lock+`(`+lockSpace+`, hashtext('in use: ' || $1))`, schema).Scan(&free)
-		switch {
-		case err != nil:
-			return err
-		case free:
-			return requireNotMoved(ctx, conn) // the lock prevents a move from now on
-		case time.Since(began) > sessionEnd:
-			return busy
-		}
-		select {
-		case <-time.After(sessionEnd / 20):
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+			set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', $3, false)`, commit, schema, sessionEnd); err != nil {
+		return err
 	}
-	return err
+	_, err = conn.Exec(ctx, `SELECT `+lock+`(`+sessionSpace+`, hashtext('in use: ' || $1))`, schema)
+	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == lockNotAvailable {
+		return busy
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, `RESET lock_timeout`)
+	}
+	if err != nil {
+		return err
+	}
+	return requireNotMoved(ctx, conn) // the lock prevents a move from now on
 }
 
 // requireSession refuses a pooler that gives another server session to each transaction. A pooler
 // makes up the process ID that it greets with (PostgreSQL, "BackendKeyData"); one that keeps
 // sessions never gives the same one to two clients at a time.
-func (d *postgresDialect) requireSession(ctx context.Context, conn *pgconn.PgConn) error {
+func (p *postgresDialect) requireSession(ctx context.Context, conn *pgconn.PgConn) error {
 	before, err := backend(ctx, conn)
 	if err != nil || before == fmt.Sprint(conn.PID()) {
 		return err
 	}
-	second, err := pgconn.ConnectConfig(ctx, d.config.Config.Copy())
+	second, err := pgconn.ConnectConfig(ctx, p.config.Config.Copy())
 	if err != nil {
 		return err
 	}
@@ -171,7 +149,7 @@ func backend(ctx context.Context, conn *pgconn.PgConn) (pid string, err error) {
 }
 
 // sessionEnd is the time in which the server ends the session of a client that has gone.
-const sessionEnd = time.Second
+const sessionEnd = "1s"
 
 var (
 	errCopied    = &sessionError{"the ledger is being restored or moved; start again when that is done"}
@@ -179,8 +157,9 @@ var (
 	errInstances = &sessionError{errInUse.Error() + "; stop all instances first"}
 )
 
-// whyUnreachable says why a connection failed, without names of hosts and accounts.
-func whyUnreachable(err error) string {
+// explain says why a connection failed, without names of hosts and accounts, and whether this may
+// end without the operator.
+func explain(err error) (text string, temporary bool) {
 	var (
 		refused *pgconn.PgError
 		dns     *net.DNSError
@@ -188,17 +167,18 @@ func whyUnreachable(err error) string {
 		cert    *tls.CertificateVerificationError
 	)
 	switch {
-	case errors.As(err, &refused):
-		return refusal(refused.Code)
 	case errors.As(err, &cert):
-		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert"
+		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert", false
+	case errors.As(err, &refused):
+		// connection failures, insufficient resources, operator intervention
+		return refusal(refused.Code), slices.ContainsFunc([]string{"08", "53", "57P"}, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
 	case errors.As(err, &dns):
-		return "the server's name cannot be resolved; correct the host of the DSN"
+		return "the server's name cannot be resolved; correct the host of the DSN", true
 	case errors.As(err, &network):
-		return "the server cannot be reached: " + whyLost(network) + "; check host, port and firewall"
-	default:
-		return "the server does not respond like PostgreSQL with the TLS of sslmode; correct sslmode or the port"
+		return "the server cannot be reached: " + whyLost(network) + "; check host, port and firewall", true
 	}
+	return "the server does not respond like PostgreSQL with the TLS of sslmode; correct sslmode or the port",
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
 }
 
 func refusal(code string) string {
@@ -229,7 +209,7 @@ func whyLost(err *net.OpError) string {
 }
 
 // conceal removes the address from the error of a broken connection.
-func (d *postgresDialect) conceal(err error) error {
+func (p *postgresDialect) conceal(err error) error {
 	var network *net.OpError
 	var refused *pgconn.PgError
 	switch {
@@ -237,8 +217,10 @@ func (d *postgresDialect) conceal(err error) error {
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.Canceled)
 	case errors.As(err, &network) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.DeadlineExceeded)
+	case errors.Is(err, driver.ErrBadConn):
+		return unreachableError("the connection to PostgreSQL was lost; check that the database runs")
 	case errors.As(err, &network):
-		return awayError("the connection to PostgreSQL was lost (" + whyLost(network) + "); check that the database runs")
+		return unreachableError("the connection to PostgreSQL was lost (" + whyLost(network) + "); check that the database runs")
 	case errors.As(err, &refused) && remedies[refused.Code] != "":
 		return fmt.Errorf("%w; %s", err, remedies[refused.Code])
 	default:

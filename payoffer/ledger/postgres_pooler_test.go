@@ -9,7 +9,7 @@ import (
 )
 
 // Without its session the ledger has no lock, and two servers would write as if each were alone.
-func TestAPoolerThatKeepsNoSessionsIsRefused(t *testing.T) {
+func TestPostgresPoolerNeedsSessionMode(t *testing.T) {
 	t.Parallel()
 	for mode, refused := range map[string]bool{"session": false, "transaction": true, "statement": true} {
 		t.Run(mode, func(t *testing.T) {

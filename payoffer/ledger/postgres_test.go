@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,84 +36,36 @@ func instancesAt(t *testing.T, dsn string, n int) (all []*Ledger) {
 	return all
 }
 
-func TestPostgresInstancesGiveOneIntentOneWinner(t *testing.T) {
+func TestPostgresOneOpenIntentPerPayer(t *testing.T) {
 	t.Parallel()
-	all := instances(t, 4)
-	copies := cases.Of(50, 200, 1_000)
-	var won, known atomic.Int64
-	var group sync.WaitGroup
-	for n := range copies {
-		group.Go(func() {
-			intent := testIntent("0xaa", "0x01")
-			intent.Owner = fmt.Sprint(n)
-			err := all[n%4].InsertIntent(t.Context(), intent)
-			var exists *IntentExistsError
-			switch {
-			case err == nil:
-				won.Add(1)
-			case errors.As(err, &exists) && exists.Existing.Fingerprint == intent.Fingerprint:
-				known.Add(1)
-			default:
-				assert.NoError(t, err)
-			}
-		})
-	}
-	group.Wait()
-	require.EqualValues(t, 1, won.Load())
-	require.EqualValues(t, copies-1, known.Load())
-	requireConsistent(t, all[0])
-}
-
-func TestPostgresInstancesSettleOneAuthorizationOfAPayerAtATime(t *testing.T) {
-	t.Parallel()
-	all := instances(t, 4)
+	all, conflicts := instances(t, 4), errors.New("another one is open")
 	for payer := range cases.Of(10, 30, 300) {
-		var won, held atomic.Int64
-		var group sync.WaitGroup
-		for n, l := range all {
-			group.Go(func() {
-				err := l.InsertIntent(t.Context(), testIntent(fmt.Sprintf("0x%d", payer), fmt.Sprintf("0x%d", n)))
-				var conflict *ConflictError
-				switch {
-				case err == nil:
-					won.Add(1)
-				case errors.As(err, &conflict) && conflict.Other.State == IntentSettling:
-					held.Add(1)
-				default:
-					assert.NoError(t, err)
-				}
-			})
-		}
-		group.Wait()
-		require.EqualValues(t, 1, won.Load())
-		require.EqualValues(t, 3, held.Load())
+		require.Equal(t, map[error]int{nil: 1, conflicts: 3}, atOnce(all, func(n int, l *Ledger) error {
+			err := l.InsertIntent(t.Context(), testIntent(fmt.Sprintf("0x%d", payer), fmt.Sprintf("0x%d", n)))
+			if conflict := new(ConflictError); errors.As(err, &conflict) && conflict.Other.State == IntentSettling {
+				return conflicts
+			}
+			return err
+		}))
 	}
 	requireConsistent(t, all[0])
 }
 
-func TestPostgresInstancesRecordAObservationOnce(t *testing.T) {
+func TestPostgresRecordIsIdempotent(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 4)
 	for n := range 20 {
 		s := chainObservation(fmt.Sprintf("0x%d", n), StatusSeen)
-		var group sync.WaitGroup
-		for _, l := range all {
-			group.Go(func() {
-				receipts, err := l.Record(t.Context(), nil, s)
-				assert.NoError(t, err)
-				assert.Len(t, receipts, 1)
-			})
-		}
-		group.Wait()
+		require.Equal(t, map[error]int{nil: 4}, atOnce(all, func(_ int, l *Ledger) error { return errorOf(l.Record(t.Context(), nil, s)) }))
 		require.Len(t, statuses(t, all[0]), n+1)
 	}
 	requireConsistent(t, all[0])
 }
 
-// TestPostgresReaderOfTheHistoryMissesNothing delays commits after their
+// TestPostgresTransitionReaderMissesNothing delays commits after their
 // transition has its number: without an order of commits, later numbers would
 // become visible first, and a reader would pass over the delayed ones.
-func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
+func TestPostgresTransitionReaderMissesNothing(t *testing.T) {
 	t.Parallel()
 	all := instances(t, 5)
 	_, err := all[0].db.write.Exec(`
@@ -150,7 +102,7 @@ func TestPostgresReaderOfTheHistoryMissesNothing(t *testing.T) {
 	require.Len(t, read, 4*each)
 }
 
-func TestPostgresInstancesMigrateTogether(t *testing.T) {
+func TestPostgresConcurrentMigrations(t *testing.T) {
 	t.Parallel()
 	for range cases.Of(2, 5, 50) {
 		dsn := postgresTests.vacant(t)
@@ -164,15 +116,15 @@ func TestPostgresInstancesMigrateTogether(t *testing.T) {
 		}
 		group.Wait()
 		l, _ := postgresTests.ledgerAt(t, dsn)
-		files := must(fs.Glob(l.dialect.migrations(), "*.sql"))(t)
+		files := must(fs.Glob(schemas, l.dialect.schema()+"/*.sql"))(t)
 		require.Equal(t, len(files), postgresTests.schemaVersion(t, l))
 	}
 }
 
-// TestPostgresInstancesKeepRandomHistoriesConsistent lets all of them act on
+// TestPostgresRandomHistoriesStayConsistent lets all of them act on
 // the same few payers, authorizations and transactions, under every isolation
 // that a database may have as its default.
-func TestPostgresInstancesKeepRandomHistoriesConsistent(t *testing.T) {
+func TestPostgresRandomHistoriesStayConsistent(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"read committed", "serializable"} {
 		dsn := withParameter(t, postgresTests.create(t), "default_transaction_isolation", isolation)
@@ -211,7 +163,7 @@ func openPostgres(t *testing.T, dsn string) error {
 	return err
 }
 
-func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
+func TestPostgresNeedsDurableCommits(t *testing.T) {
 	t.Parallel()
 	dsn := postgresTests.create(t)
 	for value, refused := range map[string]bool{
@@ -228,7 +180,7 @@ func TestPostgresWithoutDurableCommitsIsRefused(t *testing.T) {
 	}
 }
 
-func TestPostgresServerThatChangesOrEnds(t *testing.T) {
+func TestPostgresSettingsAndRestart(t *testing.T) {
 	t.Parallel()
 	server := postgres.Start(t) // of its own
 	t.Run("settings are seen", func(t *testing.T) { settingsOfTheRoleAreSeen(t, server) })
@@ -274,7 +226,7 @@ func restartLosesNoCommitAndNoLedger(t *testing.T, server *postgres.Server) {
 	}
 	server.Stop(t)
 	for range 3 {
-		require.True(t, Away(pay(l, 5)))
+		require.True(t, IsUnreachable(pay(l, 5)))
 		_, err := l.Totals(t.Context(), testOffer)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "PGSQL", "the socket's path")
@@ -286,7 +238,7 @@ func restartLosesNoCommitAndNoLedger(t *testing.T, server *postgres.Server) {
 	requireConsistent(t, l)
 }
 
-func TestPostgresErrorsKeepTheDSN(t *testing.T) {
+func TestPostgresErrorsHideDSN(t *testing.T) {
 	t.Parallel()
 	dsn := must(url.Parse(postgresTests.create(t)))(t)
 	socket := dsn.Query().Get("host")
@@ -306,18 +258,18 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 		dsn, want string
 		away      bool // it may be there later
 	}{
-		"nobody listens":   {"postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase", "connection refused", true},
-		"a proxy closes":   {"postgres://hiddenrole:hiddenword@" + closing.Addr().String() + "/hiddenbase?sslmode=disable", "connecting: the server", true},
-		"no socket":        {"host=/hiddenfolder user=hiddenrole password=hiddenword dbname=hiddenbase", "no such file", true},
-		"unknown name":     {"postgres://hiddenrole:hiddenword@hiddenhost.invalid/hiddenbase", "cannot be resolved", true},
-		"unknown role":     {"postgres://hiddenrole:hiddenword@/postgres?host=" + socket, "role does not exist", false},
-		"unknown database": {"postgres://postgres:hiddenword@/hiddenbase?host=" + socket, "database does not exist", false},
-		"missing schema":   {"postgres://postgres:hiddenword@/postgres?search_path=hiddenschema&host=" + socket, "no schema", false},
-		"unknown setting":  {"postgres://postgres:hiddenword@/postgres?hiddenname=1&host=" + socket, "SQLSTATE", false},
-		"broken URL":       {"postgres://hiddenrole:hidden%word@hiddenhost/hiddenbase", "cannot be read", false},
-		"broken port":      {"host=hiddenhost port=hiddenport password='hiddenword", "cannot be read", false},
-		"broken sslmode":   {"postgres://hiddenrole:hiddenword@hiddenhost/hiddenbase?sslmode=hiddenmode", "cannot be read", false},
-		"missing file":     {"postgres://hiddenrole@hiddenhost/?sslmode=verify-full&sslrootcert=/hiddenfile", "cannot be read", false},
+		"no server listens": {"postgres://hiddenrole:hiddenword@127.0.0.1:1/hiddenbase", "connection refused", true},
+		"a proxy closes":    {"postgres://hiddenrole:hiddenword@" + closing.Addr().String() + "/hiddenbase?sslmode=disable", "connecting: the server", true},
+		"no socket":         {"host=/hiddenfolder user=hiddenrole password=hiddenword dbname=hiddenbase", "no such file", true},
+		"unknown name":      {"postgres://hiddenrole:hiddenword@hiddenhost.invalid/hiddenbase", "cannot be resolved", true},
+		"unknown role":      {"postgres://hiddenrole:hiddenword@/postgres?host=" + socket, "role does not exist", false},
+		"unknown database":  {"postgres://postgres:hiddenword@/hiddenbase?host=" + socket, "database does not exist", false},
+		"missing schema":    {"postgres://postgres:hiddenword@/postgres?search_path=hiddenschema&host=" + socket, "no schema", false},
+		"unknown setting":   {"postgres://postgres:hiddenword@/postgres?hiddenname=1&host=" + socket, "SQLSTATE", false},
+		"broken URL":        {"postgres://hiddenrole:hidden%word@hiddenhost/hiddenbase", "cannot be read", false},
+		"broken port":       {"host=hiddenhost port=hiddenport password='hiddenword", "cannot be read", false},
+		"broken sslmode":    {"postgres://hiddenrole:hiddenword@hiddenhost/hiddenbase?sslmode=hiddenmode", "cannot be read", false},
+		"missing file":      {"postgres://hiddenrole@hiddenhost/?sslmode=verify-full&sslrootcert=/hiddenfile", "cannot be read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := NewPostgres(c.dsn, time.Now)
@@ -325,7 +277,7 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 				err = l.Open(t.Context())
 			}
 			require.ErrorContains(t, err, c.want)
-			require.Equal(t, c.away, Away(err), err)
+			require.Equal(t, c.away, IsUnreachable(err), err)
 			for _, secret := range []string{"hidden", "127.0.0.1", socket} {
 				require.NotContains(t, err.Error(), secret)
 			}
@@ -333,7 +285,7 @@ func TestPostgresErrorsKeepTheDSN(t *testing.T) {
 	}
 }
 
-func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
+func TestPostgresRefusesForeignTables(t *testing.T) {
 	t.Parallel()
 	server := postgres.Shared(t)
 	dsn := server.DSN(t)
@@ -343,19 +295,19 @@ func TestPostgresTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 	require.ErrorContains(t, openPostgres(t, dsn), "schema of its own", "nothing of the first attempt is left")
 }
 
-func TestPostgresLostConnectionUndoesTheTransactionAndHeals(t *testing.T) {
+func TestPostgresLostConnectionRollsBack(t *testing.T) {
 	t.Parallel()
 	l, _ := postgresTests.ledger(t)
-	err := l.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-		if err := storeAccounts(ctx, tx, map[string]Account{"late": {Offer: testOffer, ID: "late", Rail: "btc"}}); err != nil {
+	err := l.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		if err := storeAccounts(ctx, tx, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
 			return err
 		}
-		pid, _, err := first(queryTx(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))
+		pid, _, err := atMostOne(query(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))
 		if err != nil {
 			return err
 		}
 		must(l.db.read.Exec("SELECT pg_terminate_backend($1, 10000)", pid))(t)
-		_, err = tx.exec(ctx, "", "SELECT 1")
+		_, err = execute(ctx, tx, "", "SELECT 1")
 		return err
 	})
 	require.Error(t, err)

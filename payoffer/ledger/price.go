@@ -2,27 +2,35 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // StorePrices stores the prices that are in force since a Unix second, in US cents by the IDs of
-// their offers, in one statement. A price that is in force already is not stored again.
+// their offers, in one transaction. A price that is in force already is not stored again.
 func (l *Ledger) StorePrices(ctx context.Context, since int64, prices map[string]int64) error {
-	var rows [][]any
-	for _, id := range slices.Sorted(maps.Keys(prices)) { // two instances lock them in one order
-		rows = append(rows, []any{id, prices[id]})
-	}
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		tx.queue("storing prices", `
-			INSERT INTO prices (offer, since, usd_cents)
-			SELECT value ->> 0, CAST($2 AS bigint), CAST(value ->> 1 AS bigint) FROM `+tx.dialect.rows()+`
-			WHERE CAST(value ->> 1 AS bigint) IS DISTINCT FROM (
-				SELECT usd_cents FROM prices WHERE offer = value ->> 0 AND since <= $2 ORDER BY since DESC LIMIT 1)
-			ON CONFLICT (offer, since) DO UPDATE SET usd_cents = excluded.usd_cents`, string(offer.JSON(rows)), since)
-		return nil
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		type price struct {
+			offer string
+			cents int64
+		}
+		inForce, err := query(ctx, tx, func(row scanner) (p price, err error) {
+			err = row.Scan(&p.offer, &p.cents)
+			return p, err
+		}, `
+			SELECT offer, usd_cents FROM prices p WHERE since = (SELECT max(since) FROM prices WHERE offer = p.offer AND since <= $1)`, since)
+		if err != nil {
+			return fmt.Errorf("reading the prices: %w", err)
+		}
+		var rows rowValues
+		for _, id := range slices.Sorted(maps.Keys(prices)) { // two instances lock them in one order
+			if !slices.Contains(inForce, price{id, prices[id]}) {
+				rows.add(id, since, prices[id])
+			}
+		}
+		return rows.insert(ctx, tx, `prices (offer, since, usd_cents)`, ` ON CONFLICT (offer, since) DO UPDATE SET usd_cents = excluded.usd_cents`)
 	})
 }
 

@@ -12,7 +12,7 @@ func requirePrices(t *testing.T, l *Ledger, since, until int64, want ...int64) {
 	require.Equal(t, want, must(l.Prices(t.Context(), testOffer, since, until))(t), "from %d to %d", since, until)
 }
 
-func TestPricesAreThoseInForceInATime(t *testing.T) {
+func TestPricesOfPeriod(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		start := func(at, cents int64) {
 			t.Helper()
@@ -39,7 +39,7 @@ func TestPricesAreThoseInForceInATime(t *testing.T) {
 }
 
 // A price that a clock ahead stored does not hide those of the right time.
-func TestAPriceOfTheFutureIsNotInForce(t *testing.T) {
+func TestPricesIgnoreFuturePrice(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, started := range [][2]int64{{1_000, 4200}, {90_000, 5000}, {2_000, 5000}} {
 			require.NoError(t, l.StorePrices(t.Context(), started[0], map[string]int64{testOffer: started[1]}))
@@ -49,7 +49,7 @@ func TestAPriceOfTheFutureIsNotInForce(t *testing.T) {
 	})
 }
 
-func TestAPriceMustBeMoreThanNothing(t *testing.T) {
+func TestStorePricesRefusesZero(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		require.Error(t, l.StorePrices(t.Context(), 1_000, map[string]int64{testOffer: 0}))
 	})

@@ -5,66 +5,35 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-const selectReceipts = `SELECT id, offer, account, rail, external_id, tx, via, asset, amount, refunded, usd_cents,
-	value_basis, stated_cents, stated_at, refunded_cents, status, state, final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, revision,
-	occurred_at, observed_at, updated_at
-	FROM receipts WHERE `
+// receiptColumns are the columns of the table receipts in r.
+func receiptColumns(r *Receipt) []column {
+	return []column{
+		{"id", &r.ID}, {"offer", &r.Offer}, {"account", &r.Account}, {"rail", &r.Rail}, {"external_id", &r.ExternalID},
+		{"tx", &r.Transaction}, {"via", &r.Via}, {"asset", &r.Asset}, {"amount", &r.Amount}, {"refunded", &r.Refunded},
+		{"usd_cents", &r.USDCents}, {"value_basis", &r.ValueBasis}, {"stated", statedColumn{&r.Stated}},
+		{"refunded_cents", &r.RefundedCents}, {"status", &r.Status}, {"state", &r.State}, {"final", &r.Final},
+		{"evidence_level", &r.EvidenceLevel}, {"evidence", evidenceColumn{&r.Evidence}}, {"payer", &r.Payer}, {"nonce", &r.Nonce},
+		{"own", &r.Own}, {"testnet", &r.Testnet}, {"intent_id", &r.IntentID}, {"version", &r.Version}, {"revision", &r.Revision},
+		{"occurred_at", &r.OccurredAt}, {"observed_at", &r.ObservedAt}, {"updated_at", &r.UpdatedAt},
+	}
+}
+
+var selectReceipts = `SELECT ` + columnNames(receiptColumns(new(Receipt))) + ` FROM receipts WHERE `
 
 func scanReceipt(row scanner) (r Receipt, err error) {
-	var evidence string
-	var stated *int64
-	var statedAt int64
-	err = row.Scan(&r.ID, &r.Offer, &r.Account, &r.Rail, &r.ExternalID, &r.Transaction, &r.Via, &r.Asset, &r.Amount,
-		&r.Refunded, &r.USDCents, &r.ValueBasis, &stated, &statedAt, &r.RefundedCents, &r.Status, &r.State, &r.Final, &r.EvidenceLevel,
-		&evidence, &r.Payer, &r.Nonce, &r.Own, &r.Testnet, &r.IntentID, &r.Version, &r.Revision, &r.OccurredAt, &r.ObservedAt,
-		&r.UpdatedAt)
-	if evidence != "" {
-		r.Evidence = json.RawMessage(evidence)
-	}
-	if stated != nil {
-		r.Stated = &StatedValue{USDCents: *stated, At: statedAt}
-	}
+	err = row.Scan(addresses(receiptColumns(&r))...)
 	return r, err
 }
 
-func (r *recorder) store(ctx context.Context, next *Receipt) (err error) {
-	r.tx.reported = true
-	var stated *int64
-	var statedAt int64
-	if next.Stated != nil {
-		stated, statedAt = &next.Stated.USDCents, next.Stated.At
-	}
-	facts := []any{
-		next.Transaction, next.Via, next.Asset, next.Amount, next.Refunded, next.USDCents, next.RefundedCents,
-		next.Status, next.State, next.Revision, next.Final, next.EvidenceLevel, string(next.Evidence), next.Payer,
-		next.Nonce, next.Own, next.Testnet, next.IntentID, next.Version, next.OccurredAt, next.UpdatedAt,
-		next.ValueBasis, stated, statedAt,
-	}
-	if next.ID != 0 {
-		_, err := r.tx.exec(ctx, "storing the receipt", `
-			UPDATE receipts SET (`+factColumns+`) = `+placeholders(1, len(facts))+` WHERE id = $25`, append(facts, next.ID)...)
-		return err
-	}
-	next.ObservedAt = r.now
-	next.ID, _, err = first(queryTx(ctx, r.tx, scanValue[int64], `
-		INSERT INTO receipts (`+factColumns+`, observed_at, offer, account, rail, external_id)
-		VALUES `+placeholders(1, len(facts)+5)+` RETURNING id`,
-		append(facts, next.ObservedAt, next.Offer, next.Account, next.Rail, next.ExternalID)...))
-	return err
-}
-
-const factColumns = `tx, via, asset, amount, refunded, usd_cents, refunded_cents, status, state, revision,
-	final, evidence_level, evidence, payer, nonce, own, testnet, intent_id, version, occurred_at, updated_at,
-	value_basis, stated_cents, stated_at`
-
 // Receipt reads one receipt of an offer.
 func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string) (Receipt, bool, error) {
-	return first(collect(ctx, l, scanReceipt, selectReceipts+`
+	return atMostOne(collect(ctx, l, scanReceipt, selectReceipts+`
 		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
 }
 
@@ -86,7 +55,7 @@ func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce
 
 // lastAuthorizationReceipt is AuthorizationReceipt, or else the newest dropped one.
 func (l *Ledger) lastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
-	return first(collect(ctx, l, scanReceipt, selectReceipts+`
+	return atMostOne(collect(ctx, l, scanReceipt, selectReceipts+`
 		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
@@ -95,7 +64,7 @@ func (l *Ledger) lastAuthorizationReceipt(ctx context.Context, account, payer, n
 // session (letters, digits and "_"). The processor itself must have reported it.
 func (l *Ledger) SessionReceipt(ctx context.Context, offer, session string) (Receipt, bool, error) {
 	begins := `{"session":"` + session
-	return first(collect(ctx, l, scanReceipt, selectReceipts+ofSession(l.dialect), offer, begins+`"`, begins+`#`)) // # follows on "
+	return atMostOne(collect(ctx, l, scanReceipt, selectReceipts+sessionCondition, offer, begins+`"`, begins+`#`)) // # follows on "
 }
 
 // Checkout is the evidence of a payment by card, whose beginning SessionReceipt looks for. Of two
@@ -125,11 +94,9 @@ func CheckoutOf(r Receipt) (c Checkout) {
 	return c
 }
 
-// ofSession is the condition in the form of the index receipts_session.
-func ofSession(d dialect) string {
-	within := `substr(evidence, 1, 300)` + d.bytewise()
-	return `rail = 'card' AND offer = $1 AND ` + within + ` >= $2 AND ` + within + ` < $3 AND evidence_level IN ('signed', 'provider')`
-}
+// sessionCondition is the condition in the form of the index receipts_session.
+const sessionCondition = `rail = 'card' AND offer = $1 AND substr(evidence, 1, 300) >= $2 AND substr(evidence, 1, 300) < $3
+	AND evidence_level IN ('signed', 'provider')`
 
 // Receipts returns up to limit receipts of an offer with an ID below before (0 for all),
 // newest first.
@@ -137,7 +104,7 @@ func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit
 	return collect(ctx, l, scanReceipt, selectNewest, offer, newestBelow(before), limit)
 }
 
-const selectNewest = selectReceipts + `offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
+var selectNewest = selectReceipts + `offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
 
 func newestBelow(before int64) int64 {
 	if before == 0 {
@@ -155,8 +122,8 @@ func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) 
 
 // Transition is one change of a receipt.
 type Transition struct {
-	// Seq grows in the order of commits, over all offers, and is below 0 until the
-	// transition has a number. Tag is random: it differs if a restored ledger uses Seq again.
+	// Seq grows in the order of commits of an offer. Tag is random: it differs if a restored
+	// ledger uses Seq again.
 	Seq, Tag int64
 
 	Offer, Account, Rail, ExternalID string // of the receipt
@@ -188,21 +155,38 @@ type Transition struct {
 	Payer, Nonce  string
 }
 
-// transitionColumns are columns of transitions t, receipts r and preceding transitions p.
-const transitionColumns = `t.seq, t.tag, t.offer, r.account, r.rail, r.external_id, t.version, t.from_status, t.to_status,
-	t.amount, t.refunded, t.cause, t.note, t.at, t.return_id, t.return_kind, t.moved_at,
-	r.id, r.via, coalesce(t.asset, r.asset), t.usd_cents, r.evidence_level, r.own, r.testnet, r.occurred_at, r.payer, r.nonce,
-	coalesce(p.to_status, ''), coalesce(p.amount, 0), coalesce(p.refunded, 0), p.usd_cents,
-	coalesce(p.asset, t.asset, r.asset), coalesce(p.evidence_level, t.evidence_level, r.evidence_level),
-	coalesce(p.own, t.own, r.own), coalesce(p.testnet, t.testnet, r.testnet), coalesce(p.occurred_at, t.occurred_at, r.occurred_at),
-	t.to_status, t.amount, t.refunded, t.usd_cents,
-	coalesce(t.asset, p.asset, r.asset), coalesce(t.evidence_level, p.evidence_level, r.evidence_level),
-	coalesce(t.own, p.own, r.own), coalesce(t.testnet, p.testnet, r.testnet), coalesce(t.occurred_at, p.occurred_at, r.occurred_at)`
+// transitionColumns are the columns of the table transitions in t, after seq.
+func transitionColumns(t *Transition) []column {
+	a := &t.After
+	return []column{
+		{"receipt_id", &t.ReceiptID}, {"offer", &t.Offer}, {"version", &t.Version}, {"from_status", &t.From}, {"to_status", &a.Status},
+		{"amount", &a.Amount}, {"refunded", &a.Refunded}, {"usd_cents", &a.USDCents}, {"asset", &a.Asset}, {"evidence_level", &a.EvidenceLevel},
+		{"own", &a.Own}, {"testnet", &a.Testnet}, {"occurred_at", &a.OccurredAt}, {"cause", &t.Cause}, {"note", &t.Note}, {"at", &t.At},
+		{"tag", &t.Tag}, {"return_id", &t.ReturnID}, {"return_kind", &t.ReturnKind}, {"moved_at", &t.MovedAt},
+	}
+}
+
+// selectedTransition are columns of transitions t, receipts r and preceding transitions p.
+var selectedTransition = `t.seq, t.` + strings.ReplaceAll(columnNames(transitionColumns(new(Transition))), ", ", ", t.") + `,
+	r.account, r.rail, r.external_id, r.via, r.evidence_level, r.own, r.testnet, r.occurred_at, r.payer, r.nonce,
+	coalesce(p.to_status, ''), coalesce(p.amount, 0), coalesce(p.refunded, 0), p.usd_cents, coalesce(p.asset, t.asset),
+	coalesce(p.evidence_level, t.evidence_level), coalesce(p.own, t.own), coalesce(p.testnet, t.testnet), coalesce(p.occurred_at, t.occurred_at)`
+
+func scanTransition(row scanner) (t Transition, err error) {
+	b := &t.Before
+	err = row.Scan(slices.Concat([]any{&t.Seq}, addresses(transitionColumns(&t)), []any{
+		&t.Account, &t.Rail, &t.ExternalID, &t.Via, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt, &t.Payer, &t.Nonce,
+		&b.Status, &b.Amount, &b.Refunded, &b.USDCents, &b.Asset, &b.EvidenceLevel, &b.Own, &b.Testnet, &b.OccurredAt,
+	})...)
+	a := t.After
+	t.To, t.Asset, t.Amount, t.Refunded, t.USDCents = a.Status, a.Asset, a.Amount, a.Refunded, a.USDCents
+	return t, err
+}
 
 const precedingTransitions = ` LEFT JOIN transitions p ON p.receipt_id = t.receipt_id AND p.version = t.version - 1`
 
-const selectTransitions = `
-	SELECT ` + transitionColumns + `
+var selectTransitions = `
+	SELECT ` + selectedTransition + `
 	FROM transitions t JOIN receipts r ON r.id = t.receipt_id` + precedingTransitions + `
 	WHERE t.offer = $1 AND `
 
@@ -235,13 +219,12 @@ func (t Transition) Change() accounting.Change {
 // Transitions returns up to limit transitions of an offer with a Seq above after, in the
 // order of commits.
 func (l *Ledger) Transitions(ctx context.Context, offer string, after int64, limit int) ([]Transition, error) {
-	l.order(ctx)
 	return collect(ctx, l, scanTransition, selectTransitions+`t.seq > $2 ORDER BY t.seq LIMIT $3`, offer, after, limit)
 }
 
 // selectHistory begins with the receipts, or SQLite would read all transitions.
-const selectHistory = `
-	SELECT ` + transitionColumns + `
+var selectHistory = `
+	SELECT ` + selectedTransition + `
 	FROM receipts r JOIN transitions t ON t.receipt_id = r.id` + precedingTransitions + `
 	WHERE r.offer = $1 AND r.id BETWEEN $2 AND $3 ORDER BY r.id, t.version`
 
@@ -251,23 +234,6 @@ func (l *Ledger) History(ctx context.Context, offer string, first, last int64) (
 	return collect(ctx, l, scanTransition, selectHistory, offer, first, last)
 }
 
-func scanTransition(row scanner) (t Transition, err error) {
-	err = row.Scan(t.columns()...)
-	return t, err
-}
-
-// columns are the destinations of transitionColumns.
-func (t *Transition) columns() []any {
-	b, a := &t.Before, &t.After
-	return []any{
-		&t.Seq, &t.Tag, &t.Offer, &t.Account, &t.Rail, &t.ExternalID, &t.Version, &t.From, &t.To,
-		&t.Amount, &t.Refunded, &t.Cause, &t.Note, &t.At, &t.ReturnID, &t.ReturnKind, &t.MovedAt,
-		&t.ReceiptID, &t.Via, &t.Asset, &t.USDCents, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt, &t.Payer, &t.Nonce,
-		&b.Status, &b.Amount, &b.Refunded, &b.USDCents, &b.Asset, &b.EvidenceLevel, &b.Own, &b.Testnet, &b.OccurredAt,
-		&a.Status, &a.Amount, &a.Refunded, &a.USDCents, &a.Asset, &a.EvidenceLevel, &a.Own, &a.Testnet, &a.OccurredAt,
-	}
-}
-
 // Returns returns the latest state of each return of one payment, by time.
 func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string) ([]Return, error) {
 	return collect(ctx, l, scanReturn, `
@@ -275,8 +241,8 @@ func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string)
 		WHERE offer = $1 AND account = $2 AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
 }
 
-// RefundedBy returns the ID of a refund that is a transaction of the operator.
-func RefundedBy(transaction string) string { return "transaction:" + transaction }
+// RefundTransactionID returns the ID of a refund that is a transaction of the operator.
+func RefundTransactionID(transaction string) string { return "transaction:" + transaction }
 
 // Reading is the state of an authorization on its chain.
 type Reading struct {

@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
@@ -26,12 +28,12 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, observations ...Obs
 		}
 	}
 	var receipts []Receipt
-	err := l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		if len(observations) > 0 {
-			tx.dialect.lock(tx, externalIDs(observations)...)
+	var r recorder
+	err := l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.lock(ctx, tx, offerLocks(observations)...); err != nil {
+			return err
 		}
-		receipts = nil
-		r := recorder{tx: tx, now: l.now().Unix(), delta: accounting.Sums{}, stored: accounting.Sums{}}
+		receipts, r = nil, l.newRecorder(tx)
 		for _, s := range observations {
 			receipt, err := r.record(ctx, s)
 			if err != nil {
@@ -41,25 +43,30 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, observations ...Obs
 				receipts = append(receipts, receipt)
 			}
 		}
-		addToTotals(tx, r.delta)
-		failpoint.Hit(failpoint.TransactionSums)
-		if cursor == nil {
-			return nil
+		if cursor != nil {
+			if err := l.storeCursor(ctx, tx, cursor); err != nil {
+				return err
+			}
 		}
-		return cursor.store(ctx, tx)
+		err := addToTotals(ctx, tx, r.delta)
+		failpoint.Hit(failpoint.TransactionSums)
+		return err
 	})
+	l.countChange(r.changed)
 	if err != nil {
 		return nil, err
 	}
 	return receipts, nil
 }
 
-func externalIDs(observations []Observation) []string {
-	ids := make([]string, len(observations))
+// offerLocks are the locks for the receipts of observations: transitions of an offer are
+// numbered in the order of their commits.
+func offerLocks(observations []Observation) []lock {
+	locks := make([]lock, len(observations))
 	for n, s := range observations {
-		ids[n] = s.ExternalID
+		locks[n] = lock{offerLock, s.Offer}
 	}
-	return ids
+	return locks
 }
 
 // ErrChanged is returned by Record if the version of a receipt is not the one that an
@@ -68,10 +75,16 @@ var ErrChanged = errors.New("the receipt has changed since it was read; read it 
 
 // recorder is one call of Record.
 type recorder struct {
-	tx     *transaction
-	now    int64
-	delta  accounting.Sums
-	stored accounting.Sums // the sums before it, as far as they were read
+	tx        *sql.Tx
+	now       int64
+	forUpdate string
+	delta     accounting.Sums
+	stored    accounting.Sums // the sums before it, as far as they were read
+	changed   bool            // a receipt or a sum
+}
+
+func (l *Ledger) newRecorder(tx *sql.Tx) recorder {
+	return recorder{tx: tx, now: l.now().Unix(), forUpdate: l.dialect.forUpdate(), delta: accounting.Sums{}, stored: accounting.Sums{}}
 }
 
 // record stores one observation and returns its row, if there is one.
@@ -81,8 +94,7 @@ func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
 		return Receipt{}, err
 	}
 	s.Testnet = s.Testnet || testnet
-	old, _, err := first(queryTx(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`+r.tx.dialect.forUpdate(),
-		s.Account, s.ExternalID))
+	old, _, err := atMostOne(query(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`, s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -119,9 +131,9 @@ func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
 }
 
 // isElsewhere reports whether another account of the offer has a receipt with the external ID.
-// The lock on the external ID serializes concurrent records of it.
+// The lock of the offer serializes concurrent records of it.
 func (r *recorder) isElsewhere(ctx context.Context, s Observation) (bool, error) {
-	_, found, err := first(queryTx(ctx, r.tx, scanValue[int64], `
+	_, found, err := atMostOne(query(ctx, r.tx, scanValue[int64], `
 		SELECT id FROM receipts WHERE external_id = $3
 			AND account IN (SELECT account FROM accounts WHERE offer = $1 AND account <> $2)`, s.Offer, s.Account, s.ExternalID))
 	return found, err
@@ -129,17 +141,25 @@ func (r *recorder) isElsewhere(ctx context.Context, s Observation) (bool, error)
 
 // lookUp reads whether the account is on a test network, and the returns of the payment.
 func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, stored accounting.ReturnRecords, err error) {
-	var returned bool
-	_, found, err := first(queryTx(ctx, r.tx, func(row scanner) (any, error) { return nil, row.Scan(&testnet, &returned) }, `
-		SELECT testnet, EXISTS (SELECT 1 FROM returns WHERE account = $2 AND external_id = $3)
-		FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account, s.ExternalID))
+	testnet, found, err := atMostOne(query(ctx, r.tx, scanValue[bool], `SELECT testnet FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account))
 	if err == nil && !found {
-		err = fmt.Errorf("offer %q, account %q: %w", s.Offer, s.Account, errNotRegistered)
+		err = notRegistered(s.Offer, s.Account)
 	}
-	if err == nil && returned {
-		stored, err = r.returns(ctx, s.Account, s.ExternalID)
+	if err != nil {
+		return false, nil, err
 	}
-	return testnet, stored, err
+	all, err := query(ctx, r.tx, scanReturn, `
+		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns WHERE account = $1 AND external_id = $2`, s.Account, s.ExternalID)
+	if err != nil {
+		return false, nil, fmt.Errorf("reading the returns: %w", err)
+	}
+	for _, w := range all {
+		if stored == nil {
+			stored = accounting.ReturnRecords{}
+		}
+		stored[w.ID] = w
+	}
+	return testnet, stored, nil
 }
 
 // change stores the row with its transition and its part of the sums.
@@ -148,12 +168,18 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Obs
 	next.UpdatedAt = r.now
 	steps := next.Steps(old, stored, latest)
 	next.Version += int64(len(steps))
-	if err := r.store(ctx, next); err != nil {
+	r.changed = true
+	if old.Version == 0 {
+		next.ObservedAt = r.now
+		if err := insertRow(ctx, r.tx, "receipts", receiptColumns(next)); err != nil {
+			return err
+		}
+	} else if err := updateRow(ctx, r.tx, "receipts", next.ID, receiptColumns(&old), receiptColumns(next)); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionRow)
 	r.delta.Change(old.Total(), next.Total())
-	if err := r.fits(ctx, *next); err != nil {
+	if err := r.checkSumLimits(ctx, *next); err != nil {
 		return err
 	}
 	from := old.Status
@@ -165,21 +191,27 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Obs
 		}
 		one := *next
 		one.Version, one.Status, one.Refunded = old.Version+int64(i)+1, step.Status, step.Refunded
-		putTransition(r.tx, one, from, s.Cause, s.Note, step.Return, movedAt)
+		if err := insertTransition(ctx, r.tx, one, Transition{
+			From: from, Cause: s.Cause, Note: s.Note, ReturnID: step.Return.ID, ReturnKind: step.Return.Kind, MovedAt: movedAt,
+		}); err != nil {
+			return err
+		}
 		failpoint.Hit(failpoint.TransactionTransition)
 		from = step.Status
 	}
 	return nil
 }
 
-// putTransition stores the transition of a receipt from a status to its new state.
-func putTransition(tx *transaction, r Receipt, from Status, cause, note string, returned Return, movedAt int64) {
-	tx.queue("storing the transition", `
-		INSERT INTO transitions (seq, receipt_id, offer, version, from_status, to_status, amount, refunded, usd_cents, cause, note, at, tag,
-			return_id, return_kind, moved_at, asset, evidence_level, own, testnet, occurred_at)
-		VALUES (`+tx.dialect.unnumbered()+`, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
-		r.ID, r.Offer, r.Version, from, r.Status, r.Amount, r.Refunded, r.USDCents, cause, note, r.UpdatedAt, int64(rand.Uint64()),
-		returned.ID, returned.Kind, movedAt, r.Asset, r.EvidenceLevel, r.Own, r.Testnet, r.OccurredAt)
+// insertTransition stores t as the transition of a receipt from a status to its new state.
+func insertTransition(ctx context.Context, tx *sql.Tx, r Receipt, t Transition) error {
+	t.ReceiptID, t.Offer, t.Version, t.At, t.Tag = r.ID, r.Offer, r.Version, r.UpdatedAt, int64(rand.Uint64())
+	t.After = accounting.Facts{
+		Classification: accounting.Classification{Status: r.Status, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet},
+		Asset:          r.Asset, Amount: r.Amount, Refunded: r.Refunded, USDCents: r.USDCents, OccurredAt: r.OccurredAt,
+	}
+	columns := transitionColumns(&t)
+	_, err := execute(ctx, tx, "storing the transition", `INSERT INTO transitions (`+columnNames(columns)+`) VALUES `+placeholders(1, len(columns)), addresses(columns)...)
+	return err
 }
 
 // joinIntent links the row to the intent of the observation, and updates the intent.
@@ -195,45 +227,46 @@ func (r *recorder) joinIntent(ctx context.Context, next *Receipt, s Observation)
 	if next.IntentID == nil {
 		return nil
 	}
-	old, err := intentOf(ctx, r.tx, `id = $1`+r.tx.dialect.forUpdate(), *next.IntentID)
+	old, err := intentOf(ctx, r.tx, `id = $1`+r.forUpdate, *next.IntentID)
 	if err != nil {
 		return err
 	}
-	intent := old
+	intent, change := old, IntentChange{Event: accounting.EventProven, Transaction: next.Transaction, Answer: s.Answer}
 	if next.State == StatusDropped {
-		intent.reopen(s.Cause)
-	} else {
-		if err := intent.settle(next.Transaction, s.Answer, EvidenceChain); err != nil {
-			return err
+		if old.State != IntentSettled {
+			return nil
 		}
-		intent.Transaction = next.Transaction // also when it moved to this row
+		change = IntentChange{Event: accounting.EventGone, Reason: s.Cause}
+	}
+	if intent.Progress, err = old.Next(change, time.Unix(r.now, 0)); err != nil {
+		return err
 	}
 	if reflect.DeepEqual(old, intent) {
 		return nil
 	}
-	updateIntent(r.tx, r.delta, old, intent, r.now)
-	return nil
+	intent.UpdatedAt = r.now
+	changed, err := updateIntent(ctx, r.tx, r.delta, old, intent)
+	r.changed = r.changed || changed
+	return err
 }
 
 // link links the intent to the row instead of one that is not final. It ignores
 // authorizations that this offer did not send.
 func (r *recorder) link(ctx context.Context, next *Receipt, key IntentKey) error {
-	intent, err := intentByKey(ctx, r.tx, key)
+	intent, err := intentOf(ctx, r.tx, byIntentKey+` AND offer = $5 AND account = $6`+r.forUpdate,
+		key.Network, key.Asset, key.From, key.Nonce, next.Offer, next.Account)
 	if errors.Is(err, ErrNoIntent) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if intent.Offer != next.Offer || intent.Account != next.Account {
-		return nil
-	}
 	// A final row keeps its intent.
-	if _, err := r.tx.exec(ctx, "unlinking the intent",
+	if _, err := execute(ctx, r.tx, "unlinking the intent",
 		`UPDATE receipts SET intent_id = NULL WHERE intent_id = $1 AND NOT final`, intent.ID); err != nil {
 		return err
 	}
-	linked, _, err := first(queryTx(ctx, r.tx, scanValue[bool],
+	linked, _, err := atMostOne(query(ctx, r.tx, scanValue[bool],
 		`SELECT EXISTS (SELECT 1 FROM receipts WHERE intent_id = $1)`, intent.ID))
 	if err == nil && !linked {
 		next.IntentID = &intent.ID
@@ -248,21 +281,6 @@ const (
 	unmetBatch = 20 // the number of returns that are deleted at once
 )
 
-// returns reads the returns of a payment.
-func (r *recorder) returns(ctx context.Context, account, externalID string) (stored accounting.ReturnRecords, err error) {
-	all, err := queryTx(ctx, r.tx, scanReturn, `
-		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
-		WHERE account = $1 AND external_id = $2`, account, externalID)
-	if err != nil {
-		return nil, fmt.Errorf("reading the returns: %w", err)
-	}
-	stored = accounting.ReturnRecords{}
-	for _, w := range all {
-		stored[w.ID] = w
-	}
-	return stored, nil
-}
-
 func scanReturn(row scanner) (w Return, err error) {
 	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Currency, &w.Gone, &w.At, &w.Rank)
 	return w, err
@@ -274,7 +292,7 @@ func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int
 		if w == stored[w.ID] {
 			continue
 		}
-		_, err := r.tx.exec(ctx, fmt.Sprintf("storing return %q", w.ID), `
+		_, err := execute(ctx, r.tx, fmt.Sprintf("storing return %q", w.ID), `
 			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, at, rank,
 				recorded_at, currency)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -291,7 +309,7 @@ func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int
 
 // deleteUnmet deletes some returns whose payment was not observed in unmetDays.
 func (r *recorder) deleteUnmet(ctx context.Context, account string) error {
-	_, err := r.tx.exec(ctx, "deleting returns without a payment", `
+	_, err := execute(ctx, r.tx, "deleting returns without a payment", `
 		DELETE FROM returns WHERE (account, external_id, return_id) IN (
 			SELECT account, external_id, return_id FROM returns
 			WHERE receipt_id IS NULL AND account = $1 AND recorded_at < $2 ORDER BY recorded_at LIMIT $3)`,

@@ -24,8 +24,8 @@ func TestRecordIsIdempotent(t *testing.T) {
 	})
 }
 
-func TestChainRowsGoBackAndForth(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestRecordChainStatusCanRevert(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		id := chainObservation("0xa", StatusSeen).ExternalID
 		for _, state := range []Status{StatusSeen, StatusConfirmed, StatusDropped, StatusSeen, StatusConfirmed} {
 			require.Equal(t, state, mustRecord(t, l, chainObservation("0xa", state)).Status)
@@ -45,7 +45,7 @@ func TestChainRowsGoBackAndForth(t *testing.T) {
 }
 
 // The money of one output stands once, whichever account of the offer brings it first.
-func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
+func TestRecordOnceIsUniquePerOffer(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for offer, account := range map[string]string{testOffer: "second", "other": "third"} {
 			require.NoError(t, l.Register(t.Context(), Account{Offer: offer, ID: account, Rail: "usdc"}))
@@ -78,7 +78,7 @@ func TestMoneyThatIsOnceMakesOneRowOfAnOffer(t *testing.T) {
 	})
 }
 
-func TestTotalsTellWhatCounts(t *testing.T) {
+func TestTotalsByClassification(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		own := chainObservation("0xb", StatusConfirmed)
 		own.Own = true
@@ -116,7 +116,7 @@ func TestTotalsTellWhatCounts(t *testing.T) {
 	})
 }
 
-func TestTransferJoinsItsIntent(t *testing.T) {
+func TestRecordTransferSettlesIntent(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
@@ -149,7 +149,7 @@ func TestTransferJoinsItsIntent(t *testing.T) {
 	})
 }
 
-func TestIntentMovesUnlessItsRowIsFinal(t *testing.T) {
+func TestRecordFinalReceiptKeepsIntent(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d testDialect) {
 		for name, c := range map[string]struct {
 			final bool
@@ -170,7 +170,7 @@ func TestIntentMovesUnlessItsRowIsFinal(t *testing.T) {
 	})
 }
 
-func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
+func TestReceiptLinksOneIntent(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		first, second := testIntent("0xaa", "0x01"), testIntent("0xbb", "0x01")
 		require.NoError(t, l.InsertIntent(t.Context(), first))
@@ -191,7 +191,7 @@ func TestRowJoinsOneIntentAndOnlyOfItsAccount(t *testing.T) {
 	})
 }
 
-func TestCursorMovesWithItsRows(t *testing.T) {
+func TestRecordMovesCursorAtomically(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		_, found := find(l.Cursor(t.Context(), testOffer, testAccount))(t)
 		require.False(t, found)
@@ -217,8 +217,8 @@ func TestCursorMovesWithItsRows(t *testing.T) {
 	})
 }
 
-func TestInvalidObservationRefusesTheWholeBatch(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestRecordInvalidBatchStoresNothing(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		s := chainObservation("0xa", StatusSeen)
 		s.Payer = "0x\x00"
 		require.ErrorIs(t, errorOf(l.Record(t.Context(), nil, chainObservation("0xb", StatusSeen), s)), ErrObservation)
@@ -226,7 +226,7 @@ func TestInvalidObservationRefusesTheWholeBatch(t *testing.T) {
 	})
 }
 
-func TestPagesCoverEverythingOnce(t *testing.T) {
+func TestReceiptAndTransitionPaging(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		var observations []Observation
 		for _, tx := range strings.Split("abcdefg", "") {
@@ -264,7 +264,7 @@ func TestPagesCoverEverythingOnce(t *testing.T) {
 	})
 }
 
-func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
+func TestAccountOriginAndOfferAreFixed(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		ctx := t.Context()
 		stored := must(l.SetOrigin(ctx, testOffer, testAccount, "100"))(t)
@@ -282,9 +282,9 @@ func TestAccountsKeepTheirOriginAndOffer(t *testing.T) {
 	})
 }
 
-// TestRecordRejectsAnEntryForAnotherVersion: the operator decided on the version that he saw.
-func TestRecordRejectsAnEntryForAnotherVersion(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+// The operator decided on the version that he saw.
+func TestRecordChecksExpectedVersion(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		entry := func(version int64, s Observation) Observation {
 			s.EvidenceLevel, s.ExpectedVersion = LevelManual, &version
 			return s

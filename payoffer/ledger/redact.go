@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 )
 
@@ -12,44 +13,46 @@ var ErrRedaction = errors.New("the ledger has no such entry of yours; only entri
 // repeat the id, and signs out its browsers; all other facts stay. Copies, delivered notifications and free space of the database may still
 // contain the id. Error: ErrRedaction.
 func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replacement, note string) (receipt Receipt, err error) {
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.lock(ctx, tx, lock{offerLock, offer}); err != nil {
+			return err
+		}
 		var found bool
-		receipt, found, err = first(queryTx(ctx, tx, scanReceipt, selectReceipts+`
-			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level = 'manual'`+tx.dialect.forUpdate(),
-			offer, account, externalID))
+		receipt, found, err = atMostOne(query(ctx, tx, scanReceipt, selectReceipts+`
+			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level = 'manual'`, offer, account, externalID))
 		if err != nil {
 			return err
 		}
 		if !found {
 			return ErrRedaction
 		}
+		before := receipt
 		receipt.ExternalID, receipt.UpdatedAt = replacement, l.now().Unix()
 		receipt.Version++
-		return redact(ctx, tx, receipt, externalID, note)
+		return redact(ctx, tx, before, receipt, note)
 	})
+	l.countChange(err == nil)
 	return receipt, err
 }
 
 // redact stores the receipt under its new ID, and the transition.
-func redact(ctx context.Context, tx *transaction, r Receipt, old, note string) error {
-	tx.reported = true
-	before := r
-	before.ExternalID = old
+func redact(ctx context.Context, tx *sql.Tx, before, r Receipt, note string) error {
+	if err := updateRow(ctx, tx, "receipts", r.ID, receiptColumns(&before), receiptColumns(&r)); err != nil {
+		return err
+	}
 	for _, update := range []struct {
 		does, statement string
 		values          []any
 	}{
-		{"renaming the receipt", `UPDATE receipts SET external_id = $1, version = $2, updated_at = $3 WHERE id = $4`,
-			[]any{r.ExternalID, r.Version, r.UpdatedAt, r.ID}},
-		{"renaming the returns", `UPDATE returns SET external_id = $1 WHERE account = $2 AND external_id = $3`, []any{r.ExternalID, r.Account, old}},
+		{"renaming the returns", `UPDATE returns SET external_id = $1 WHERE account = $2 AND external_id = $3`,
+			[]any{r.ExternalID, r.Account, before.ExternalID}},
 		{"deleting the browsers", `DELETE FROM entries WHERE offer = $1 AND payment = $2`,
 			[]any{r.Offer, r.Account + " " + before.Name()}},
 		{"erasing the notes", `UPDATE transitions SET note = '' WHERE receipt_id = $1`, []any{r.ID}},
 	} {
-		if _, err := tx.exec(ctx, update.does, update.statement, update.values...); err != nil {
+		if _, err := execute(ctx, tx, update.does, update.statement, update.values...); err != nil {
 			return err
 		}
 	}
-	putTransition(tx, r, r.Status, CauseRedacted, note, Return{}, 0)
-	return nil
+	return insertTransition(ctx, tx, r, Transition{From: r.Status, Cause: CauseRedacted, Note: note})
 }

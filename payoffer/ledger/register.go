@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,8 +20,11 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 			return errors.New("the account lacks an offer, an id or a rail; report this as a bug")
 		}
 	}
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		all, err := queryTx(ctx, tx, scanAccount, `SELECT offer, account, rail, testnet, origin, since FROM accounts`)
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.lock(ctx, tx, lock{accountsLock, ""}); err != nil {
+			return err
+		}
+		all, err := query(ctx, tx, scanAccount, fromAccounts+`TRUE ORDER BY account`+l.dialect.forUpdate())
 		if err != nil {
 			return fmt.Errorf("reading the accounts: %w", err)
 		}
@@ -34,15 +38,26 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 		changed := make(map[string]Account)
 		for _, a := range accounts {
 			before, found := stored[a.ID]
-			if after := before.merge(a); !found || after != before {
-				changed[a.ID], stored[a.ID] = after, after
+			if found && before.Offer != a.Offer {
+				return fmt.Errorf("the account of %s of offer %q belongs to offer %q on this ledger. If its payments were only tests, stop the server and delete this ledger. "+
+					"Otherwise give the offer the id %q, or a ledger or an account of its own",
+					a.Rail, a.Offer, before.Offer, before.Offer)
+			}
+			if after := before.merge(a); after != before {
+				stored[a.ID], changed[a.ID] = after, after
 			}
 		}
-		if err := requireOwner(stored, accounts); err != nil || len(changed) == 0 {
-			return err
-		}
-		return storeAccounts(ctx, tx, changed)
+		return storeAccounts(ctx, tx, slices.Collect(maps.Values(changed))...)
 	})
+}
+
+func storeAccounts(ctx context.Context, tx *sql.Tx, accounts ...Account) error {
+	var rows rowValues
+	for _, a := range accounts {
+		rows.add(a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since)
+	}
+	return rows.insert(ctx, tx, `accounts (account, offer, rail, testnet, origin, since)`, `
+		ON CONFLICT (account) DO UPDATE SET rail = excluded.rail, testnet = excluded.testnet, origin = excluded.origin, since = excluded.since`)
 }
 
 // merge returns a stored account (the zero Account for a new one) after next is registered.
@@ -60,54 +75,13 @@ func (a Account) merge(next Account) Account {
 	return a
 }
 
-func requireOwner(stored map[string]Account, accounts []Account) error {
-	for _, a := range accounts {
-		if owner := stored[a.ID].Offer; owner != a.Offer {
-			return fmt.Errorf("the account of %s of offer %q belongs to offer %q on this ledger; give the offer the id %q, or a ledger or an account of its own",
-				a.Rail, a.Offer, owner, owner)
-		}
-	}
-	return nil
-}
-
-// storeAccounts stores new and changed accounts, by their IDs. Values that another
-// instance has stored meanwhile stay.
-func storeAccounts(ctx context.Context, tx *transaction, changed map[string]Account) error {
-	var accounts []Account
-	var rows [][]any
-	for _, id := range slices.Sorted(maps.Keys(changed)) { // two instances lock them in one order
-		a := changed[id]
-		accounts, rows = append(accounts, a), append(rows, []any{a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since})
-	}
-	all, err := queryTx(ctx, tx, scanAccount, `
-		INSERT INTO accounts (account, offer, rail, testnet, origin, since)
-		SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS boolean), value ->> 4, CAST(value ->> 5 AS bigint)
-		FROM `+tx.dialect.rows()+` WHERE true
-		ON CONFLICT (account) DO UPDATE SET
-			rail = excluded.rail,
-			testnet = excluded.testnet,
-			origin = CASE WHEN accounts.origin = '' THEN excluded.origin ELSE accounts.origin END,
-			since = CASE WHEN accounts.since = 0 AND accounts.origin = '' THEN excluded.since ELSE accounts.since END
-		RETURNING offer, account, rail, testnet, origin, since`, string(offer.JSON(rows)))
-	if err != nil {
-		return fmt.Errorf("registering accounts: %w", err)
-	}
-	stored := make(map[string]Account, len(all))
-	for _, a := range all {
-		stored[a.ID] = a
-	}
-	return requireOwner(stored, accounts)
-}
-
 // Cursors reads the cursors of accounts by their IDs, in one query.
 func (l *Ledger) Cursors(ctx context.Context, accounts ...string) (map[string]Cursor, error) {
-	var rows [][]any
-	for _, id := range accounts {
-		rows = append(rows, []any{id})
+	if len(accounts) == 0 {
+		return nil, nil
 	}
 	found, err := collect(ctx, l, scanCursor, `
-		SELECT offer, account, position, anchor, ok_at FROM cursors
-		WHERE account IN (SELECT value ->> 0 FROM `+l.dialect.rows()+`)`, string(offer.JSON(rows)))
+		SELECT offer, account, position, anchor, witnessed, ok_at FROM cursors WHERE account IN `+placeholders(1, len(accounts)), anyOf(accounts)...)
 	cursors := make(map[string]Cursor, len(found))
 	for _, c := range found {
 		cursors[c.Account] = c
@@ -138,15 +112,17 @@ func requireKind(known map[string]Account, accounts []Account) error {
 // given.
 type KeysError struct{ Name string }
 
-func (e *KeysError) Error() string { return "the ledger was used with other keys of " + e.Name }
+func (k *KeysError) Error() string { return "the ledger was used with other keys of " + k.Name }
 
 // RememberKeys adds the IDs of all keys that the instances share, by name. If the ledger
 // knows another ID of a name, the keys are not from the storage of the other instances:
 // then it stores nothing and returns a *KeysError.
 func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) error {
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		l.dialect.lock(tx, "keys")
-		known, err := queryTx(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.lock(ctx, tx, lock{keysLock, ""}); err != nil {
+			return err
+		}
+		known, err := query(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
 		if err != nil {
 			return err
 		}
@@ -157,27 +133,22 @@ func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) err
 				return &KeysError{key.name}
 			}
 		}
-		var fresh [][]any
-		for _, name := range slices.Sorted(maps.Keys(keys)) {
-			for _, id := range keys[name] {
+		var rows rowValues
+		for name, ids := range keys {
+			for _, id := range ids {
 				if !remembered[storedKey{name, id}] {
-					fresh = append(fresh, []any{name, id})
+					rows.add(name, id, l.now().Unix())
 				}
 			}
 		}
-		if len(fresh) == 0 {
-			return nil
-		}
-		_, err = tx.exec(ctx, "storing the ids of keys", `
-			INSERT INTO instance_keys (name, id, recorded_at) SELECT value ->> 0, value ->> 1, CAST($2 AS bigint) FROM `+tx.dialect.rows(), string(offer.JSON(fresh)), l.now().Unix())
-		return err
+		return rows.insert(ctx, tx, `instance_keys (name, id, recorded_at)`, "")
 	})
 }
 
 // ForgetKeys deletes the IDs of all keys, after they were lost, and returns their names.
 func (l *Ledger) ForgetKeys(ctx context.Context) (names []string, err error) {
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		names, err = queryTx(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		names, err = query(ctx, tx, scanValue[string], `DELETE FROM instance_keys RETURNING name`)
 		return err
 	})
 	slices.Sort(names)

@@ -10,8 +10,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestRefundBeforePaymentCounts(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 5})
 		other := cardObservation("pi_2", StatusConfirmed)
 		receipts := must(l.Record(t.Context(), nil, refund, other))(t)
@@ -24,7 +24,7 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 		paid := mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		require.EqualValues(t, 1_200, paid.Refunded)
 		require.EqualValues(t, 1_200, paid.RefundedCents)
-		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed"}, statuses(t, l), "what was paid is told before what went back")
+		require.Equal(t, []string{"pi_2 1 >confirmed", "pi_1 1 >confirmed", "pi_1 2 confirmed>confirmed"}, statuses(t, l), "the payment comes before its refund")
 		stored, found := find(l.Receipt(t.Context(), testOffer, cardAccount, "pi_1"))(t)
 		require.True(t, found)
 		require.Equal(t, paid, stored)
@@ -34,8 +34,8 @@ func TestRefundThatComesFirstCountsWithItsPayment(t *testing.T) {
 	})
 }
 
-func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestRefundsAreKeptPerAccount(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := returned("same", Return{ID: "re_1", Kind: ReturnRefund, Amount: 4_200, Gone: true})
 		must(l.Record(t.Context(), nil, refund))(t)
 		elsewhere := cardObservation("same", StatusConfirmed)
@@ -46,8 +46,8 @@ func TestReturnsOfOneAccountAreNotThoseOfAnother(t *testing.T) {
 	})
 }
 
-func TestRefundMovesTheSums(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestRefundUpdatesTotals(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		re1 := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 1}
 		re2 := Return{ID: "re_2", Kind: ReturnRefund, Amount: 3_000, Gone: true, At: 1}
@@ -73,8 +73,8 @@ func TestRefundMovesTheSums(t *testing.T) {
 	})
 }
 
-// TestUnmetReturnsAreForgotten: they are those of what else the account sells.
-func TestUnmetReturnsAreForgotten(t *testing.T) {
+// They are those of what else the account sells.
+func TestUnmatchedRefundsExpire(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		record := func(s Observation) {
 			must(l.Record(t.Context(), nil, s))(t)
@@ -108,8 +108,8 @@ func TestUnmetReturnsAreForgotten(t *testing.T) {
 	})
 }
 
-func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestCorrectionsAreInHistory(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		entry := cardObservation("ref-1", StatusConfirmed)
 		entry.EvidenceLevel, entry.Note = LevelManual, "statement of May"
 		corrected := entry
@@ -146,10 +146,10 @@ func TestCorrectionsKeepTheirReasonAndMakeHistory(t *testing.T) {
 	})
 }
 
-// TestATransitionNamesTheReturnThatItIsOf: what was paid is of none, though its
-// return is told with it.
-func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+// What was paid is of none, though its
+// return is reported with it.
+func TestTransitionNamesItsRefund(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		paid := cardObservation("pi_1", StatusConfirmed)
 		paid.Returns = []Return{{ID: "dp_1", Kind: ReturnReversal, Amount: 1_000, Gone: true, At: 950}}
 		mustRecord(t, l, paid)
@@ -158,17 +158,17 @@ func TestATransitionNamesTheReturnThatItIsOf(t *testing.T) {
 		mustRecord(t, l, pending)
 		mustRecord(t, l, returned("pi_1", Return{ID: "re_1", Kind: ReturnRefund, Amount: 500, Gone: true, At: 970}))
 		transitions := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
-		var told []string
+		var listed []string
 		for _, tr := range transitions {
-			told = append(told, fmt.Sprint(tr.Refunded, " ", tr.ReturnID, " ", tr.ReturnKind, " ", tr.MovedAt))
+			listed = append(listed, fmt.Sprint(tr.Refunded, " ", tr.ReturnID, " ", tr.ReturnKind, " ", tr.MovedAt))
 		}
-		require.Equal(t, []string{"0   0", "1000 dp_1 reversal 950", "1500 re_1 refund 970"}, told)
+		require.Equal(t, []string{"0   0", "1000 dp_1 reversal 950", "1500 re_1 refund 970"}, listed)
 	})
 }
 
 // Refunds and disputes can be known before their payment. Each stays a transition of its own, with its id and date.
-func TestReturnsThatComeFirstStayApart(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestEarlyRefundsStaySeparateTransitions(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		for _, w := range []Return{
 			{ID: "re_2", Kind: ReturnRefund, Amount: 700, Gone: true, At: 970},
 			{ID: "ch_1", Kind: accounting.ReturnTotal, Amount: 1_200, Gone: true, At: 960}, // the sum of the refunds
@@ -201,8 +201,8 @@ func stepsOf(t *testing.T, l *Ledger) (all []string) {
 }
 
 // All reports of a refund can have its date (of Stripe they do). The failure moves money when it is recorded.
-func TestARefundThatFailedIsNotDatedAsTheRefund(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+func TestFailedRefundHasOwnDate(t *testing.T) {
+	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		refund := Return{ID: "re_1", Kind: ReturnRefund, Amount: 1_200, Gone: true, At: 950, Rank: 1}
 		mustRecord(t, l, cardObservation("pi_1", StatusConfirmed))
 		mustRecord(t, l, returned("pi_1", refund))
@@ -251,7 +251,7 @@ func cardOf(id string, level EvidenceLevel, state Status) Observation {
 	return s
 }
 
-func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
+func TestRedactRemovesReference(t *testing.T) {
 	const name = `jane"doe@example.org`
 	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		manual := cardOf(name, LevelManual, StatusConfirmed)
@@ -288,16 +288,16 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 		require.Equal(t, totals, sums)
 		requireConsistent(t, l)
 
-		told := must(l.Feed(t.Context(), testOffer, seen, 10))(t)
-		require.Len(t, told, 2)
-		require.Equal(t, CauseRedacted, told[0].Cause)
-		require.Equal(t, "redacted-1", told[0].ExternalID)
-		require.Equal(t, before.Version+1, told[0].Version)
-		require.Equal(t, StatusConfirmed, told[0].From)
-		require.Equal(t, StatusConfirmed, told[0].To)
-		require.Equal(t, before.Amount, told[0].Amount)
-		require.Equal(t, int64(5), told[0].Refunded)
-		require.NotZero(t, told[0].Tag)
+		listed := must(l.Feed(t.Context(), testOffer, seen, 10))(t)
+		require.Len(t, listed, 2)
+		require.Equal(t, CauseRedacted, listed[0].Cause)
+		require.Equal(t, "redacted-1", listed[0].ExternalID)
+		require.Equal(t, before.Version+1, listed[0].Version)
+		require.Equal(t, StatusConfirmed, listed[0].From)
+		require.Equal(t, StatusConfirmed, listed[0].To)
+		require.Equal(t, before.Amount, listed[0].Amount)
+		require.Equal(t, int64(5), listed[0].Refunded)
+		require.NotZero(t, listed[0].Tag)
 		history := must(l.History(t.Context(), testOffer, before.ID, before.ID))(t)
 		require.Empty(t, history[0].Note, "it repeated the reference")
 
@@ -306,12 +306,11 @@ func TestARedactedReferenceIsGoneAndEveryFactStays(t *testing.T) {
 	})
 }
 
-func TestWhatASourceNamedIsNotRedacted(t *testing.T) {
+func TestRedactRefusesSourceReference(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		mustRecord(t, l, cardOf("pi_1", LevelSigned, StatusConfirmed))
 		mustRecord(t, l, cardOf("pi_2", LevelProvider, StatusConfirmed))
 		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
-		l.order(t.Context())
 		before := everyText(t, l)
 		for _, id := range []string{"pi_1", "pi_2", "none", chainObservation("0xa", StatusConfirmed).ExternalID} {
 			for _, account := range []string{cardAccount, testAccount} {

@@ -34,10 +34,12 @@ func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) 
 		return nil, l.wrapReadError(err)
 	}
 	s := &Snapshot{ledger: l, db: l.db, tx: tx, offer: offer}
-	if s.Totals, err = query(ctx, tx, scanTotal, selectOfferTotals, offer); err != nil {
+	all, err := query(ctx, tx, scanTotal, selectTotals(`offer = $1`), offer)
+	if err != nil {
 		s.Close()
 		return nil, l.wrapReadError(err)
 	}
+	s.Totals = sorted(all)
 	return s, nil
 }
 
@@ -133,14 +135,14 @@ func (l *Ledger) StoreQuote(ctx context.Context, offer string, satoshis, usdCent
 	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
 		return errors.New("the quote lacks an offer or satoshis, or its US cents are negative; report this as a bug")
 	}
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		_, err := tx.exec(ctx, "storing the quote", `
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := execute(ctx, tx, "storing the quote", `
 			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)
 		if err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, "deleting old quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
+		_, err = execute(ctx, tx, "deleting old quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
 			offer, l.now().Unix()-quoteDays*24*60*60)
 		return err
 	})
@@ -154,7 +156,7 @@ type Quote struct{ Satoshis, USDCents int64 }
 // and the newest of equal ones.
 func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q Quote, found bool, err error) {
 	// + 0 makes SQLite use the index of the time: an hour has few quotes.
-	return first(collect(ctx, l, scanQuote, `
+	return atMostOne(collect(ctx, l, scanQuote, `
 		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $5 AND at BETWEEN $3 AND $4
 		ORDER BY satoshis > $2, abs(satoshis - $2), at DESC LIMIT 1`, offer, satoshis, since, until, satoshis+satoshis/99))
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -36,11 +37,11 @@ type sqliteDialect struct {
 	locked fs.FileInfo
 }
 
-func (d *sqliteDialect) name() string { return d.path }
+func (s *sqliteDialect) name() string { return s.path }
 
-func (d *sqliteDialect) where() string { return d.path }
+func (s *sqliteDialect) where() string { return s.path }
 
-func (d *sqliteDialect) migrations() fs.FS { return schemaOf("sqlite") }
+func (s *sqliteDialect) schema() string { return "schema/sqlite" }
 
 var sqliteParams = []string{
 	"_defensive=1",
@@ -50,25 +51,47 @@ var sqliteParams = []string{
 	"_pragma=foreign_keys(1)",
 }
 
-func (d *sqliteDialect) connect() (write, read *sql.DB) {
-	// One writer: several would starve each other in SQLite's busy handler.
-	open := func(params ...string) *sql.DB {
-		// mode=rw: a connection must not create the file.
-		connector := sqliteConnector(d.real, slices.Concat(sqliteParams, []string{"mode=rw"}, params)...)
-		return sql.OpenDB(presentConnector{connector, d})
+func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
+	lock, err := s.acquire()
+	if err != nil {
+		return err
 	}
-	write = open("_txlock=immediate", "_pragma=journal_mode(WAL)")
-	write.SetMaxOpenConns(1)
-	read = open("_query_only=1")
-	read.SetMaxOpenConns(readers)
-	read.SetMaxIdleConns(readers)
-	return write, read
+	connect := func(params ...string) *sql.DB {
+		// mode=rw: a connection must not create the file.
+		connector := sqliteConnector(s.real, slices.Concat(sqliteParams, []string{"mode=rw"}, params)...)
+		return sql.OpenDB(presentConnector{connector, s})
+	}
+	// One writer: several would starve each other in SQLite's busy handler.
+	db.write, db.read = connect("_txlock=immediate", "_pragma=journal_mode(WAL)"), connect("_query_only=1")
+	db.write.SetMaxOpenConns(1)
+	db.read.SetMaxOpenConns(readers)
+	db.read.SetMaxIdleConns(readers)
+	db.closers = []io.Closer{lock, db.write, db.read}
+	for _, want := range []struct {
+		db            *sql.DB
+		pragma, value string
+	}{
+		{db.write, "journal_mode", "wal"}, // delete, where shared memory is missing: a network disk
+		{db.write, "synchronous", "2"},
+		{db.write, "foreign_keys", "1"},
+		{db.read, "query_only", "1"},
+	} {
+		var got string
+		err := want.db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got)
+		if err == nil && got != want.value {
+			err = fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value)
+		}
+		if err != nil {
+			return s.explainFull(err)
+		}
+	}
+	return nil
 }
 
-func (d *sqliteDialect) peek() (*sql.DB, error) {
-	path, err := filepath.EvalSymlinks(d.path)
+func (s *sqliteDialect) peek() (*sql.DB, error) {
+	path, err := filepath.EvalSymlinks(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w (%w)", ErrNone, err)
+		err = fmt.Errorf("%w (%w)", ErrNoLedger, err)
 	}
 	if err != nil {
 		return nil, err
@@ -96,49 +119,23 @@ func sqliteConnector(path string, params ...string) driver.Connector {
 	return connector
 }
 
-func (d *sqliteDialect) check(ctx context.Context, write, read *sql.DB) error {
-	for _, want := range []struct {
-		db            *sql.DB
-		pragma, value string
-	}{
-		{write, "journal_mode", "wal"}, // delete, where shared memory is missing: a network disk
-		{write, "synchronous", "2"},
-		{write, "foreign_keys", "1"},
-		{read, "query_only", "1"},
-	} {
-		var got string
-		if err := want.db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil {
-			return d.explainFull(err)
-		}
-		if got != want.value {
-			return d.explainFull(fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value))
-		}
-	}
-	return nil
-}
-
 // explainFull adds the remedy to an error of SQLite if the disk is full at start.
-func (d *sqliteDialect) explainFull(err error) error {
-	file, full := os.CreateTemp(filepath.Dir(d.real), ".room")
+func (s *sqliteDialect) explainFull(err error) error {
+	file, full := os.CreateTemp(filepath.Dir(s.real), ".room")
 	if full == nil {
 		_, full = file.Write(make([]byte, room))
 		full = errors.Join(full, file.Close())
 		_ = os.Remove(file.Name())
 	}
 	if refused := new(fs.PathError); errors.As(full, &refused) {
-		return fmt.Errorf("the disk of %s is full: %w; free some space and start again", filepath.Dir(d.real), refused.Err)
+		return fmt.Errorf("the disk of %s is full: %w; free some space and start again", filepath.Dir(s.real), refused.Err)
 	}
 	return err
 }
 
-func (d *sqliteDialect) session(ctx context.Context, db *database) (session, error) {
-	tx, err := db.write.BeginTx(ctx, nil)
-	return sqlSession{tx, db.writes}, err
-}
+func (s *sqliteDialect) oneWriter() bool { return true }
 
-func (d *sqliteDialect) oneWriter() bool { return true }
-
-func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
+func (s *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, err error) {
 	var tables int
 	err = tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").
 		Scan(&version, &tables)
@@ -148,89 +145,49 @@ func (d *sqliteDialect) version(ctx context.Context, tx *sql.Tx) (version int, e
 	return version, err
 }
 
-func (d *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
+func (s *sqliteDialect) setVersion(ctx context.Context, tx *sql.Tx, version int) error {
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	return err
 }
 
-// voidLeases ends all leases, because no other process has the file open.
-func (d *sqliteDialect) voidLeases(ctx context.Context, write *sql.DB) error {
-	_, err := write.ExecContext(ctx, endLeases)
-	return err
+func (s *sqliteDialect) forUpdate() string  { return "" }
+func (s *sqliteDialect) skipLocked() string { return "" }
+
+func (s *sqliteDialect) lock(context.Context, *sql.Tx, ...lock) error { return nil }
+func (s *sqliteDialect) commitAsync(context.Context, *sql.Tx) error   { return nil }
+
+func (s *sqliteDialect) lastNumber() string {
+	return `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'receipts'`
 }
 
-func (d *sqliteDialect) forUpdate() string            { return "" }
-func (d *sqliteDialect) bytewise() string             { return "" }
-func (d *sqliteDialect) rows() string                 { return "json_each($1)" }
-func (d *sqliteDialect) lock(*transaction, ...string) {}
-func (d *sqliteDialect) commitAsync(*transaction)     {}
-
-func (d *sqliteDialect) abortUnless(tx *transaction, condition string, args ...any) {
-	tx.waiting = append(tx.waiting, &statement{text: `SELECT ` + condition, args: args, row: func(row scanner) error {
-		holds, err := scanValue[bool](row)
-		if err == nil && !holds {
-			err = errConditionFalse
-		}
-		return err
-	}})
+func (s *sqliteDialect) advanceNumbers(receipts int64) string {
+	return fmt.Sprintf(`
+		INSERT INTO sqlite_sequence (name, seq) SELECT 'receipts', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'receipts');
+		UPDATE sqlite_sequence SET seq = max(seq, %d) WHERE name = 'receipts'`, receipts)
 }
 
-var errConditionFalse = errors.New("another process changed the ledger at the same moment; try again")
-
-// unnumbered is NULL, for which SQLite inserts the next number: there is one writer.
-func (d *sqliteDialect) unnumbered() string { return "NULL" }
-
-// ordering numbers the transitions that Copy read from a PostgreSQL ledger.
-func (d *sqliteDialect) ordering() []string {
-	into := func(table, column, where string) string {
-		key := totalsKey + column
-		return `INSERT INTO ` + table + ` AS sums (` + key + `, ` + sumColumns + `)
-			SELECT ` + key + `, ` + summed + ` FROM total_changes WHERE ` + where + ` GROUP BY ` + key + added(key)
-	}
-	return []string{
-		`UPDATE transitions SET seq = newest.number + waiting.n
-			FROM (SELECT seq AS before, row_number() OVER (ORDER BY receipt_id, version) AS n FROM transitions WHERE seq < 0) AS waiting,
-				(SELECT max(0, max(seq)) AS number FROM transitions) AS newest
-			WHERE transitions.seq = waiting.before`,
-		into("totals", "", "currency = ''"), into("currency_totals", ", currency", "currency <> ''"), `DELETE FROM total_changes`,
-	}
-}
-
-func (d *sqliteDialect) exclusive() dialect { return d }
-
-func (d *sqliteDialect) advanceNumbers() string { return "" }
-
-func (d *sqliteDialect) transient(err error) bool {
-	return resultCode(err) == sqlite3.SQLITE_BUSY || extendedCode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE || errors.Is(err, errConditionFalse)
-}
-
-// undone: https://www.sqlite.org/lang_transaction.html, "Response To Errors".
-func (d *sqliteDialect) undone(err error) bool {
-	return slices.Contains([]int{sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}, resultCode(err))
-}
+func (s *sqliteDialect) transient(err error) bool { return resultCode(err) == sqlite3.SQLITE_BUSY }
 
 // resultCode returns the primary result code of an error of SQLite, or 0.
-func resultCode(err error) int { return extendedCode(err) & 0xff }
-
-func extendedCode(err error) int {
+func resultCode(err error) int {
 	var failure *sqlite.Error
 	if !errors.As(err, &failure) {
 		return 0
 	}
-	return failure.Code()
+	return failure.Code() & 0xff
 }
 
 // conceal adds the remedy to an error of the file.
-func (d *sqliteDialect) conceal(err error) error {
+func (s *sqliteDialect) conceal(err error) error {
 	switch resultCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w: %w", err, ErrDamaged)
 	case sqlite3.SQLITE_FULL:
-		return fmt.Errorf("%w; free space on the disk of %s", err, d.path)
+		return fmt.Errorf("%w; free space on the disk of %s", err, s.path)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
-		return fmt.Errorf("%w; let the user of the server write to %s and its folder", err, d.path)
+		return fmt.Errorf("%w; let the user of the server write to %s and its folder", err, s.path)
 	case sqlite3.SQLITE_IOERR:
-		return fmt.Errorf("%w; free space on the disk of %s, and check the disk", err, d.path)
+		return fmt.Errorf("%w; free space on the disk of %s, and check the disk", err, s.path)
 	}
 	return err
 }

@@ -1,15 +1,19 @@
 package ledger
 
 import (
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
 )
 
 // links counts the names of a file.
-func links(file *os.File, _ fs.FileInfo) (uint64, error) {
+func links(path string) (uint64, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
 	var info windows.ByHandleFileInformation
-	err := windows.GetFileInformationByHandle(windows.Handle(file.Fd()), &info)
+	err = windows.GetFileInformationByHandle(windows.Handle(file.Fd()), &info)
 	return uint64(info.NumberOfLinks), err
 }

@@ -58,7 +58,7 @@ func TestSQLiteCommitsAreDurable(t *testing.T) {
 	require.ErrorContains(t, errorOf(l.db.read.Exec("DELETE FROM accounts")), "readonly")
 }
 
-func TestSQLiteDatabaseOfAnotherProgramIsRefused(t *testing.T) {
+func TestSQLiteRefusesForeignDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other.db")
 	other := must(sql.Open("sqlite", path))(t)
 	must(other.Exec("CREATE TABLE notes (text)"))(t)
@@ -66,23 +66,23 @@ func TestSQLiteDatabaseOfAnotherProgramIsRefused(t *testing.T) {
 	require.ErrorContains(t, NewSQLite(path, time.Now).Open(t.Context()), "another program")
 }
 
-func TestSQLiteSecondHandleIsRefusedUntilTheFirstCloses(t *testing.T) {
+// To close any descriptor of a file ends the locks that its process has on it.
+func TestSQLiteRefusedSecondHandleKeepsLocks(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
-	path := filepath.Join(folder, "ledger.db")
+	path, link := filepath.Join(folder, "ledger.db"), filepath.Join(folder, "link.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
-	link := filepath.Join(folder, "link.db")
 	require.NoError(t, os.Symlink(path, link))
 	for _, name := range []string{path, link} {
-		second := NewSQLite(name, time.Now)
-		err := second.Open(t.Context())
+		err := NewSQLite(name, time.Now).Open(t.Context())
 		require.ErrorIs(t, err, errInUse)
 		require.ErrorContains(t, err, name)
-		require.ErrorContains(t, err, "ledger file of its own")
+		require.ErrorContains(t, err, "Several servers need a ledger file each")
+		require.Contains(t, child(t, "leave WAL", path), "locked")
+		require.Contains(t, child(t, "open", name), errInUse.Error())
 	}
 	require.NoError(t, l.Close())
-	second := NewSQLite(path, time.Now)
-	require.NoError(t, second.Open(t.Context()))
-	require.NoError(t, second.Close())
+	require.NoError(t, openAndClose(path))
 }
 
 // releasing lets another program's transaction go when it is in the way.
@@ -91,9 +91,9 @@ type releasing struct {
 	release func()
 }
 
-func (d releasing) transient(err error) bool {
-	d.release()
-	return d.dialect.transient(err)
+func (r releasing) transient(err error) bool {
+	r.release()
+	return r.dialect.transient(err)
 }
 
 func TestSQLiteWriteWaitsForAnotherProgram(t *testing.T) {
@@ -116,16 +116,7 @@ var roles = map[string]func(where string) error{
 		_, err := NewSQLite(where, time.Now).Backup(context.Background(), where+".copy")
 		return errors.Join(err, os.RemoveAll(where+".copy"))
 	},
-	// So does every version before the lock of the file itself.
-	"claim": func(where string) error {
-		db := openSQLite(where+".lock", "_txlock=exclusive")
-		tx, err := db.Begin()
-		if err != nil {
-			return err
-		}
-		return errors.Join(tx.Rollback(), db.Close())
-	},
-	// It needs that nobody else has the database open.
+	// No other connection may have the database open.
 	"leave WAL": func(where string) error {
 		db := openSQLite(where)
 		defer db.Close()
@@ -155,13 +146,15 @@ func said(t *testing.T, command *exec.Cmd, role, where string) string {
 	return string(out)
 }
 
-func TestSQLiteLockIsThatOfTheFileAndOfItsName(t *testing.T) {
+func TestSQLiteLockCoversFileAndName(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path, moved := filepath.Join(folder, "ledger.db"), filepath.Join(folder, "moved.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
 	require.Contains(t, child(t, "open", path), errInUse.Error())
-	require.Contains(t, child(t, "claim", path), "locked", "an earlier version is kept out")
+	require.NoError(t, os.Rename(path, moved))
+	require.Contains(t, child(t, "open", path), errInUse.Error(), "a new file at the path")
+	require.NoError(t, os.Rename(moved, path))
 
 	require.NoError(t, os.Remove(path+".lock"))
 	require.Contains(t, child(t, "open", path), errInUse.Error(), "without the lock file")
@@ -177,30 +170,7 @@ func TestSQLiteLockIsThatOfTheFileAndOfItsName(t *testing.T) {
 	require.Len(t, receipts, 1)
 }
 
-func TestSQLiteLockGuardsTheNameOfAReplacedFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	sqliteTests.ledgerAt(t, path)
-	require.NoError(t, os.Rename(path, path+".before"))
-	require.Contains(t, child(t, "open", path), errInUse.Error())
-}
-
-// To close any descriptor of a file ends the locks that its process has on it.
-func TestSQLiteKeepsItsLocksWhenASecondHandleIsRefused(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	path, link := filepath.Join(folder, "ledger.db"), filepath.Join(folder, "link.db")
-	sqliteTests.ledgerAt(t, path)
-	require.NoError(t, os.Symlink(path, link))
-	for _, name := range []string{path, link} {
-		require.ErrorIs(t, NewSQLite(name, time.Now).Open(t.Context()), errInUse)
-		require.Contains(t, child(t, "leave WAL", path), "locked")
-		require.Contains(t, child(t, "claim", path), "locked")
-		require.Contains(t, child(t, "open", name), errInUse.Error())
-	}
-}
-
-func TestSQLiteFileWithTwoNamesIsRefused(t *testing.T) {
+func TestSQLiteRefusesHardLinks(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
 	path, second := filepath.Join(folder, "ledger.db"), filepath.Join(other, "ledger.db")
@@ -218,7 +188,7 @@ func TestSQLiteFileWithTwoNamesIsRefused(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestMountsOfAFileAreKnownFromTheList(t *testing.T) {
+func TestIsMountParsesMountInfo(t *testing.T) {
 	const mounts = `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 30 22 8:1 /srv/l.db /data/l.db rw,relatime master:1 - ext4 /dev/sda1 rw
 31 22 8:1 /srv /with\040space\134/l.db rw,relatime - ext4 /dev/sda1 rw
@@ -232,7 +202,7 @@ func TestMountsOfAFileAreKnownFromTheList(t *testing.T) {
 }
 
 // A power cut or a failing disk damages pages that no payment reads for months.
-func TestADamagedFileIsFoundAtTheStartAndEndsAcknowledgements(t *testing.T) {
+func TestSQLiteDamagedFileIsDetected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l, _ := sqliteTests.ledgerAt(t, path)
 	var log strings.Builder
@@ -273,7 +243,7 @@ func damage(t *testing.T, l *Ledger, path string) {
 	require.NoError(t, err)
 }
 
-func TestErrorsOfPostgresSayWhatTheOperatorCanDo(t *testing.T) {
+func TestPostgresErrorsHaveRemedy(t *testing.T) {
 	for code, remedy := range map[string]string{
 		"53100": "free space on the disk of the database server", "42501": "GRANT", "25006": "the database is read-only", "XX001": "restore",
 	} {

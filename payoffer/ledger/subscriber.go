@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // ErrSubscriberTaken is returned if another owner has the lease of the subscriber.
@@ -31,28 +31,27 @@ type SubscriberKey struct{ Offer, Name string }
 // the leases. It returns the Seq of the last transition that each leased subscriber has
 // processed. A new subscriber starts after the newest transition of its offer.
 func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]string, now, until int64) (after map[SubscriberKey]int64, err error) {
-	var rows [][]any
+	var rows []string
+	args := []any{now, until}
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SubscriberKey.compare) { // two instances lock them in one order
 		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
 			return nil, errors.New("the subscriber lacks an offer, a name or an owner, or one is not UTF-8; report this as a bug")
 		}
-		rows = append(rows, []any{key.Offer, key.Name, owners[key]})
+		n := len(args)
+		rows = append(rows, fmt.Sprintf("($%[1]d, $%[2]d, coalesce((SELECT max(seq) FROM transitions WHERE offer = $%[1]d), 0), $%[3]d, $2)", n+1, n+2, n+3))
+		args = append(args, key.Offer, key.Name, owners[key])
 	}
-	l.order(ctx)
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		after = make(map[SubscriberKey]int64, len(rows))
-		_, err := queryTx(ctx, tx, func(row scanner) (key SubscriberKey, err error) {
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		after = make(map[SubscriberKey]int64, len(owners))
+		_, err := query(ctx, tx, func(row scanner) (key SubscriberKey, err error) {
 			var seq int64
 			err = row.Scan(&key.Offer, &key.Name, &seq)
 			after[key] = seq
 			return key, err
-		}, `
-			INSERT INTO subscribers (offer, name, after_seq, owner, lease_until)
-			SELECT value ->> 0, value ->> 1, coalesce((SELECT max(seq) FROM transitions WHERE offer = value ->> 0 AND seq > 0), 0), value ->> 2, CAST($2 AS bigint)
-			FROM `+tx.dialect.rows()+` WHERE true
+		}, `INSERT INTO subscribers (offer, name, after_seq, owner, lease_until) VALUES `+strings.Join(rows, ", ")+`
 			ON CONFLICT (offer, name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
-			WHERE subscribers.owner = excluded.owner OR `+due("subscribers.lease_until", "$3", LongestLease)+`
-			RETURNING offer, name, after_seq`, string(offer.JSON(rows)), until, now)
+			WHERE subscribers.owner = excluded.owner OR `+due("subscribers.lease_until", "$1", LongestLease)+`
+			RETURNING offer, name, after_seq`, args...)
 		if err != nil {
 			return fmt.Errorf("leasing subscribers: %w", err)
 		}
@@ -64,8 +63,8 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 	return after, nil
 }
 
-func (k SubscriberKey) compare(other SubscriberKey) int {
-	return cmp.Or(strings.Compare(k.Offer, other.Offer), strings.Compare(k.Name, other.Name))
+func (s SubscriberKey) compare(other SubscriberKey) int {
+	return cmp.Or(strings.Compare(s.Offer, other.Offer), strings.Compare(s.Name, other.Name))
 }
 
 // Undelivered counts the transitions that each subscriber of any offer has not processed.
@@ -83,23 +82,21 @@ func (l *Ledger) Undelivered(ctx context.Context) (map[SubscriberKey]int64, erro
 // AdvanceSubscriber records that a subscriber has processed the transitions up to the Seq after. Only
 // the last owner may do so, also when its lease has ended. Error: ErrSubscriberTaken.
 func (l *Ledger) AdvanceSubscriber(ctx context.Context, offer, name, owner string, after int64) error {
-	return l.transact(ctx, func(ctx context.Context, tx *transaction) error {
-		advanced, err := tx.exec(ctx, fmt.Sprintf("advancing subscriber %q", name), `
-			UPDATE subscribers SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
-			WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
-		if err == nil && advanced == 0 {
-			err = ErrSubscriberTaken
-		}
-		return err
-	})
+	advanced, err := l.writeStatement(ctx, fmt.Sprintf("advancing subscriber %q", name), `
+		UPDATE subscribers SET after_seq = CASE WHEN after_seq < $1 THEN $1 ELSE after_seq END, refused_since = 0
+		WHERE offer = $2 AND name = $3 AND owner = $4`, after, offer, name, owner)
+	if err == nil && advanced == 0 {
+		err = ErrSubscriberTaken
+	}
+	return err
 }
 
 // RefuseTransition records that the endpoint of a subscriber rejects the next transition, and
 // returns the Unix second of the first refusal. AdvanceSubscriber resets it. Error: ErrSubscriberTaken.
 func (l *Ledger) RefuseTransition(ctx context.Context, offer, name, owner string, now int64) (since int64, err error) {
-	err = l.transact(ctx, func(ctx context.Context, tx *transaction) error {
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var found bool
-		since, found, err = first(queryTx(ctx, tx, scanValue[int64], `
+		since, found, err = atMostOne(query(ctx, tx, scanValue[int64], `
 			UPDATE subscribers SET refused_since = CASE WHEN refused_since BETWEEN 1 AND $1 THEN refused_since ELSE $1 END
 			WHERE offer = $2 AND name = $3 AND owner = $4 RETURNING refused_since`, now, offer, name, owner))
 		switch {

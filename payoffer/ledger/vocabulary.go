@@ -10,6 +10,9 @@ type (
 	Return        = accounting.Return
 	Observation   = accounting.Observation
 	IntentKey     = accounting.IntentKey
+	IntentState   = accounting.IntentState
+	IntentChange  = accounting.IntentChange
+	Progress      = accounting.Progress
 	Receipt       = accounting.Receipt
 	Total         = accounting.Total
 	ValueBasis    = accounting.ValueBasis
@@ -40,11 +43,27 @@ const (
 	CauseBackfilled = accounting.CauseBackfilled
 	CauseRedacted   = accounting.CauseRedacted
 
+	IntentSettling = accounting.IntentSettling
+	IntentSettled  = accounting.IntentSettled
+	IntentRefused  = accounting.IntentRefused
+
+	EvidenceFacilitator = accounting.EvidenceFacilitator
+	EvidenceChain       = accounting.EvidenceChain
+
 	ReturnRefund   = accounting.ReturnRefund
 	ReturnTotal    = accounting.ReturnTotal
 	ReturnReversal = accounting.ReturnReversal
 	ReturnCapture  = accounting.ReturnCapture
+
+	// LongestLease is the longest lease of an intent or of a subscriber.
+	LongestLease = accounting.LongestLease
 )
 
-// ErrObservation is returned by Record for an invalid observation.
-var ErrObservation = accounting.ErrObservation
+var (
+	// ErrObservation is returned by Record for an invalid observation.
+	ErrObservation = accounting.ErrObservation
+	// ErrIntentState is returned by Apply: the stage of the payment does not allow the change.
+	ErrIntentState = accounting.ErrIntentState
+	// ErrLeaseHeld is returned by Apply: another instance works on the payment.
+	ErrLeaseHeld = accounting.ErrLeaseHeld
+)

@@ -29,17 +29,17 @@ const (
 
 // challenge is a demand for payment on the wire, which its credential repeats.
 type challenge struct {
-	ID      string `json:"id"`
-	Realm   string `json:"realm"`
-	Method  string `json:"method"`
-	Intent  string `json:"intent"`
-	Request string `json:"request"`           // base64url of canonical JSON (RFC 8785)
-	Expires string `json:"expires,omitempty"` // RFC 3339
-	Digest  string `json:"digest,omitempty"`
-	Header  string `json:"header,omitempty"` // the request field for the credential, unless it is Authorization
-	Opaque  string `json:"opaque,omitempty"`
+	ID      string `json:"id" jsonschema:"The id of the challenge, unchanged like all its parameters."`
+	Realm   string `json:"realm" jsonschema:"The host that is paid."`
+	Method  string `json:"method" jsonschema:"The method of payment: evm."`
+	Intent  string `json:"intent" jsonschema:"The intent of the payment: charge."`
+	Request string `json:"request" jsonschema:"The base64url of a ChargeRequest."` // canonical JSON (RFC 8785)
+	Expires string `json:"expires,omitempty" jsonschema:"The end of the challenge (RFC 3339)."`
+	Digest  string `json:"digest,omitempty" jsonschema:"As in the challenge."`
+	Header  string `json:"header,omitempty" jsonschema:"The request header for the credential, unless it is Authorization."`
+	Opaque  string `json:"opaque,omitempty" jsonschema:"As in the challenge."`
 
-	Description string `json:"description,omitempty"`
+	Description string `json:"description,omitempty" jsonschema:"As in the challenge."`
 }
 
 // binder makes the IDs of challenges with one key. It is not safe for concurrent use.

@@ -34,26 +34,36 @@ type Credential struct {
 
 // payload is the proof of a credential (draft-evm-charge, "Authorization Payload").
 type payload struct {
-	Type string `json:"type"`
+	Type string `json:"type" jsonschema:"The type of the payload: authorization."`
 	transfer
-	Signature string `json:"signature"`
+	Signature string `json:"signature" jsonschema:"The payer's EIP-712 signature of TransferWithAuthorization (EIP-3009)."`
 }
 
 // transfer is an EIP-3009 authorization, with integers as decimal strings.
 type transfer struct {
-	From        string `json:"from"`
-	To          string `json:"to"`
-	Value       string `json:"value"`
-	ValidAfter  string `json:"validAfter"`
-	ValidBefore string `json:"validBefore"`
-	Nonce       string `json:"nonce"`
+	From        string `json:"from" jsonschema:"The payer."`
+	To          string `json:"to" jsonschema:"The recipient of the ChargeRequest."`
+	Value       string `json:"value" jsonschema:"The amount of the ChargeRequest."`
+	ValidAfter  string `json:"validAfter" jsonschema:"Unix seconds, such as 0."`
+	ValidBefore string `json:"validBefore" jsonschema:"Unix seconds, at most 300 from now."`
+	Nonce       string `json:"nonce" jsonschema:"0x and the hexadecimal keccak256(id + realm) of the challenge: the hash of the two texts, joined."`
 }
 
-// ErrTwice is returned for a request with more than one credential.
-var ErrTwice = errors.New("the request has more than one Payment credential, so none was sent; send only one header Authorization: Payment")
+// Schemas returns the JSON types of the scheme by the names of their schemas.
+func Schemas() map[string]any {
+	type credential struct {
+		Challenge challenge `json:"challenge" jsonschema:"The challenge that is answered, unchanged."`
+		Payload   payload   `json:"payload" jsonschema:"The signed EIP-3009 authorization."`
+		Source    string    `json:"source,omitempty" jsonschema:"The payer as did:pkh."`
+	}
+	return map[string]any{"PaymentCredential": credential{}, "ChargeRequest": charge{}, "PaymentReceipt": Receipt{}}
+}
+
+// ErrSeveralCredentials is returned for a request with more than one credential.
+var ErrSeveralCredentials = errors.New("the request has more than one Payment credential, so none was sent; send only one header Authorization: Payment")
 
 // FromHeader parses the credential in the issuer's request field. It returns nil if the
-// request has none. An error is ErrTwice or a *Problem.
+// request has none. An error is ErrSeveralCredentials or a *Problem.
 func (i *Issuer) FromHeader(h http.Header) (*Credential, error) {
 	switch tokens, _ := i.split(h); len(tokens) {
 	case 0:
@@ -61,11 +71,11 @@ func (i *Issuer) FromHeader(h http.Header) (*Credential, error) {
 	case 1:
 		return i.fromToken(tokens[0])
 	}
-	return nil, ErrTwice
+	return nil, ErrSeveralCredentials
 }
 
-// Answered reports whether a request has a credential, valid or not.
-func (i *Issuer) Answered(h http.Header) bool {
+// HasCredential reports whether a request has a credential, valid or not.
+func (i *Issuer) HasCredential(h http.Header) bool {
 	tokens, _ := i.split(h)
 	return len(tokens) > 0
 }

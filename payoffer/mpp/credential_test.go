@@ -80,7 +80,7 @@ func carried(field string, credential map[string]any) http.Header {
 	return http.Header{field: {"Payment " + base64.RawURLEncoding.EncodeToString(text)}}
 }
 
-func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
+func TestChallengePerChain(t *testing.T) {
 	for field, named := range map[string]bool{"Authorization": false, "Payment-Authorization": true} {
 		i := newIssuer(t, newOffer(t, field, "base", "polygon"), "secret")
 		headers, native := i.AppendHeader(nil), i.Required(nil).Challenges
@@ -104,7 +104,7 @@ func TestAChallengeSaysWhatIsToBePaidOnEachChain(t *testing.T) {
 }
 
 // Hosts of one offer do not recognize each other's challenges.
-func TestAnIssuerIsOfOneOrigin(t *testing.T) {
+func TestIssuerRefusesChallengeOfOtherOrigin(t *testing.T) {
 	o := newOffer(t, "Authorization", "base")
 	secret, now := func() []byte { return []byte("secret") }, func() time.Time { return at }
 	own, shop := New(o, o.BaseURL, secret, now, noLive), New(o, "https://shop.example.org", secret, now, noLive)
@@ -119,7 +119,7 @@ func TestAnIssuerIsOfOneOrigin(t *testing.T) {
 }
 
 // Challenges are issued and recognized as soon as the secret is loaded, also for many payers at once.
-func TestChallengesOfManyPayersAreRecognized(t *testing.T) {
+func TestIssuerConcurrentPayers(t *testing.T) {
 	var secret []byte
 	i := New(newOffer(t, "Payment-Authorization", "base"), "https://pay.example.org", func() []byte { return secret }, func() time.Time { return at }, noLive)
 	require.Empty(t, i.AppendHeader(nil))
@@ -140,7 +140,7 @@ func TestChallengesOfManyPayersAreRecognized(t *testing.T) {
 	payers.Wait()
 }
 
-func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
+func TestNoChallengeWithoutMPP(t *testing.T) {
 	for _, i := range []*Issuer{
 		newIssuer(t, newOffer(t, "", "base"), "secret"), newIssuer(t, newOffer(t, "Authorization"), "secret"),
 		New(newOffer(t, "Authorization", "base"), "https://pay.example.org", func() []byte { return nil }, time.Now, noLive),
@@ -156,7 +156,7 @@ func TestNobodyIsChallengedWhereTheSchemeIsNotSpoken(t *testing.T) {
 	require.Nil(t, c)
 }
 
-func TestACredentialIsTheX402PaymentThatItSigns(t *testing.T) {
+func TestCredentialToX402Payment(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
 	want := `{"accepted":{"amount":"42000000","asset":"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913","network":"eip155:8453","payTo":"` + payTo +
 		`","scheme":"exact"},"payload":{"authorization":{"from":"` + payer + `","nonce":"NONCE","to":"` + payTo +
@@ -195,7 +195,7 @@ func TestACredentialIsTheX402PaymentThatItSigns(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
+func TestCredentialMustAnswerOwnChallenge(t *testing.T) {
 	o := newOffer(t, "Authorization", "base", "polygon")
 	i := newIssuer(t, o, "secret")
 	inChallenge := func(name string, value any) func(map[string]any) {
@@ -252,7 +252,7 @@ func TestWhatIsNotTheAnswerToAChallengeOfOursIsRefused(t *testing.T) {
 	require.Equal(t, "The challenge expired at "+at.Add(validity).Format(time.RFC3339)+". Answer one of the new challenges.", detail)
 }
 
-func TestACredentialIsTakenFromItsFieldAloneAndOnlyOnce(t *testing.T) {
+func TestCredentialHeaderField(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Payment-Authorization", "base"), "secret")
 	credential := answer(i.AppendHeader(nil)[0])
 	own, foreign := carried("Payment-Authorization", credential), carried("Authorization", credential)
@@ -263,18 +263,18 @@ func TestACredentialIsTakenFromItsFieldAloneAndOnlyOnce(t *testing.T) {
 		c, err = i.FromHeader(h)
 		require.NoError(t, err)
 		require.Nil(t, c)
-		require.False(t, i.Answered(h))
+		require.False(t, i.HasCredential(h))
 	}
 	line := own["Payment-Authorization"][0]
 	for _, twice := range [][]string{{line, line}, {line, "Payment e30"}} {
 		h := http.Header{"Payment-Authorization": twice}
 		_, err = i.FromHeader(h)
-		require.ErrorIs(t, err, ErrTwice)
-		require.True(t, i.Answered(h))
+		require.ErrorIs(t, err, ErrSeveralCredentials)
+		require.True(t, i.HasCredential(h))
 	}
 }
 
-func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
+func TestMalformedCredentialErrors(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
 	whole, _ := json.Marshal(answer(i.AppendHeader(nil)[0]))
 	encoded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
@@ -309,7 +309,7 @@ func TestWhatIsNoCredentialSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAProblemIsSaidOfWhatWasRefusedAlone(t *testing.T) {
+func TestCredentialProblemPerStatus(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
 	c, err := i.FromHeader(carried("Authorization", answer(i.AppendHeader(nil)[0])))
 	require.NoError(t, err)
@@ -334,7 +334,7 @@ func TestAProblemIsSaidOfWhatWasRefusedAlone(t *testing.T) {
 	}
 }
 
-func TestAReceiptNamesTheTransactionOfTheCharge(t *testing.T) {
+func TestReceiptNamesTransaction(t *testing.T) {
 	i := newIssuer(t, newOffer(t, "Authorization", "base"), "secret")
 	credential := answer(i.AppendHeader(nil)[0])
 	c, err := i.FromHeader(carried("Authorization", credential))
@@ -383,10 +383,10 @@ func TestTakeLeavesOtherCredentials(t *testing.T) {
 			for _, line := range c.lines {
 				h.Add(fieldAuthorization, line)
 			}
-			require.Equal(t, len(c.taken) > 0, i.Answered(h))
+			require.Equal(t, len(c.taken) > 0, i.HasCredential(h))
 			require.Equal(t, c.taken, i.Take(h))
 			require.Equal(t, c.left, h[fieldAuthorization])
-			require.False(t, i.Answered(h))
+			require.False(t, i.HasCredential(h))
 		})
 	}
 	require.Nil(t, (*Issuer)(nil).Take(http.Header{fieldAuthorization: {"Payment abc"}}), "the offer does not speak it")

@@ -63,17 +63,17 @@ func New(o *offer.Offer, origin string, secret func() []byte, now func() time.Ti
 
 // charge is the request (draft-evm-charge, "Request Schema"), in canonical order.
 type charge struct {
-	Amount        string        `json:"amount"`   // in atomic units
-	Currency      string        `json:"currency"` // the token contract
-	MethodDetails methodDetails `json:"methodDetails"`
-	Recipient     string        `json:"recipient"`
+	Amount        string        `json:"amount" jsonschema:"The price in atomic units."`
+	Currency      string        `json:"currency" jsonschema:"The token contract."`
+	MethodDetails methodDetails `json:"methodDetails" jsonschema:"The chain and the form of the payment."`
+	Recipient     string        `json:"recipient" jsonschema:"Where the money goes."`
 }
 
 type methodDetails struct {
-	ChainID         int64    `json:"chainId"`
-	CredentialTypes []string `json:"credentialTypes"`
-	Decimals        int      `json:"decimals"`
-	FeePayer        bool     `json:"feePayer"` // always true: the facilitator pays the gas; some clients require it
+	ChainID         int64    `json:"chainId" jsonschema:"The number of the chain."`
+	CredentialTypes []string `json:"credentialTypes" jsonschema:"The accepted types of payloads."`
+	Decimals        int      `json:"decimals" jsonschema:"The decimals of the token."`
+	FeePayer        bool     `json:"feePayer" jsonschema:"Whether the facilitator pays the gas."` // always true; some clients require it
 }
 
 func chargeOf(u *offer.USDC) []byte {

@@ -10,7 +10,7 @@ import (
 )
 
 // A chain that is not offered gets no challenge, and the answer to an earlier one is still recognized.
-func TestAChainThatIsNotOfferedIsNotChallenged(t *testing.T) {
+func TestNoChallengeForUnofferedChain(t *testing.T) {
 	o, live := newOffer(t, "Authorization", "base-sepolia", "base"), offer.Live{}
 	i := New(o, o.BaseURL, func() []byte { return []byte("secret") }, func() time.Time { return at }, func() offer.Live { return live })
 	before := i.AppendHeader(nil)

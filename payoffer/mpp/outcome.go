@@ -84,12 +84,12 @@ func (c *Credential) Problem(o x402.Outcome) *Problem {
 
 // Receipt confirms a payment (draft-httpauth-payment, "Payment-Receipt Header").
 type Receipt struct {
-	Status      string `json:"status"`
-	Method      string `json:"method"`
-	Timestamp   string `json:"timestamp"` // RFC 3339, when the payment was taken
-	Reference   string `json:"reference"` // the transaction hash
-	ChallengeID string `json:"challengeId"`
-	ChainID     int64  `json:"chainId"`
+	Status      string `json:"status" jsonschema:"success: the payment was charged."`
+	Method      string `json:"method" jsonschema:"The method of payment: evm."`
+	Timestamp   string `json:"timestamp" jsonschema:"When the payment was taken (RFC 3339)."`
+	Reference   string `json:"reference" jsonschema:"The transaction's hash."`
+	ChallengeID string `json:"challengeId" jsonschema:"The challenge that the credential answered."`
+	ChainID     int64  `json:"chainId" jsonschema:"The number of the chain."`
 }
 
 // Receipt returns the receipt of a settled attempt.

@@ -61,7 +61,7 @@ func readCredential(line string) error {
 
 // Of the suite that servers and clients share, a server has the ids, the writing of
 // challenges, the reading of credentials, and base64url.
-func TestTheVectorsOfMPPTools(t *testing.T) {
+func TestMPPTestVectors(t *testing.T) {
 	type verdicts struct {
 		Parse, Format json.RawMessage
 	}

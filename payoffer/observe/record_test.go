@@ -39,7 +39,7 @@ func observation(id string, amount int64) ledger.Observation {
 	}
 }
 
-func TestWhatIsRefusedDoesNotKeepTheOthersOut(t *testing.T) {
+func TestRecordSkipsRefusedObservation(t *testing.T) {
 	book := openLedger(t)
 	cursor := ledger.Cursor{Offer: testOffer, Account: testAccount, Position: "7", OKAt: 1_795_250_000}
 	refused, err := Record(t.Context(), book, &cursor, observation("one", 4200), observation("two", -1), observation("three", 4200))
@@ -62,7 +62,7 @@ func TestWhatIsRefusedDoesNotKeepTheOthersOut(t *testing.T) {
 	require.Empty(t, refused)
 }
 
-func TestTheFirstOriginStays(t *testing.T) {
+func TestOriginKeepsFirst(t *testing.T) {
 	book := openLedger(t)
 	for _, step := range []struct{ first, want int64 }{{-1, -1}, {7, 7}, {9, 7}, {-1, 7}} {
 		origin, err := Origin(t.Context(), book, testOffer, testAccount, step.first)
@@ -106,7 +106,7 @@ func (b *broken) SetOrigin(context.Context, string, string, string) (string, err
 	return b.origin, nil
 }
 
-func TestAFailureOfTheLedgerSaysNoMore(t *testing.T) {
+func TestLedgerFailureIsErrNoLedger(t *testing.T) {
 	for left := range 3 {
 		refused, err := Record(t.Context(), &broken{left: left}, &ledger.Cursor{}, observation("one", 1), observation("two", 1))
 		require.Equal(t, ErrNoLedger, err)
@@ -122,7 +122,7 @@ func TestAFailureOfTheLedgerSaysNoMore(t *testing.T) {
 	require.EqualError(t, err, "ledger_unavailable (ledger)")
 }
 
-func TestWhatIsRestatedIsAsItWasButForTheState(t *testing.T) {
+func TestRestatedChangesOnlyState(t *testing.T) {
 	book := openLedger(t)
 	before := observation("one", 4200)
 	before.Evidence, before.Payer, before.Own, before.Transaction = offer.JSON(map[string]int{"block": 7}), "0xpayer", true, "0x1"
@@ -136,7 +136,7 @@ func TestWhatIsRestatedIsAsItWasButForTheState(t *testing.T) {
 }
 
 // What the operator states of a value is not the chain's word, in no state.
-func TestAStatedValueIsNotRestated(t *testing.T) {
+func TestRestatedDropsStatedValue(t *testing.T) {
 	cents := int64(4200)
 	row := ledger.Receipt{USDCents: &cents, ValueBasis: ledger.BasisQuote}
 	require.Equal(t, &cents, Restated(row, ledger.StatusSeen, "reorg").USDCents)
@@ -146,7 +146,7 @@ func TestAStatedValueIsNotRestated(t *testing.T) {
 	require.Empty(t, Restated(row, ledger.StatusSeen, "reorg").ValueBasis)
 }
 
-func TestATroubleWithDeliveriesIsToldOnceAndEndsWithAGoodOne(t *testing.T) {
+func TestDeliveryProblemIsReportedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		noted   []Verdict
 		trouble string
@@ -183,7 +183,7 @@ func TestATroubleWithDeliveriesIsToldOnceAndEndsWithAGoodOne(t *testing.T) {
 	}
 }
 
-func TestMoneyCountsFromTheFirstStartOrEarlier(t *testing.T) {
+func TestBeginAtFirstStartOrEarlier(t *testing.T) {
 	const first, day = 1_795_250_000, 86_400
 	for name, test := range map[string]struct {
 		since, stored, now, from int64 // 0 of stored is none
@@ -228,7 +228,7 @@ func TestMoneyCountsFromTheFirstStartOrEarlier(t *testing.T) {
 	require.Equal(t, ErrNoLedger, err)
 }
 
-func TestAnEndpointIsWaitedForWhileItMayAnswer(t *testing.T) {
+func TestWitnessIsLive(t *testing.T) {
 	dead := &Error{Code: ErrUnreachable, Host: "two.example"}
 	type outcome struct {
 		minute int

@@ -35,6 +35,3 @@ func (w *Witness) Update(err error, now time.Time) {
 func (w *Witness) IsLive(now time.Time) bool {
 	return w.silent.IsZero() || w.responded && now.Sub(w.silent) < silentAfter
 }
-
-// RequiredWitnesses returns how many of the live endpoints must agree on a payment.
-func RequiredWitnesses(live int) int { return max(1, min(2, live)) }

@@ -43,7 +43,7 @@ func (b *Bank) Check() error {
 		return fmt.Errorf("account_holder is too long or has a line break; write at most %d characters on one line", maxHolder)
 	case b.IBAN == "":
 		return nil
-	case b.BIC == "" && !within(countriesEEA, b.IBAN):
+	case b.BIC == "" && !isIn(countriesEEA, b.IBAN):
 		return fmt.Errorf("an IBAN of %s is outside the European Economic Area and needs the BIC; add 'bic <code>'", b.IBAN[:2])
 	}
 	return nil
@@ -77,21 +77,6 @@ func (b *Bank) String() string {
 		numbers = append(numbers, "routing number "+b.RoutingNumber+", account number "+b.AccountNumber)
 	}
 	return b.AccountHolderName + ": " + strings.Join(numbers, "; ")
-}
-
-// facts are the details of the account on a page.
-func (b *Bank) facts() (facts []Fact) {
-	add := func(label, shown, copied string) {
-		if copied != "" {
-			facts = append(facts, Fact{Label: label, Value: Literal(shown), Copy: copied})
-		}
-	}
-	add("holder", b.AccountHolderName, b.AccountHolderName)
-	add("iban", inGroups(b.IBAN), b.IBAN)
-	add("bic", b.BIC, b.BIC)
-	add("routing", b.RoutingNumber, b.RoutingNumber)
-	add("account", b.AccountNumber, b.AccountNumber)
-	return facts
 }
 
 var (

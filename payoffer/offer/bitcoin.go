@@ -17,10 +17,10 @@ const (
 	// RailBitcoin is the name of the Bitcoin rail.
 	RailBitcoin = "btc"
 
-	// quoteHolds is how long after its rate was observed an amount is valid. The observer
+	// quoteLifetime is how long after its rate was observed an amount is valid. The observer
 	// accepts it for an hour after the last publication, which the ledger stores only
 	// every ten minutes.
-	quoteHolds = 45 * time.Minute
+	quoteLifetime = 45 * time.Minute
 )
 
 // bitcoinNetwork is a Bitcoin network with its CAIP-2 id (bip122:<first 32 digits of the
@@ -88,12 +88,14 @@ func ParseBitcoinAccount(account string, amount USD) (*Bitcoin, error) {
 
 func parseBitcoin(account string) (*Bitcoin, error) {
 	switch {
-	case CheckNoSecret(account) != nil || walletImport.MatchString(account):
+	case CheckNoSecret(account) != nil || CheckNoSeedPhrase(account) != nil || walletImport.MatchString(account):
 		return nil, errPrivateKey
 	case extendedKey.MatchString(account):
 		return parseExtendedKey(account)
 	case strings.Contains(account, "("):
 		return nil, errors.New("this is an output descriptor; write an address, or the extended public key in it alone (xpub, zpub)")
+	case lightning.MatchString(account):
+		return nil, errors.New("this is of Lightning, which has an option of its own, such as 'lightning alice@wallet.example'; write a Bitcoin address (bc1…, 1… or 3…) or an extended public key")
 	case strings.HasPrefix(strings.ToLower(account), "bitcoin:"):
 		return nil, errors.New("write the address alone, without 'bitcoin:' and what follows '?'")
 	}
@@ -185,7 +187,7 @@ func (b *Bitcoin) Face() Face {
 
 // TransactionURL is the transaction at Explorer.
 func (b *Bitcoin) TransactionURL(transaction string) string {
-	return explored(b.Explorer, transaction)
+	return explorerURL(b.Explorer, transaction)
 }
 
 // Methods is the BIP-21 payment. It is not available without a rate or with an amount that
@@ -202,13 +204,13 @@ func (b *Bitcoin) Methods(_ *Offer, live Live) []Method {
 	if m.Reason, m.Why = b.unavailable(payTo, live); m.Reason != "" {
 		return []Method{m}
 	}
-	coins, until := FormatDecimal(live.Satoshis, 8), live.RateAt.Add(quoteHolds).UTC()
+	amount, until := FormatDecimal(live.Satoshis, 8), live.RateAt.Add(quoteLifetime).UTC()
 	m.Available, m.PayTo, m.ValidUntil = true, payTo, until.Format(time.RFC3339)
 	m.AmountAtomic = strconv.FormatInt(live.Satoshis, 10)
-	m.URI = "bitcoin:" + payTo + "?amount=" + coins + "&label=" + percentEncode(b.label)
+	m.URI = "bitcoin:" + payTo + "?amount=" + amount + "&label=" + percentEncode(b.label)
 	m.Holds = Phrase{Key: "rail.btc.holds", With: With{"time": until.Format("15:04 UTC")}}
 	m.Facts = []Fact{
-		{Label: "send", Value: Literal(coins + " BTC"), Copy: coins},
+		{Label: "send", Value: coins(amount, "BTC"), Copy: amount},
 		{Label: "to", Value: Literal(payTo), Copy: payTo},
 	}
 	return []Method{m}
@@ -222,7 +224,7 @@ func (b *Bitcoin) unavailable(payTo string, live Live) (reason string, why Phras
 	least := b.dustLimit(payTo)
 	switch {
 	case live.Satoshis <= 0 && live.RateAt.IsZero():
-		return "no current BTC/USD rate; try again in a minute", Phrase{Key: "rail.btc.noRate"}
+		return "there is no current exchange rate; try again in a minute", Phrase{Key: "rail.btc.noRate"}
 	case live.Satoshis <= 0:
 		return "at the current BTC/USD rate the amount is more than all bitcoin that can exist", Phrase{Key: "rail.btc.tooMuch"}
 	case live.Satoshis < least:

@@ -18,6 +18,9 @@ var extendedKeys = map[string]struct {
 	ambiguous bool
 }{"xpub": {0, true}, "zpub": {0, false}, "tpub": {1, true}, "vpub": {1, false}}
 
+// lightning matches an LNURL, a Lightning address, invoice or offer.
+var lightning = regexp.MustCompile(`(?i)^(lightning:|lnurl|ln(bc|tb|o)[0-9]|.+@.+\.)`)
+
 // extendedKey matches an extended key (BIP-32) of any prefix, also a mistyped one.
 var extendedKey = regexp.MustCompile(`^[A-Za-z](pub|prv)[0-9A-Za-z]{60,}$`)
 
@@ -125,8 +128,8 @@ func ConfirmBitcoinAccount(account, addressType, firstAddress string) error {
 	case firstAddress != "":
 		return b.confirmFirst(firstAddress)
 	case addressType == "" && extendedKeys[account[:4]].ambiguous:
-		return fmt.Errorf("an %s does not say which address type its wallet uses; add inside 'bitcoin { }' the line 'first_address <address>' with the first "+
-			"receiving address of the wallet, so that it can be verified, or 'address_type p2wpkh' if that address begins with bc1q (test networks: tb1q)", account[:4])
+		return fmt.Errorf("an %s does not say which address type its wallet uses. Add 'first_address <address>' to 'bitcoin { }', with the first receiving address "+
+			"of the wallet, or 'address_type p2wpkh' if that address begins with bc1q (test networks: tb1q)", account[:4])
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func checkBitcoinAccount(account string) error {
 	return err
 }
 
-func TestBitcoinAddressesOfEveryKind(t *testing.T) {
+func TestBitcoinAccountAddressKinds(t *testing.T) {
 	for in, want := range map[string]string{
 		// BIP-173 and BIP-350
 		"BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4":                     bitcoinMain + "/bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
@@ -57,7 +57,7 @@ func TestBitcoinAddressesOfEveryKind(t *testing.T) {
 	}
 }
 
-func TestBitcoinAccountRefusesWhatIsNoAddress(t *testing.T) {
+func TestBitcoinAccountRefusesInvalidAddress(t *testing.T) {
 	for _, in := range []string{
 		"", "b", "bc1", "xpub", "zpub6", "prv", " xpub", "€€€", strings.Repeat("€", 60), strings.Repeat("a", 200), "\x00\x00\x00\x00",
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5",                     // BIP-173: checksum
@@ -76,7 +76,13 @@ func TestBitcoinAccountRefusesWhatIsNoAddress(t *testing.T) {
 	}
 }
 
-func TestBitcoinPrivateKeyIsNeverRepeated(t *testing.T) {
+func TestBitcoinErrorNamesLightning(t *testing.T) {
+	for _, in := range []string{"lnurl1dp68gurn8ghj7um9dej8xct5wvhxcmmv9akx", "LNBC420u1pvjluez", "lightning:lnbc1x", "jane@wallet.example"} {
+		require.ErrorContains(t, checkBitcoinAccount(in), "this is of Lightning, which has an option of its own", in)
+	}
+}
+
+func TestBitcoinErrorHidesPrivateKey(t *testing.T) {
 	for _, in := range []string{
 		xprv, zprv, vprv, "t" + vprv[1:],
 		"4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318",
@@ -94,7 +100,7 @@ func TestBitcoinPrivateKeyIsNeverRepeated(t *testing.T) {
 	}
 }
 
-func TestExtendedPublicKeyPublishesItsReceivingAddresses(t *testing.T) {
+func TestExtendedKeyReceivingAddresses(t *testing.T) {
 	// The third one is not in BIP-84; it was computed by other code.
 	main := []string{"bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", "bc1qp59yckz4ae5c4efgw2s5wfyvrz0ala7rgvuz8z"}
 	test := []string{"tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"}
@@ -111,7 +117,7 @@ func TestExtendedPublicKeyPublishesItsReceivingAddresses(t *testing.T) {
 	}
 }
 
-func TestExtendedPublicKeyIsChecked(t *testing.T) {
+func TestExtendedKeyChecksum(t *testing.T) {
 	for _, key := range []string{zpub, xpub, vpub, tpub} {
 		swapped := []byte(key)
 		swapped[50], swapped[51] = swapped[51], swapped[50]
@@ -134,7 +140,7 @@ func TestExtendedPublicKeyIsChecked(t *testing.T) {
 	}
 }
 
-func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
+func TestScriptPubKey(t *testing.T) {
 	for account, want := range map[string]string{
 		// The examples and test vectors of BIP-173 and BIP-350.
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":                     "0014751e76e8199196d454941c45d1b3a323f1433bd6",
@@ -152,7 +158,7 @@ func TestScriptPubKeyIsThatOfTheAddress(t *testing.T) {
 	}
 }
 
-func TestATransactionIsShownByTheExplorerOfItsNetwork(t *testing.T) {
+func TestBitcoinTransactionURL(t *testing.T) {
 	for account, want := range map[string]string{
 		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":   "https://mempool.space/tx/1f",
 		"tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx":   "https://mempool.space/testnet/tx/1f",
@@ -200,7 +206,7 @@ var hostile = []string{
 	"Ünïcødé 支払い 🙂", "a;b,c:d/e@f", "<script>", "",
 }
 
-func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
+func TestBitcoinLinkIsBIP21(t *testing.T) {
 	const account = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
 	for _, label := range hostile {
 		b := must(NewBitcoin(account, label, 4200))(t)
@@ -218,7 +224,7 @@ func TestBitcoinLinkIsABIP21Payment(t *testing.T) {
 }
 
 // Bitcoin Core's dust limits by the kind of address, in satoshis.
-func TestAnAmountThatCannotBeSentIsNotAvailable(t *testing.T) {
+func TestBitcoinDustAmountIsUnavailable(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
 	for account, dust := range map[string]int64{
 		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa":                             546, // P2PKH
@@ -267,7 +273,7 @@ func keyAt(t testing.TB, prefix string, path ...uint32) string {
 	return key.String()
 }
 
-func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
+func TestExtendedKeyMustBeAccountKey(t *testing.T) {
 	for prefix := range versions {
 		for _, test := range []struct {
 			path []uint32
@@ -304,7 +310,7 @@ func TestExtendedKeyIsThatOfAnAccount(t *testing.T) {
 	}
 }
 
-func TestBitcoinAccountIsReadBack(t *testing.T) {
+func TestParseBitcoinAccountRoundTrip(t *testing.T) {
 	for _, given := range []string{zpub, xpub, vpub, tpub, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
 		b := must(NewBitcoin(given, "", 4200))(t)
 		again := must(ParseBitcoinAccount(b.Account(), 4200))(t)
@@ -318,7 +324,7 @@ func TestBitcoinAccountIsReadBack(t *testing.T) {
 	}
 }
 
-func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
+func TestExtendedKeyFirstAddressCheck(t *testing.T) {
 	// The addresses of BIP-84's test vectors; the others of the same mnemonic are from BIP-44, BIP-49 and BIP-86.
 	const first, second, single = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
 	const change = "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el"
@@ -334,7 +340,7 @@ func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
 		{single, "", "", ""},
 
 		{xpub, "", "", `an xpub does not say`},
-		{tpub, "", "", `the line 'first_address <address>'`},
+		{tpub, "", "", `Add 'first_address <address>'`},
 		{xpub, "", second, "first_address is address 1 of this key"},
 		{zpub, "", second, "first_address is address 1 of this key"},
 		{xpub, "p2wpkh", second, "first_address is address 1 of this key"},
@@ -364,7 +370,7 @@ func TestExtendedKeyThatDoesNotTellItsKindIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestChangeScriptIsThatOfTheInternalChain(t *testing.T) {
+func TestChangeScript(t *testing.T) {
 	for _, key := range []string{zpub, xpub} {
 		b := must(NewBitcoin(key, "", 4200))(t)
 		script := must(b.ChangeScript(0))(t)

@@ -27,9 +27,6 @@ var brands = []struct {
 	{"us_bank_account", Phrase{Key: "rail.card.usBankAccount"}},
 }
 
-// facedMethods is how many methods the name of the rail lists.
-const facedMethods = 3
-
 // RailCard is the name of the card rail, which every offer has.
 const RailCard = "card"
 
@@ -50,6 +47,9 @@ type Card struct {
 
 // NewCard makes the card rail. No methods means all that the checkout has.
 func NewCard(checkout string, methods []string, amount USD) (*Card, error) {
+	if !strings.Contains(checkout, "://") {
+		return nil, errors.New("this is not an absolute URL; copy the address of the checkout with its https://, such as https://buy.stripe.com/YOUR_LINK")
+	}
 	u, err := ParseURL(checkout)
 	if err != nil {
 		return nil, err
@@ -103,16 +103,11 @@ func (c *Card) Account() string {
 // Source is a provider.
 func (*Card) Source() Source { return SourceProvider }
 
-// Face names the best known methods and the processor.
+// Face names the best known method and the processor.
 func (c *Card) Face() Face {
-	names := c.names()
-	name := list(names[:min(facedMethods, len(names))])
-	if len(names) > facedMethods {
-		name = Phrase{Key: "rail.card.more", With: With{"names": name}}
-	}
 	return Face{
 		Icon: "M5 5h14a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2zM3 10h18",
-		Name: name, Way: Phrase{Key: "rail.card.way"}, Hint: Phrase{Key: "rail.card.time"},
+		Name: c.names()[0], Way: Phrase{Key: "rail.card.way"}, Hint: Phrase{Key: "rail.card.time"},
 		Act: Phrase{Key: "rail.card.act", With: With{"amount": c.amount}}, Note: checkoutNote(c.URL),
 	}
 }
@@ -170,19 +165,21 @@ func (c *Card) Methods(_ *Offer, _ Live) []Method {
 		AmountUSD: c.amount, Network: OffChain, Asset: "USD", Available: true,
 	}
 	if c.listed {
-		m.Facts = []Fact{{Label: "accepts", Value: list(c.names())}}
+		for _, name := range c.names()[1:] { // the first is the name of the row
+			m.Facts = append(m.Facts, Fact{Label: "accepts", Value: name})
+		}
 	}
 	return []Method{m}
 }
 
 // Fallback is the card checkout as the agent card and every 402 contain it.
 type Fallback struct {
-	Scheme    string   `json:"scheme"`
-	Network   string   `json:"network"`
+	Scheme    string   `json:"scheme" jsonschema:"stripe: a card checkout."`
+	Network   string   `json:"network" jsonschema:"fiat: no chain."`
 	AmountUSD USD      `json:"amountUsd"`
-	Asset     string   `json:"asset"`
+	Asset     string   `json:"asset" jsonschema:"The currency of the price."`
 	URL       string   `json:"url" jsonschema:"The card checkout."`
-	Methods   []string `json:"methods"`
+	Methods   []string `json:"methods" jsonschema:"The payment methods of the checkout."`
 }
 
 // Fallback is the card checkout for clients that cannot pay by x402.

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -23,11 +24,11 @@ func ParseEVMAddress(s string) (string, error) {
 	if evmKey.MatchString(s) {
 		return "", errors.New("this is a private key or a hash, not an address; write the address of the wallet (0x and 40 digits). If it was a private key, move its money to a new wallet")
 	}
-	if err := CheckNoSecret(s); err != nil {
+	if err := cmp.Or(CheckNoSecret(s), CheckNoSeedPhrase(s)); err != nil {
 		return "", err
 	}
 	if !evmAddress.MatchString(s) {
-		return "", errors.New("this is not an EVM address, which is 0x and 40 hexadecimal digits; copy it again from your wallet")
+		return "", fmt.Errorf("these %d characters are not an EVM address, which is 0x and 40 hexadecimal digits; copy it again from your wallet", len(s))
 	}
 	address := common.HexToAddress(s)
 	digits, checksummed := s[2:], address.Hex()
@@ -114,14 +115,15 @@ func (u *USDC) Face() Face {
 		Icon: "M12 3a9 9 0 0 1 0 18a9 9 0 0 1 0-18zM12 7v10M15 9c-1-1.5-6-1.5-6 1s6 1.5 6 4-5 2.5-6 1",
 		Name: name, Way: name, Fee: Phrase{Key: "rail.usdc.fee"},
 		Hint: Phrase{Key: "rail.usdc.time"}, Act: Phrase{Key: "rail.usdc.act"}, Note: Phrase{Key: "rail.wallet"},
+		Only: Phrase{Key: "rail.usdc.only", With: With{"network": u.Network.Label()}}, Asks: true,
 	}
 }
 
 // TransactionURL is the transaction at Explorer.
-func (u *USDC) TransactionURL(transaction string) string { return explored(u.Explorer, transaction) }
+func (u *USDC) TransactionURL(transaction string) string { return explorerURL(u.Explorer, transaction) }
 
-// explored is the page of a transaction in an explorer.
-func explored(explorer, transaction string) string {
+// explorerURL is the page of a transaction in an explorer.
+func explorerURL(explorer, transaction string) string {
 	if explorer == "" || transaction == "" {
 		return ""
 	}
@@ -135,9 +137,10 @@ func (u *USDC) Methods(o *Offer, live Live) []Method {
 		AmountUSD: u.amount, Network: u.Network.CAIP2(), Asset: u.Network.USDC, Symbol: "USDC",
 		AmountAtomic: u.AmountAtomic(), PayTo: u.PayTo, Available: true, Chain: &u.Network,
 		Facts: []Fact{
-			{Label: "send", Value: Literal(u.amount.String() + " USDC"), Copy: u.amount.String()},
-			{Label: "network", Value: Phrase{Key: "rail.usdc.network", With: With{"network": u.Network.Title, "chain": strconv.FormatInt(u.Network.ChainID, 10)}}, Detail: true},
+			{Label: "send", Value: coins(u.amount.String(), "USDC"), Copy: u.amount.String()},
+			{Label: "network", Value: u.Network.Label()},
 			{Label: "to", Value: Literal(u.PayTo), Copy: u.PayTo},
+			{Label: "chain", Value: Literal(strconv.FormatInt(u.Network.ChainID, 10)), Detail: true},
 			{Label: "token", Value: Literal(u.Network.USDC), Copy: u.Network.USDC, Detail: true},
 		},
 	}

@@ -61,7 +61,7 @@ func TestParseEVMAddressRefusesOtherForms(t *testing.T) {
 	require.ErrorContains(t, errorOf(ParseEVMAddress("0x"+strings.Repeat("0", 40))), "zero address")
 }
 
-func TestEVMPrivateKeyIsNeverRepeated(t *testing.T) {
+func TestEVMErrorHidesPrivateKey(t *testing.T) {
 	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
 	for _, in := range []string{key, "0x" + key, "0X" + strings.ToUpper(key)} {
 		_, err := ParseEVMAddress(in)
@@ -83,7 +83,7 @@ func requireNoPart(t *testing.T, err error, secret string) {
 	}
 }
 
-func TestTokenContractIsNoPayee(t *testing.T) {
+func TestNewUSDCRefusesTokenContract(t *testing.T) {
 	for _, n := range networks {
 		for _, in := range []string{networks[0].USDC, n.USDC, strings.ToLower(n.USDC)} {
 			require.ErrorContains(t, errorOf(NewUSDC("usdc", n, in, 4200)), "money sent there is lost")
@@ -94,7 +94,7 @@ func TestTokenContractIsNoPayee(t *testing.T) {
 // eip681 is the part of the ABNF of EIP-681 that a token transfer uses.
 var eip681 = regexp.MustCompile(`^ethereum:(?:pay-)?(0x[0-9a-fA-F]{40})@([1-9][0-9]*)/transfer\?address=(0x[0-9a-fA-F]{40})&uint256=([1-9][0-9]*)$`)
 
-func TestUSDCLinkIsAnEIP681Transfer(t *testing.T) {
+func TestUSDCLinkIsEIP681(t *testing.T) {
 	for _, n := range networks {
 		u := must(NewUSDC("usdc", n, strings.ToLower(payee), 4250))(t)
 		parts := eip681.FindStringSubmatch(u.URI())
@@ -108,7 +108,7 @@ func TestUSDCLinkIsAnEIP681Transfer(t *testing.T) {
 	}
 }
 
-func TestAUSDCAccountReadsBack(t *testing.T) {
+func TestParseUSDCAccountRoundTrip(t *testing.T) {
 	network := must(LookupNetwork("base"))(t)
 	rail := must(NewUSDC("usdc", network, "0x52908400098527886E0F7030069857D2E4169EE7", 42_00))(t)
 
@@ -129,7 +129,7 @@ func TestAUSDCAccountReadsBack(t *testing.T) {
 
 // The values are those of the default assets of the reference x402 client
 // (@x402/evm 2.27). A wrong name makes every signature invalid.
-func TestTokenDomainsAreThoseOfTheReferenceClient(t *testing.T) {
+func TestTokenDomainsMatchReferenceClient(t *testing.T) {
 	for id, want := range map[string][3]string{
 		"eip155:8453":   {"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin", "2"},
 		"eip155:84532":  {"0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2"},
@@ -166,7 +166,7 @@ func TestTestNetworksAreMarked(t *testing.T) {
 
 // The names are those of the enumeration in the reference version 1 client,
 // x402-fetch 1.2.0: one name outside it makes that client throw.
-func TestVersionOneNamesAreThoseOfTheReferenceClient(t *testing.T) {
+func TestVersion1NetworkNames(t *testing.T) {
 	var names []string
 	for _, n := range networks {
 		if n.V1 {
@@ -190,7 +190,7 @@ func TestParseURLKeepsPathAndQuery(t *testing.T) {
 	}
 }
 
-func TestURLErrorsNeverRepeatASecret(t *testing.T) {
+func TestURLErrorsContainNoSecret(t *testing.T) {
 	for _, in := range []string{
 		"https://user:s3cr3tkey@h.example/", "https://user:s3cr3tkey@h.example:x/", "https://user:s3cr3tkey@h.example/<", "https://h.example/s3cr3tkey\n",
 		"https://h.example/s3cr3tkey?%zz", "http://h.example/s3cr3tkey", "https://h.example:0/s3cr3tkey", "s3cr3tkey", "h.example/s3cr3tkey",
@@ -201,7 +201,7 @@ func TestURLErrorsNeverRepeatASecret(t *testing.T) {
 	}
 }
 
-func TestPercentEncodeLeavesNothingToMisread(t *testing.T) {
+func TestPercentEncode(t *testing.T) {
 	for _, text := range append([]string{"\r\n", "\x00", "~", "-_."}, hostile...) {
 		encoded := percentEncode(text)
 		require.Regexp(t, `^([A-Za-z0-9._~-]|%[0-9A-F]{2})*$`, encoded, "RFC 3986 unreserved or escaped")
@@ -209,7 +209,7 @@ func TestPercentEncodeLeavesNothingToMisread(t *testing.T) {
 	}
 }
 
-func TestAmountsAreWrittenInTheUnitOfTheirAsset(t *testing.T) {
+func TestUnitFormat(t *testing.T) {
 	for _, c := range []struct {
 		asset  string
 		atomic int64

@@ -56,8 +56,8 @@ func ParseBIC(s string) (string, error) {
 	return bic, nil
 }
 
-// within reports whether an IBAN belongs to one of the countries.
-func within(countries, iban string) bool { return strings.Contains(countries, iban[:2]) }
+// isIn reports whether an IBAN belongs to one of the countries.
+func isIn(countries, iban string) bool { return strings.Contains(countries, iban[:2]) }
 
 // inGroups separates an IBAN into groups of four.
 func inGroups(iban string) string {

@@ -47,7 +47,7 @@ func ParseEUR(s string) (EUR, error) {
 func parseCents(s, unit string) (int64, error) {
 	cents, cut, ok := ParseDecimal(s, 2)
 	if !ok || cut {
-		return 0, fmt.Errorf("%q is not an amount of %s; write for example 42 or 42.50", s, unit)
+		return 0, fmt.Errorf("%q is not an amount of %s; write at most two decimals, for example 42 or 42.50", s, unit)
 	}
 	if cents <= 0 || cents > int64(maxUSD) {
 		return 0, fmt.Errorf("the amount %s is out of range; it must be more than 0 and at most %s %s", s, maxUSD, unit)

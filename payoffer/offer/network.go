@@ -65,5 +65,13 @@ func LookupNetwork(s string) (Network, error) {
 	return networks[i], nil
 }
 
+// Label is the title on pages.
+func (n Network) Label() Phrase {
+	if title, test := strings.CutSuffix(n.Title, testTitle); test {
+		return Phrase{Key: "rail.usdc.test", With: With{"network": title}}
+	}
+	return Literal(n.Title)
+}
+
 // CAIP2 is the chain's identifier, such as "eip155:8453" (CAIP-2, EIP-155).
 func (n Network) CAIP2() string { return "eip155:" + strconv.FormatInt(n.ChainID, 10) }

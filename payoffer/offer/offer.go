@@ -24,6 +24,7 @@ type Offer struct {
 type Terms struct {
 	ID                          string // names the offer in the ledger
 	BaseURL, SiteURL            string // the origins of the service and of the site
+	Home                        string // the address to which payers go back after a payment; empty for the root of SiteURL
 	Name, Operator, Description string // text on pages
 	Contact                     string // an e-mail address, or empty
 	SourceURL                   string // the page of the source code
@@ -35,6 +36,7 @@ type Terms struct {
 	// Texts and options of the pages.
 	Recommend       string   // the name of the rail that is open first; empty for the card
 	Logo            string   // the address of an image on the service host, or empty
+	Style           string   // the address of a stylesheet on the service host, or empty
 	Accent          Color    // of buttons and links; empty for the default
 	Thanks, Refunds string   // texts after the payment and about refunds, or empty
 	Legal           []string // the lines that an invoice needs: name, address, tax number
@@ -46,16 +48,11 @@ type Terms struct {
 	MPP  string   // the header of MPP credentials; empty if MPP is off
 }
 
+// DefaultName names an offer without a name of its own.
+const DefaultName = "Payment offer"
+
 // DefaultDescription describes an offer without a description of its own.
 func DefaultDescription(price USD) string { return "One fixed payment of " + price.String() + " USD." }
-
-// At is the offer with the description that it has at another price.
-func (o Offer) At(price USD) *Offer {
-	if o.Description == DefaultDescription(o.Amount) {
-		o.Description = DefaultDescription(price)
-	}
-	return &o
-}
 
 // Challenges reports whether quotes contain an MPP challenge, which needs USDC.
 func (o *Offer) Challenges() bool { return o.MPP != "" && len(o.USDC()) > 0 }
@@ -94,7 +91,7 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 	if card == nil {
 		return nil, errors.New("the card checkout is missing, and every offer needs one; add for example 'card https://buy.stripe.com/YOUR_LINK'")
 	}
-	terms.Accent = cmp.Or(terms.Accent, DefaultAccent)
+	terms.Home, terms.Accent = cmp.Or(terms.Home, terms.SiteURL+"/"), cmp.Or(terms.Accent, DefaultAccent)
 	o := &Offer{Terms: terms, Card: card, Rails: append([]Rail{card}, rails...)}
 	seen := make(map[string]bool)
 	for _, r := range o.Rails {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseOriginGivesOneFormOfAnOrigin(t *testing.T) {
+func TestParseOriginNormalizes(t *testing.T) {
 	for in, want := range map[string]string{
 		"https://pay.example.org":        "https://pay.example.org",
 		"https://pay.example.org/":       "https://pay.example.org",
@@ -37,7 +37,7 @@ func TestParseOriginGivesOneFormOfAnOrigin(t *testing.T) {
 	}
 }
 
-func TestParseOriginRefusesMoreThanAnOrigin(t *testing.T) {
+func TestParseOriginRefusesPathAndQuery(t *testing.T) {
 	for _, in := range []string{
 		"https://h.example/pay", "https://h.example//", "https://h.example/?", "https://h.example?", "https://h.example?a=b",
 		"https://h.example#", "https://h.example/#a", "https://h.example/.", "https://h.example/%2F",
@@ -63,7 +63,7 @@ var notURLs = []string{
 // longestName is as long as DNS allows.
 var longestName = strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h"
 
-func TestWhatIsNoURLIsNoOriginEither(t *testing.T) {
+func TestParseOriginRefusesInvalidURL(t *testing.T) {
 	for _, in := range notURLs {
 		require.Error(t, errorOf(ParseOrigin(in)), in)
 		require.Error(t, errorOf(ParseURL(in)), in)
@@ -82,7 +82,7 @@ func TestIsLoopback(t *testing.T) {
 // did is the ABNF of a DID with the method "web" (DID Core section 3.1).
 var did = regexp.MustCompile(`^did:web:([A-Za-z0-9._-]|%[0-9A-F]{2})+$`)
 
-func TestDIDWebEscapesThePort(t *testing.T) {
+func TestDIDWebEscapesPort(t *testing.T) {
 	for origin, want := range map[string]string{
 		"https://pay.example.org":      "did:web:pay.example.org",
 		"https://pay.example.org:8443": "did:web:pay.example.org%3A8443",
@@ -94,7 +94,7 @@ func TestDIDWebEscapesThePort(t *testing.T) {
 	}
 }
 
-func TestTheServiceNameIsTheNameAsFarAsDirectoriesTakeIt(t *testing.T) {
+func TestServiceName(t *testing.T) {
 	for name, want := range map[string]string{
 		"Example Offer":                     "Example Offer",
 		"Example\u2028 \tOffer ":            "Example Offer",
@@ -132,7 +132,7 @@ func FuzzServiceName(f *testing.F) {
 	})
 }
 
-func TestTheIconIsNamedWhereADirectoryCanAskForIt(t *testing.T) {
+func TestResourceIconNeedsPublicURL(t *testing.T) {
 	for base, listed := range map[string]bool{
 		"https://pay.example.org": true, "https://pay.example.org:8443": true, "http://pay.example.org": true, "https://1.example": true,
 		"http://localhost": false, "http://localhost:2015": false, "http://pay.localhost": false, "https://127.0.0.1": false, "http://[::1]:2015": false,
@@ -147,7 +147,7 @@ func TestTheIconIsNamedWhereADirectoryCanAskForIt(t *testing.T) {
 	}
 }
 
-func TestTheResourceIsThePayableURL(t *testing.T) {
+func TestResourceIsSponsorURL(t *testing.T) {
 	o := &Offer{Terms: Terms{BaseURL: "https://pay.example.org", Name: "Café Example", Amount: 42_00, Tags: []string{"sponsorship", "open source"}}}
 	require.Equal(t, Resource{
 		URL: "https://pay.example.org/v1/sponsor", Description: "42 USD, one payment: Café Example", MimeType: "application/json",
@@ -155,7 +155,7 @@ func TestTheResourceIsThePayableURL(t *testing.T) {
 	}, o.Resource())
 }
 
-func TestAGateIsPaidAtItsStartWithoutTheQuery(t *testing.T) {
+func TestResourceAtGateOmitsQuery(t *testing.T) {
 	o := &Offer{Terms: Terms{BaseURL: "https://pay.example.org", Name: "Example", Amount: 42_00}}
 	for start, want := range map[string]string{
 		"https://shop.example": "https://shop.example/", "https://Shop.example:443/a%2Fb/?c=d": "https://shop.example/a%2Fb/",
@@ -168,38 +168,29 @@ func TestAGateIsPaidAtItsStartWithoutTheQuery(t *testing.T) {
 	require.Empty(t, o.ResourceAt("https://shop.example/").MimeType, "any content may be behind a gate")
 }
 
-// said joins a list of phrases, each by its key or its text.
-func said(p Phrase) string {
-	switch {
-	case p.Key == "fact.list":
-		return said(p.With["first"].(Phrase)) + ", " + said(p.With["rest"].(Phrase))
-	case p.Key == "rail.card.more":
-		return said(p.With["names"].(Phrase)) + "…"
-	}
-	return p.Key + p.Text
-}
-
-func TestTheCardIsNamedByTheMethodsOfItsCheckout(t *testing.T) {
-	for want, methods := range map[string][]string{
-		"rail.card.card":                                 nil,
-		"rail.card.card, Klarna, Link…":                  {"link", "klarna", "affirm", "card"},
-		"rail.card.card, Apple Pay, Google Pay":          {"google_pay", "card", "apple_pay"},
-		"rail.card.card, PayPal, Sepa debit":             {"sepa_debit", "paypal", "card"},
-		"Afterpay / Clearpay, rail.card.usBankAccount":   {"us_bank_account", "afterpay_clearpay"},
-		"Cash App Pay, Affirm, rail.card.usBankAccount…": {"twint", "us_bank_account", "affirm", "cashapp"},
+// Pages list all methods below the name.
+func TestCardNameFromPaymentMethods(t *testing.T) {
+	for _, c := range []struct {
+		want    Phrase
+		methods []string
+	}{
+		{Phrase{Key: "rail.card.card"}, nil},
+		{Phrase{Key: "rail.card.card"}, []string{"link", "klarna", "affirm", "card"}},
+		{Literal("Afterpay / Clearpay"), []string{"us_bank_account", "afterpay_clearpay"}},
+		{Literal("Cash App Pay"), []string{"twint", "us_bank_account", "affirm", "cashapp"}},
 	} {
-		card, err := NewCard("https://checkout.example/pay", methods, 42_00)
+		card, err := NewCard("https://checkout.example/pay", c.methods, 42_00)
 		require.NoError(t, err)
-		require.Equal(t, want, said(card.Face().Name))
-		require.Equal(t, "rail.card.way", said(card.Face().Way), "which of them was chosen is not known")
-		if methods != nil {
-			require.Equal(t, methods, card.PaymentMethods, "what programs read keeps its order")
+		require.Equal(t, c.want, card.Face().Name)
+		require.Equal(t, Phrase{Key: "rail.card.way"}, card.Face().Way, "which of them was chosen is not known")
+		if c.methods != nil {
+			require.Equal(t, c.methods, card.PaymentMethods, "what programs read keeps its order")
 		}
 	}
 }
 
 // A name that the host does not prove would be a promise that nobody gave.
-func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
+func TestCardProcessorNameNeedsKnownHost(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://buy.stripe.com/abc":                 "Stripe (buy.stripe.com)",
 		"https://checkout.stripe.com/c/pay":          "Stripe (checkout.stripe.com)",
@@ -216,7 +207,7 @@ func TestTheProcessorIsNamedOnlyWhereTheHostProvesIt(t *testing.T) {
 	}
 }
 
-func TestAnAddressSaysThatItsCheckoutIsForTests(t *testing.T) {
+func TestCardTestCheckoutURL(t *testing.T) {
 	for address, test := range map[string]bool{
 		"https://buy.stripe.com/test_1":                            true,
 		"https://Buy.Stripe.com/test_1?prefilled_email=a":          true,

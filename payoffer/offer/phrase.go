@@ -11,8 +11,11 @@ type Phrase struct {
 }
 
 // With has the values of the {placeholders} of a text: strings, Phrases, whole numbers,
-// and USD or EUR. Numbers and amounts are formatted for the language.
+// USD, EUR and Decimals. Numbers and amounts are formatted for the language.
 type With map[string]any
+
+// Decimal is a number such as "0.0005".
+type Decimal string
 
 // Literal is a phrase that is the same in every language.
 func Literal(text string) Phrase { return Phrase{Text: text} }
@@ -26,17 +29,15 @@ type Face struct {
 	Hint Phrase // how long the money takes, or a shop's host
 	Act  Phrase // the label of the button
 	Note Phrase // what to know before paying
+	Only Phrase // the only coin and network that arrive, if others can be lost; else empty
 	Page string // the path of a page of the rail's own, or empty
-	Asks bool   // the page asks visitors if a new payment is theirs, because they get no receipt
-}
-
-// list is phrases one after the other, as the language lists them.
-func list(phrases []Phrase) Phrase {
-	if len(phrases) == 1 {
-		return phrases[0]
-	}
-	return Phrase{Key: "fact.list", With: With{"first": phrases[0], "rest": list(phrases[1:])}}
+	Asks bool   // the page asks visitors if a new payment is theirs, because by hand they get no receipt
 }
 
 // dollars is an amount of US dollars as the language writes numbers.
 func dollars(amount USD) Phrase { return Phrase{Key: "fact.dollars", With: With{"amount": amount}} }
+
+// coins is an amount of a coin as the language writes numbers.
+func coins(amount, symbol string) Phrase {
+	return Phrase{Key: "fact.coins", With: With{"amount": Decimal(amount), "symbol": symbol}}
+}

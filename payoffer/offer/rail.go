@@ -74,6 +74,8 @@ type Method struct {
 	Holds Phrase `json:"-"`
 	PayTo string `json:"payTo,omitempty" jsonschema:"Where the money goes."`
 	Memo  string `json:"memo,omitempty" jsonschema:"The text that identifies the offer."`
+	// InvoiceURL is set if each payment needs an invoice of its own, which the server sees when it is paid.
+	InvoiceURL string `json:"invoiceUrl,omitempty" jsonschema:"Where POST makes an invoice for one payment, which the server sees when it is paid."`
 	// Bank is the account of a bank transfer; nil if it is sent by e-mail.
 	Bank *Bank `json:"bank,omitempty" jsonschema:"The account to pay to, with the memo as the reference."`
 	// Available is false while the rail cannot quote an amount.

@@ -9,9 +9,9 @@ import (
 // Resource is what a client pays for (x402 version 2, PaymentRequired.resource).
 // Directories ignore optional members that are not in their form (x402, Bazaar).
 type Resource struct {
-	URL         string   `json:"url"`
-	Description string   `json:"description"`
-	MimeType    string   `json:"mimeType,omitempty"`
+	URL         string   `json:"url" jsonschema:"The payable URL."`
+	Description string   `json:"description" jsonschema:"What is paid for."`
+	MimeType    string   `json:"mimeType,omitempty" jsonschema:"The media type of the answer to a payment."`
 	ServiceName string   `json:"serviceName,omitempty" jsonschema:"The name of the service in ASCII."`
 	Tags        []string `json:"tags,omitempty" jsonschema:"What the service is listed under."`
 	IconURL     string   `json:"iconUrl,omitempty" jsonschema:"An image of the service."`

@@ -11,6 +11,8 @@ var (
 	// walletKey matches 64 hexadecimal digits that are not part of a URL's path, where
 	// they are a hash, and an extended private key (BIP-32).
 	walletKey = regexp.MustCompile(`(?:^|[\s"'(,;]|://)(?:0[xX])?[0-9a-fA-F]{64}(?:$|\W)|(?:^|\W)[A-Za-z]prv[0-9A-Za-z]{20}`)
+	// seedPhrase matches twelve or more words in lower case, which restore a wallet (BIP-39), and nothing else.
+	seedPhrase = regexp.MustCompile(`^\s*(?:[a-z]{3,8}\s+){11,24}[a-z]{3,8}\s*$`)
 	// serviceKey matches a secret API key or a webhook signing secret of Stripe.
 	serviceKey = regexp.MustCompile(`(?:^|[^A-Za-z0-9])(?:[sr]k_(?:live|test)|whsec)_[0-9A-Za-z]{6}`)
 )
@@ -28,7 +30,15 @@ func CheckNoSecret(text string) error {
 	return nil
 }
 
-var errWalletKey = errors.New("this looks like a private key, which no option accepts, because everyone who reads it can take the money; " +
+// CheckNoSeedPhrase refuses the words that restore a wallet, where no text for people is expected.
+func CheckNoSeedPhrase(text string) error {
+	if seedPhrase.MatchString(text) {
+		return errWalletKey
+	}
+	return nil
+}
+
+var errWalletKey = errors.New("this looks like a private key or a seed phrase, which no option accepts, because everyone who reads it can take the money; " +
 	"move that money to a new wallet now, and remove the key here and from the shell's history")
 
 // testKeyAddresses are the first addresses of well-known test keys, with which anyone could

@@ -38,10 +38,10 @@ func (s *Storefront) Account() string {
 // Source is a provider.
 func (*Storefront) Source() Source { return SourceProvider }
 
-// Face names the shop.
+// Face names the shop, and without a label also the rail: two may be on one host.
 func (s *Storefront) Face() Face {
 	host := Host(s.url)
-	name, hint := Literal(host), Literal("")
+	name, hint := Literal(host), Literal(words(s.name, "-"))
 	if s.Label != "" {
 		name, hint = Literal(s.Label), name
 	}

@@ -32,41 +32,38 @@ func NewBankTransfer(name, inbox, memo, payee string, amount USD) (*BankTransfer
 }
 
 // Publish adds the account, whose numbers are parsed, unless Check refuses it.
-func (t *BankTransfer) Publish(b Bank) (err error) {
+func (bt *BankTransfer) Publish(b Bank) (err error) {
 	if err := b.Check(); err != nil {
 		return err
 	}
-	if b.IBAN != "" && within(countriesSEPA, b.IBAN) {
-		if b.EPC, err = b.epc(t.memo); err != nil {
+	if b.IBAN != "" && isIn(countriesSEPA, b.IBAN) {
+		if b.EPC, err = b.epc(bt.memo); err != nil {
 			return err
 		}
 	}
-	t.bank = &b
+	bt.bank = &b
 	return nil
 }
 
 // Name is the path segment that the operator chose.
-func (t *BankTransfer) Name() string { return t.name }
+func (bt *BankTransfer) Name() string { return bt.name }
 
 // Test is false: a bank's money is real.
-func (t *BankTransfer) Test() bool { return false }
+func (bt *BankTransfer) Test() bool { return false }
 
 // Account is empty, because only the operator reports transfers.
-func (t *BankTransfer) Account() string { return "" }
+func (bt *BankTransfer) Account() string { return "" }
 
 // Source is the seller, who reads the bank statement.
 func (*BankTransfer) Source() Source { return SourceSeller }
 
 // Face adds the bank's fees and days.
-func (t *BankTransfer) Face() Face {
-	name, note := Phrase{Key: "rail.transfer.name"}, Phrase{Key: "rail.transfer.note"}
-	if t.bank != nil {
-		note = Phrase{Key: "rail.transfer.direct"}
-	}
+func (bt *BankTransfer) Face() Face {
+	name := Phrase{Key: "rail.transfer.name"}
 	return Face{
 		Icon: "M3 10l9-5 9 5M5 10v8M10 10v8M14 10v8M19 10v8M3 19h18",
 		Name: name, Way: name, Fee: Phrase{Key: "rail.transfer.fee"}, Hint: Phrase{Key: "rail.transfer.time"},
-		Act: Phrase{Key: "rail.transfer.act"}, Note: note, Page: PagePath(t.name), Asks: true,
+		Act: Phrase{Key: "rail.transfer.act"}, Page: PagePath(bt.name), Asks: true,
 	}
 }
 
@@ -74,39 +71,55 @@ func (t *BankTransfer) Face() Face {
 func (*BankTransfer) TransactionURL(string) string { return "" }
 
 // Methods is the mailto URI (RFC 6068) that requests the invoice, with the account.
-func (t *BankTransfer) Methods(_ *Offer, _ Live) []Method {
-	subject := t.amount.String() + " USD bank transfer: " + t.memo
+func (bt *BankTransfer) Methods(_ *Offer, _ Live) []Method {
+	subject := bt.amount.String() + " USD bank transfer: " + bt.memo
 	body := fmt.Sprintf("Please send me an invoice for a bank transfer.\r\n\r\nAmount: %s USD\r\nPayee: %s\r\nMemo: %s\r\n",
-		t.amount.Decimal(), t.payee, t.memo)
+		bt.amount.Decimal(), bt.payee, bt.memo)
 	return []Method{{
-		Rail: t.name, Scheme: t.name, Title: t.amount.String() + " USD by bank transfer",
-		URI:       "mailto:" + mailboxURI(t.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
-		AmountUSD: t.amount, Network: OffChain, Asset: "USD", PayTo: t.Inbox, Memo: t.memo, Bank: t.bank, Available: true,
-		Facts: t.short(),
+		Rail: bt.name, Scheme: bt.name, Title: bt.amount.String() + " USD by bank transfer",
+		URI:       "mailto:" + mailboxURI(bt.Inbox) + "?subject=" + percentEncode(subject) + "&body=" + percentEncode(body),
+		AmountUSD: bt.amount, Network: OffChain, Asset: "USD", PayTo: bt.Inbox, Memo: bt.memo, Bank: bt.bank, Available: true,
+		Facts: bt.short(),
 	}}
 }
 
-// Facts are the details that the form of a bank asks for.
-func (t *BankTransfer) Facts() []Fact {
-	facts := []Fact{{Label: "amount", Value: dollars(t.amount), Copy: t.amount.Decimal()}}
-	memo := Fact{Label: "memo", Value: Literal(t.memo), Copy: t.memo}
-	if t.bank == nil {
-		return append(facts, Fact{Label: "payee", Value: Literal(t.payee), Copy: t.payee}, Fact{Label: "inbox", Value: Literal(t.Inbox), Copy: t.Inbox}, memo)
-	}
-	if euros := t.bank.AmountEUR; euros > 0 {
-		facts = slices.Insert(facts, 0, Fact{Label: "euros", Value: Phrase{Key: "fact.inEuros", With: With{"amount": euros}}, Copy: euros.Decimal()})
-	}
-	return append(append(facts, t.bank.facts()...), memo)
+// Account is the details of one bank account on a page.
+type Account struct {
+	Title string // the key of its heading
+	Facts []Fact // what the form of a bank asks for, with one amount
 }
 
-// short are the facts on a page with other rails. Next to an IBAN they have no other number
-// of the account, and next to an amount in euros no other amount; the rail's own page has
-// them.
-func (t *BankTransfer) short() []Fact {
-	return slices.DeleteFunc(t.Facts(), func(f Fact) bool {
-		return t.bank != nil && t.bank.IBAN != "" && slices.Contains([]string{"bic", "routing", "account"}, f.Label) ||
-			t.bank != nil && t.bank.AmountEUR > 0 && f.Label == "amount"
-	})
+// Accounts are the accounts: by IBAN, and in the United States. Without a published account the only one
+// has what to ask the seller for.
+func (bt *BankTransfer) Accounts() (accounts []Account) {
+	literal := func(label, value string) Fact { return Fact{Label: label, Value: Literal(value), Copy: value} }
+	amount, memo := Fact{Label: "amount", Value: dollars(bt.amount), Copy: bt.amount.Decimal()}, literal("memo", bt.memo)
+	b := bt.bank
+	if b == nil {
+		return []Account{{Facts: []Fact{amount, literal("payee", bt.payee), literal("inbox", bt.Inbox), memo}}}
+	}
+	holder := literal("holder", b.AccountHolderName)
+	if b.IBAN != "" {
+		price := amount
+		if b.AmountEUR > 0 {
+			price = Fact{Label: "euros", Value: Phrase{Key: "fact.inEuros", With: With{"amount": b.AmountEUR}}, Copy: b.AmountEUR.Decimal()}
+		}
+		facts := []Fact{price, holder, {Label: "iban", Value: Literal(inGroups(b.IBAN)), Copy: b.IBAN}}
+		if b.BIC != "" {
+			facts = append(facts, literal("bic", b.BIC))
+		}
+		accounts = append(accounts, Account{"transfer.sepa", append(facts, memo)})
+	}
+	if b.AccountNumber != "" {
+		accounts = append(accounts, Account{"transfer.us", []Fact{amount, holder, literal("routing", b.RoutingNumber), literal("account", b.AccountNumber), memo}})
+	}
+	return accounts
+}
+
+// short are the facts on a page with other rails: those of the first account, or what the
+// invoice will be for. The rail's own page has all.
+func (bt *BankTransfer) short() []Fact {
+	return slices.DeleteFunc(bt.Accounts()[0].Facts, func(f Fact) bool { return slices.Contains([]string{"payee", "inbox"}, f.Label) })
 }
 
 // mailboxURI escapes a mailbox for a mailto URI and keeps its only at sign.

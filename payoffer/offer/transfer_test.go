@@ -27,7 +27,7 @@ func parseMailto(t *testing.T, uri string) (to string, fields map[string]string)
 	return unescape(t, to), fields
 }
 
-func TestTransferLinkAsksForTheInvoiceByMail(t *testing.T) {
+func TestTransferLinkIsMailto(t *testing.T) {
 	for _, text := range hostile {
 		for _, inbox := range []string{"pay@example.com", "pay+42@example.com", "a&b?c#d%e@example.com", "o'brien/x=y@example.com", "käse@münchen.example"} {
 			transfer := must(NewBankTransfer("wire", inbox, text, text, 4250))(t)
@@ -56,7 +56,7 @@ func TestTransferRefusesLineBreaks(t *testing.T) {
 	require.Error(t, errorOf(NewBankTransfer("transfer", "Pay <pay@example.com>", "Example", "Example", 4200)))
 }
 
-func TestParseMailboxTakesABareAddress(t *testing.T) {
+func TestParseMailboxNeedsBareAddress(t *testing.T) {
 	for _, in := range []string{
 		"", "pay", "@example.com", "pay@", "Pay <pay@example.com>", "<pay@example.com>", " pay@example.com", "pay@example.com ",
 		"pay@example.com, b@example.com", "\tpay@example.com", "pay@example.com\t", "pay@example.com\r\n ", "pay@example.com\r\nBcc: b@example.net", "pay@example.com\n", `"pay me"@example.com`, `"pay"@example.com`,
@@ -74,7 +74,7 @@ var ibans = []string{
 	"NL91 ABNA 0417 1643 00", "NO93 8601 1117 947", "PL61 1090 1014 0000 0712 1981 2874", "SE45 5000 0000 0583 9825 7466", "TR33 0006 1005 1978 6457 8413 26",
 }
 
-func TestAnIBANIsReadAsItIsPrinted(t *testing.T) {
+func TestParseIBANFormats(t *testing.T) {
 	for _, printed := range ibans {
 		bare := strings.ReplaceAll(printed, " ", "")
 		for _, in := range []string{printed, bare, strings.ToLower(printed), strings.ReplaceAll(printed, " ", "\u00a0"), " " + bare + " "} {
@@ -88,7 +88,7 @@ func TestAnIBANIsReadAsItIsPrinted(t *testing.T) {
 
 // Every digit that is mistyped and every two that changed places are noticed: that is what
 // the check digits are for. No error repeats a number that may be somebody's.
-func TestASlipInAnIBANIsRefused(t *testing.T) {
+func TestParseIBANRefusesTypos(t *testing.T) {
 	for _, printed := range ibans {
 		bare := []byte(strings.ReplaceAll(printed, " ", ""))
 		for i := 2; i < len(bare); i++ {
@@ -115,7 +115,7 @@ func TestASlipInAnIBANIsRefused(t *testing.T) {
 	}
 }
 
-func TestABICHasTheFormOfItsStandard(t *testing.T) {
+func TestParseBIC(t *testing.T) {
 	for in, want := range map[string]string{
 		"SOGEDEFF": "SOGEDEFF", "sogedeffxxx": "SOGEDEFFXXX", "TRWIBEB1XXX": "TRWIBEB1XXX", "COBA DE FF XXX": "COBADEFFXXX", "A1B2DE3F": "A1B2DE3F",
 	} {
@@ -128,7 +128,7 @@ func TestABICHasTheFormOfItsStandard(t *testing.T) {
 	}
 }
 
-func TestARoutingNumberIsChecked(t *testing.T) {
+func TestParseRouting(t *testing.T) {
 	for _, in := range []string{"021000021", "011401533", "091000019", "121000358", "0210-0002-1", "026009593"} {
 		_, err := ParseRouting(in)
 		require.NoError(t, err, in)
@@ -145,7 +145,7 @@ func TestARoutingNumberIsChecked(t *testing.T) {
 	require.Equal(t, "0012345678", account, "zeros in front are part of it")
 }
 
-func TestAnAccountIsWholeOrRefused(t *testing.T) {
+func TestBankAccountMustBeComplete(t *testing.T) {
 	const german, swiss, french = "DE75512108001245126199", "CH9300762011623852957", "FR1420041010050500013M02606"
 	for name, c := range map[string]struct {
 		bank Bank
@@ -183,7 +183,7 @@ func TestAnAccountIsWholeOrRefused(t *testing.T) {
 }
 
 // The largest text that is accepted fits into a code of the standard's size.
-func TestAnEPCCodeIsNoLargerThanItsStandardAllows(t *testing.T) {
+func TestEPCCodeSizeLimit(t *testing.T) {
 	publish := func(letters int) (string, error) {
 		transfer := must(NewBankTransfer("transfer", "pay@example.com", strings.Repeat("ü", letters), "Example", 42_00))(t)
 		err := transfer.Publish(Bank{AccountHolderName: strings.Repeat("ü", 70), IBAN: "MT84MALT011000012345MTLCAST001S", BIC: "MMEBMTMT001", AmountEUR: 999_999_99})

@@ -26,7 +26,7 @@ func ParseURL(s string) (*url.URL, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("this is not an absolute URL; write one such as https://pay.example.org")
+		return nil, errors.New("this is not an absolute URL, which is https:// and a host; write one such as https://pay.example.org")
 	}
 	if u.User != nil {
 		return nil, fmt.Errorf("the URL for host %q contains a user name or password and is published; remove them", u.Host)
@@ -68,6 +68,9 @@ func validHost(u *url.URL) bool {
 // ParseOrigin reads an origin (RFC 6454): scheme, host and optional port. It drops one
 // trailing slash and a default port and converts the host to lower case.
 func ParseOrigin(s string) (string, error) {
+	if !strings.Contains(s, "://") {
+		return "", fmt.Errorf("%q does not begin with https://; write the whole address, such as https://pay.example.org", s)
+	}
 	u, err := ParseURL(s)
 	if err != nil {
 		return "", err

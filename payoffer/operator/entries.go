@@ -11,13 +11,15 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-// action is one thing that an entry can ask for. It returns the receipt after it, and hints for the operator.
+// action is one thing that an entry can ask for. It gets the receipt of the entry, without number if there is none, and
+// returns the receipt after it, and hints for the operator.
 type action struct {
 	name    string
 	members []string // the optional members that it takes
-	run     func(s *Service, ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error)
+	run     func(s *Service, ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error)
 }
 
 var actions = []action{
@@ -44,13 +46,21 @@ func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 	if err := e.Parse(s.Now()); err != nil {
 		return Receipt{}, invalid(err)
 	}
-	s.acting.Lock()
-	defer s.acting.Unlock()
-	row, hints, err := actions[i].run(s, ctx, e)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	var row ledger.Receipt
 	var receipt Receipt
+	var hints []string
+	stored, found, err := s.find(ctx, e)
+	if err == nil && !found && e.Action != "enter" {
+		err = refuse(Unknown, "no receipt of the rail %s has the reference %q; list them with 'caddy pay-offer received --receipts'", e.Rail, e.Reference)
+	}
+	if err == nil {
+		row, hints, err = actions[i].run(s, ctx, e, stored)
+	}
 	if err == nil {
 		var testCounts bool
-		if testCounts, err = s.testCounts(ctx); err == nil {
+		if testCounts, err = report.TestCounts(ctx, s.Ledger, s.Offer); err == nil {
 			receipt, err = s.newReceipt(ctx, row, testCounts)
 		}
 	}
@@ -71,24 +81,20 @@ func (s *Service) Enter(ctx context.Context, e manual.Entry) (Receipt, error) {
 }
 
 // enter records money that arrived, or enters a voided entry again. The same entry again changes nothing.
-func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	account, err := s.enterable(e.Rail)
+func (s *Service) enter(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
+	account, err := s.manualAccount(e.Rail)
 	if err != nil {
 		return ledger.Receipt{}, nil, err
 	}
 	if e.USD == 0 {
 		return ledger.Receipt{}, nil, refuse(Invalid, "the amount is missing; write for example 42 or 42.50, in US dollars")
 	}
-	stored, found, err := s.find(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, nil, err
-	}
 	var hints []string
 	if s.isReportedByProvider(e.Rail) {
 		hints = []string{"the provider reports the payments of the rail " + e.Rail + " under its own ids: if this is one of them, " +
 			"and its id is another, it is counted twice; then void this entry"}
 	}
-	if !found {
+	if stored.ID == 0 {
 		if err := manual.CheckPublishable(e.Reference); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)
 		}
@@ -103,8 +109,8 @@ func (s *Service) enter(ctx context.Context, e manual.Entry) (ledger.Receipt, []
 		if err != nil {
 			return ledger.Receipt{}, nil, err
 		}
-		if slip := e.Slip(s.Offer.Amount, references, s.Now()); slip != "" {
-			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (in JSON \"sure\": true)", slip)
+		if typo := e.Typo(s.Offer.Amount, references, s.Now()); typo != "" {
+			return ledger.Receipt{}, nil, refuse(Conflict, "%s; if that is right, enter it again with --sure (in JSON \"sure\": true)", typo)
 		}
 	}
 	receipt, err := s.add(ctx, e.Enter(stored, s.Now()))
@@ -146,11 +152,8 @@ func (s *Service) requireNewReason(ctx context.Context, stored ledger.Receipt, e
 
 // void takes a receipt out of the totals, because the money is not the operator's. The receipt stays in the
 // ledger as reversed and can be restored. A transfer on a chain is refused.
-func (s *Service) void(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	stored, err := s.known(ctx, e)
+func (s *Service) void(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
 	switch {
-	case err != nil:
-		return ledger.Receipt{}, nil, err
 	case stored.EvidenceLevel == ledger.LevelChain:
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q is a transfer on its chain and cannot be voided; enter what you sent back as a refund", e.Reference)
 	case stored.Status == ledger.StatusDropped:
@@ -165,11 +168,8 @@ func (s *Service) void(ctx context.Context, e manual.Entry) (ledger.Receipt, []s
 
 // restore undoes a void by the operator, except that of an entry. Without a void it undoes the refunds that
 // the operator entered, or only that of a transaction.
-func (s *Service) restore(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	stored, err := s.known(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, nil, err
-	}
+func (s *Service) restore(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
+	var err error
 	if e.Transaction != "" {
 		if e.Transaction, err = manual.ParseTransaction(stored.Asset, e.Transaction); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)
@@ -217,11 +217,8 @@ func stillDisputed(r ledger.Receipt, err error) error {
 }
 
 // stateValue states what a payment is worth in US dollars if no source knows it.
-func (s *Service) stateValue(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	stored, err := s.known(ctx, e)
+func (s *Service) stateValue(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
 	switch {
-	case err != nil:
-		return ledger.Receipt{}, nil, err
 	case e.USD == 0:
 		return ledger.Receipt{}, nil, refuse(Invalid, "the value is missing; write for example 42 or 42.50, in US dollars")
 	case stored.USDCents != nil && stored.ValueBasis != ledger.BasisStated:
@@ -235,11 +232,8 @@ func (s *Service) stateValue(ctx context.Context, e manual.Entry) (ledger.Receip
 }
 
 // markOwn marks a payment as the operator's own, for good: it is no payment of a customer.
-func (s *Service) markOwn(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	stored, err := s.known(ctx, e)
+func (s *Service) markOwn(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
 	switch {
-	case err != nil:
-		return ledger.Receipt{}, nil, err
 	case stored.EvidenceLevel == ledger.LevelChain:
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q was paid by a wallet; name its address with the option ignore_payer", e.Reference)
 	case stored.Own:
@@ -250,11 +244,8 @@ func (s *Service) markOwn(ctx context.Context, e manual.Entry) (ledger.Receipt, 
 }
 
 // redact replaces the published reference by a random one, for good.
-func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	stored, err := s.known(ctx, e)
+func (s *Service) redact(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
 	switch {
-	case err != nil:
-		return ledger.Receipt{}, nil, err
 	case stored.EvidenceLevel != ledger.LevelManual:
 		return ledger.Receipt{}, nil, refuse(Conflict, "%q is the id that its source assigned (%s), which proves the receipt; "+
 			"only a reference of yours can be redacted", e.Reference, stored.EvidenceLevel)
@@ -277,13 +268,16 @@ func (s *Service) redact(ctx context.Context, e manual.Entry) (ledger.Receipt, [
 // isReportedByProvider reports whether a provider reports the payments of a rail to this server.
 func (s *Service) isReportedByProvider(name string) bool {
 	rail, found := s.Offer.Rail(name)
-	return found && rail.Source() == offer.SourceProvider && slices.ContainsFunc(s.Health(), func(h observe.Health) bool { return h.Rail == name })
+	return found && rail.Source() == offer.SourceProvider && slices.ContainsFunc(s.Health(), func(h observe.Health) bool {
+		return h.Rail == name && h.Source != report.SourceOperator
+	})
 }
 
-// enterable is the account of a rail on which payments are entered.
-func (s *Service) enterable(name string) (ledger.Account, error) {
+// manualAccount is the account of a rail on which payments are entered.
+func (s *Service) manualAccount(name string) (ledger.Account, error) {
 	if rail, found := s.Offer.Rail(name); found && rail.Source() == offer.SourceChain {
-		return ledger.Account{}, refuse(Conflict, "payments by %s are read from the chain and cannot be entered; wait until the chain confirms this one", name)
+		return ledger.Account{}, refuse(Conflict, "payments by %s are read from the chain and cannot be entered; wait until the chain confirms this one, "+
+			"or see by 'caddy pay-offer check --live' why the chain is not read", name)
 	}
 	if i := slices.IndexFunc(s.Accounts, func(a ledger.Account) bool { return a.Rail == name }); i >= 0 {
 		return s.Accounts[i], nil
@@ -296,16 +290,7 @@ func (s *Service) unknownRail(rail string) error {
 	for _, r := range s.Offer.Rails {
 		names = append(names, r.Name())
 	}
-	return refuse(Unknown, "no rail is named %.80q; valid names: %s", rail, strings.Join(names, ", "))
-}
-
-// known is the receipt of an entry, which must exist.
-func (s *Service) known(ctx context.Context, e manual.Entry) (ledger.Receipt, error) {
-	stored, found, err := s.find(ctx, e)
-	if err == nil && !found {
-		err = refuse(Unknown, "no receipt of the rail %s has the reference %q; list them with 'caddy pay-offer received --receipts'", e.Rail, e.Reference)
-	}
-	return stored, err
+	return refuse(Unknown, "this offer has no rail %.80q; write one of %s, or add the option of that rail to the Caddyfile", rail, strings.Join(names, ", "))
 }
 
 // find looks for a receipt in the rail's account, then in the removed accounts of the rail.

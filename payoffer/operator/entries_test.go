@@ -14,10 +14,11 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-func TestEnteredMoneyCounts(t *testing.T) {
+func TestEntryCounts(t *testing.T) {
 	o := newFixture(t)
 	e := inv7("42", "statement of November")
 	e.Date = "2026-11-20T12:00:00Z"
@@ -33,7 +34,7 @@ func TestEnteredMoneyCounts(t *testing.T) {
 	require.Equal(t, timestamp(o.unix), o.must("enter", e).OccurredAt, "now by default")
 }
 
-func TestTheSameEntryAgainChangesNothing(t *testing.T) {
+func TestRepeatedEntryChangesNothing(t *testing.T) {
 	for _, zone := range []string{"Z", "+01:00", "-05:00", "+05:45", "+14:00", "-12:00"} {
 		o := newFixture(t)
 		e := inv7("42", "")
@@ -54,7 +55,7 @@ func TestTheSameEntryAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAWrongEntryIsReversedAndEnteredAgain(t *testing.T) {
+func TestVoidedEntryEnteredAgain(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		day := func() string {
 			row, found, err := o.book.Receipt(t.Context(), testOffer, o.account("transfer").ID, "INV-7")
@@ -108,8 +109,8 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		"a wrong date":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "INV-8", Amount: "42", Date: "20.11."}, Invalid, "2026-11-20"},
 		"a line break":        {manual.Entry{Action: "enter", Rail: "transfer", Reference: "a\nb", Amount: "42"}, Invalid, "cannot be printed"},
 		"an e-mail address":   {manual.Entry{Action: "enter", Rail: "transfer", Reference: "jane@example.org", Amount: "42"}, Invalid, "use an invoice number"},
-		"unknown rail":        {manual.Entry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "valid names: card, usdc, transfer, pack"},
-		"its reversal":        {manual.Entry{Action: "void", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "valid names: card, usdc, transfer, pack"},
+		"unknown rail":        {manual.Entry{Action: "enter", Rail: "cash", Reference: "INV-8", Amount: "42"}, Unknown, "write one of card, usdc, btc, lightning, transfer, tip-jar, pack, or add the option"},
+		"its reversal":        {manual.Entry{Action: "void", Rail: "cash", Reference: "INV-8", Reason: "x"}, Unknown, "write one of card, usdc, btc, lightning, transfer, tip-jar, pack, or add the option"},
 		"a chain":             {manual.Entry{Action: "enter", Rail: "usdc", Reference: "INV-8", Amount: "42"}, Conflict, "are read from the chain"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 	require.Empty(t, o.history())
 }
 
-func TestBetterEvidenceIsNotEntered(t *testing.T) {
+func TestEntryOfObservedPaymentIsRefused(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	o.sees("pack", "sale-1", ledger.LevelProvider, ledger.StatusConfirmed)
@@ -141,7 +142,7 @@ func TestBetterEvidenceIsNotEntered(t *testing.T) {
 }
 
 // A provider's payment counts under the provider's id, in addition to an entry of the same money under another.
-func TestAnEntryOnARailOfAProviderHasAHint(t *testing.T) {
+func TestEntryOnObservedRailHasHint(t *testing.T) {
 	for _, c := range []struct {
 		observed, rail string
 		hinted         bool
@@ -153,7 +154,22 @@ func TestAnEntryOnARailOfAProviderHasAHint(t *testing.T) {
 	}
 }
 
-func TestAnEntryOfATestPaymentIsNotCounted(t *testing.T) {
+// A payment is entered by hand unless it is read from a chain.
+func TestEntriesFollowTheSourceOfTheRail(t *testing.T) {
+	o := newFixture(t)
+	for _, rail := range o.Offer.Rails {
+		o.health = observe.Health{Rail: rail.Name()}
+		row, err := o.Enter(t.Context(), manual.Entry{Action: "enter", Rail: rail.Name(), Reference: "INV-9", Amount: "42"})
+		if rail.Source() == offer.SourceChain {
+			requireRefusal(t, err, Conflict, "payments by "+rail.Name()+" are read from the chain")
+			continue
+		}
+		require.NoError(t, err, rail.Name())
+		require.Equal(t, rail.Source() == offer.SourceProvider, len(row.Hints) == 1, "%s: %s", rail.Name(), row.Hints)
+	}
+}
+
+func TestEntryOfTestPaymentNotCounted(t *testing.T) {
 	for _, test := range []bool{true, false} {
 		o := newFixture(t)
 		account := ledger.Account{Offer: testOffer, ID: "stripe/plink_2", Rail: "card", Testnet: test}
@@ -165,7 +181,7 @@ func TestAnEntryOfATestPaymentIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
+func TestVoidedReceiptStaysUncounted(t *testing.T) {
 	for rail, level := range map[string]ledger.EvidenceLevel{"card": ledger.LevelSigned, "pack": ledger.LevelProvider} {
 		t.Run(rail, func(t *testing.T) {
 			o := newFixture(t)
@@ -188,7 +204,7 @@ func TestAReversedReceiptStaysAndDoesNotCount(t *testing.T) {
 }
 
 // The operator's last change holds, whatever the clock is.
-func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
+func TestVoidHoldsAfterClockSetBack(t *testing.T) {
 	o := newFixture(t)
 	o.must("enter", inv7("42", ""))
 	for _, reason := range []string{"first", "second", "third"} {
@@ -208,7 +224,7 @@ func TestReversalsHoldWithinOneSecondAndAfterTheClockWasSetBack(t *testing.T) {
 }
 
 // A script that sends its request again must not count money that was taken out. Only a new entry counts it again.
-func TestNothingButANewEntryRevivesAVoidedOne(t *testing.T) {
+func TestVoidedEntryNeedsNewEntry(t *testing.T) {
 	for _, reason := range []string{"", "statement"} {
 		o := newFixture(t)
 		o.must("enter", inv7("42", reason))
@@ -220,7 +236,7 @@ func TestNothingButANewEntryRevivesAVoidedOne(t *testing.T) {
 	}
 }
 
-func TestWhatLooksLikeASlipIsAskedFor(t *testing.T) {
+func TestLikelyTypoNeedsConfirmation(t *testing.T) {
 	for name, c := range map[string]struct {
 		e    manual.Entry
 		says string
@@ -256,7 +272,7 @@ func TestWhatLooksLikeASlipIsAskedFor(t *testing.T) {
 }
 
 // One keyboard composes a letter with its accent, and another one does not.
-func TestAReferenceIsTheSameInEveryFormOfUnicode(t *testing.T) {
+func TestReferenceUnicodeNormalization(t *testing.T) {
 	o := newFixture(t)
 	composed := o.must("enter", manual.Entry{Rail: "transfer", Reference: "Beitr\u00e4ge 7", Amount: "42"})
 	require.Equal(t, composed, o.must("enter", manual.Entry{Rail: "transfer", Reference: "Beitra\u0308ge 7", Amount: "42"}))
@@ -264,7 +280,7 @@ func TestAReferenceIsTheSameInEveryFormOfUnicode(t *testing.T) {
 }
 
 // The operator tests the checkout with a card, or a transfer of 42 USD.
-func TestAPaymentOfTheOperatorIsMarked(t *testing.T) {
+func TestMarkOwnPayment(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		o.must("enter", inv7("42", ""))
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
@@ -290,7 +306,7 @@ func TestAPaymentOfTheOperatorIsMarked(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
+func TestVoidRefusedIfSourceDecides(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "disputed", ledger.LevelSigned, ledger.StatusConfirmed, ledger.Return{ID: "dp_1", Kind: ledger.ReturnReversal, Gone: true, At: o.unix})
 	_, err := o.do("restore", manual.Entry{Rail: "card", Reference: "disputed", Reason: "x"})
@@ -305,7 +321,7 @@ func TestWhatAnotherSourceDecidesIsNotReversedOrRestored(t *testing.T) {
 }
 
 // A rail keeps its receipts when its account changes, such as that of a card when a payment link is configured.
-func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
+func TestReceiptOfRemovedAccountIsFound(t *testing.T) {
 	o := newFixture(t)
 	e := manual.Entry{Rail: "card", Reference: "INV-9", Amount: "42", Reason: "x"}
 	configured := o.Accounts
@@ -324,9 +340,9 @@ func TestReceiptsOfARailsFormerAccountAreFound(t *testing.T) {
 }
 
 // meanwhile lets another instance write between the reading and the commit of an entry, which asks for the time.
-func (o *fixture) meanwhile(write func()) {
-	now, asked := o.Now, 0
-	o.Now = func() time.Time {
+func (f *fixture) meanwhile(write func()) {
+	now, asked := f.Now, 0
+	f.Now = func() time.Time {
 		if asked++; asked == 2 {
 			write()
 		}
@@ -334,7 +350,7 @@ func (o *fixture) meanwhile(write func()) {
 	}
 }
 
-func TestOneOfTwoEntriesAtTheSameMomentFails(t *testing.T) {
+func TestConcurrentEntriesConflict(t *testing.T) {
 	o := newFixture(t)
 	elsewhere := &fixture{t: t, Service: &Service{Offer: o.Offer, Accounts: o.Accounts, Ledger: o.book, Page: page, Now: o.Now, Health: o.Health}}
 	o.meanwhile(func() { elsewhere.must("enter", inv7("43", "")) })
@@ -345,7 +361,7 @@ func TestOneOfTwoEntriesAtTheSameMomentFails(t *testing.T) {
 	require.Equal(t, int64(1300), o.received())
 }
 
-func TestReceiptsAreListedPageByPage(t *testing.T) {
+func TestReceiptPaging(t *testing.T) {
 	o := newFixture(t)
 	for n := range 5 {
 		o.must("enter", manual.Entry{Rail: "transfer", Reference: "INV-" + strconv.Itoa(n), Amount: "42"})
@@ -367,7 +383,7 @@ func TestReceiptsAreListedPageByPage(t *testing.T) {
 	require.NotContains(t, o.log.String(), "/v1/receipt/")
 }
 
-func TestAnUnavailableLedgerIsReported(t *testing.T) {
+func TestUnavailableLedgerErrors(t *testing.T) {
 	o := newFixture(t)
 	o.Summary = func(context.Context) (report.Summary, error) { return report.Summary{}, ledger.ErrNotOpen }
 	require.NoError(t, o.book.Close())
@@ -385,7 +401,7 @@ func TestAnUnavailableLedgerIsReported(t *testing.T) {
 	}
 }
 
-func TestAKeyIsRotatedOrUnchanged(t *testing.T) {
+func TestRotateKey(t *testing.T) {
 	o := newFixture(t)
 	var lost error
 	o.Rotate = func(_ context.Context, revoke bool) (string, time.Time, error) {

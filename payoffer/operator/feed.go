@@ -49,7 +49,7 @@ func (s *Service) Feed(ctx context.Context, cursor string) (Feed, error) {
 	}
 	after, ok := ledger.ParseBookmark(cursor)
 	if !ok {
-		return Feed{}, refuse(Invalid, "this is not a cursor; write that of a change, such as 12.00c0ffee00c0ffee, or leave it out to begin now")
+		return Feed{}, refuse(Invalid, "%.40q is not a cursor; write that of a change, such as 12.00c0ffee00c0ffee, or leave it out to begin now", cursor)
 	}
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s *Service) Feed(ctx context.Context, cursor string) (Feed, error) {
 		case err != nil && ctx.Err() == nil:
 			return Feed{}, unreadable(err)
 		case len(rows) > 0:
-			testCounts, err := s.testCounts(ctx)
+			testCounts, err := report.TestCounts(ctx, s.Ledger, s.Offer)
 			if err != nil {
 				return Feed{}, unreadable(err)
 			}

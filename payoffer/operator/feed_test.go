@@ -12,7 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/observations"
 )
 
-func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
+func TestFeedReturnsChangesAfterCursor(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusSeen)
 		now := must(o.Feed(t.Context(), ""))(t)
@@ -36,16 +36,16 @@ func TestTheFeedTellsEachChangeAfterACursorOnce(t *testing.T) {
 	})
 }
 
-func TestTheFeedRefusesAPlaceThatIsNone(t *testing.T) {
+func TestFeedCursorErrors(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	for _, cursor := range []string{"x", "-1", "99", "1.2", "1.zzzzzzzzzzzzzzzz"} {
-		requireRefusal(t, errorOf(o.Feed(t.Context(), cursor)), Invalid, "this is not a cursor")
+		requireRefusal(t, errorOf(o.Feed(t.Context(), cursor)), Invalid, "is not a cursor")
 	}
 	requireRefusal(t, errorOf(o.Feed(t.Context(), "1.00c0ffee00c0ffee")), Conflict, "an older backup was restored")
 }
 
-func TestWhoReadsTheFeedWaitsForAChangeAndNotForGood(t *testing.T) {
+func TestFeedLongPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFixture(t)
 		o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusSeen)
@@ -71,7 +71,7 @@ func TestWhoReadsTheFeedWaitsForAChangeAndNotForGood(t *testing.T) {
 	})
 }
 
-func TestTheFeedTellsEveryKindOfChangeAsWhatItIs(t *testing.T) {
+func TestFeedDescribesEveryChange(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		require.NoError(t, o.book.Register(t.Context(), ledger.Account{Offer: testOffer, ID: observations.CardAccount, Rail: "card"},
 			ledger.Account{Offer: testOffer, ID: observations.ChainAccount, Rail: "usdc", Testnet: true}))

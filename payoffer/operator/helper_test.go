@@ -63,19 +63,12 @@ func newFixtureOn(t *testing.T, keep func(*testing.T, func() time.Time) *ledger.
 	require.NoError(t, o.book.Open(t.Context()))
 	t.Cleanup(func() { require.NoError(t, o.book.Close()) })
 
-	network := must(offer.LookupNetwork("base"))(t)
-	card, err := offer.NewCard("https://checkout.example/pay", nil, 4200)
-	require.NoError(t, err)
-	usdc := must(offer.NewUSDC("usdc", network, payTo, 4200))(t)
-	transfer := must(offer.NewBankTransfer("transfer", "pay@example.org", "memo", "Example", 4200))(t)
-	shop, err := offer.NewStorefront("pack", "https://shop.example/pack", 4200)
-	require.NoError(t, err)
-	terms := offer.Terms{ID: testOffer, BaseURL: "https://pay.example", Amount: 4200}
-	offered := must(offer.New(terms, card, usdc, transfer, shop))(t)
-
-	accounts := []ledger.Account{
-		{Offer: testOffer, ID: "stripe/plink_1", Rail: "card"}, {Offer: testOffer, ID: usdc.Account(), Rail: "usdc"},
-		{Offer: testOffer, ID: "operator/pay.example/transfer", Rail: "transfer"}, {Offer: testOffer, ID: "gumroad/p1", Rail: "pack"},
+	offered := payoffertest.Offer(t, offer.Terms{ID: testOffer, BaseURL: "https://pay.example", Amount: 4200}, "base")
+	offered.Card.PaymentLink = "plink_1"
+	payoffertest.Rail(t, offered, "pack").(*offer.Storefront).Product = "p1"
+	var accounts []ledger.Account
+	for _, rail := range offered.Rails {
+		accounts = append(accounts, ledger.Account{Offer: testOffer, ID: offered.AccountOf(rail), Rail: rail.Name()})
 	}
 	require.NoError(t, o.book.Register(t.Context(), accounts...))
 	o.Service = &Service{
@@ -100,30 +93,30 @@ func requireRefusal(t testing.TB, err error, kind Kind, sentence string) {
 }
 
 // account is that of a rail.
-func (o *fixture) account(rail string) ledger.Account {
-	return o.Accounts[slices.IndexFunc(o.Accounts, func(a ledger.Account) bool { return a.Rail == rail })]
+func (f *fixture) account(rail string) ledger.Account {
+	return f.Accounts[slices.IndexFunc(f.Accounts, func(a ledger.Account) bool { return a.Rail == rail })]
 }
 
 // payment is one of 42 USD that another source reports.
-func (o *fixture) payment(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) ledger.Observation {
-	o.t.Helper()
+func (f *fixture) payment(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) ledger.Observation {
+	f.t.Helper()
 	cents := int64(4200)
 	return ledger.Observation{
-		Offer: testOffer, Account: o.account(rail).ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,
-		USDCents: &cents, State: state, EvidenceLevel: level, OccurredAt: o.unix - 60, Cause: "webhook", Returns: returns,
+		Offer: testOffer, Account: f.account(rail).ID, Rail: rail, ExternalID: id, Transaction: "0x1", Asset: "USD", Amount: 4200,
+		USDCents: &cents, State: state, EvidenceLevel: level, OccurredAt: f.unix - 60, Cause: "webhook", Returns: returns,
 	}
 }
 
 // sees records a payment of 42 USD by another source.
-func (o *fixture) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
-	o.t.Helper()
-	must(o.book.Record(o.t.Context(), nil, o.payment(rail, id, level, state, returns...)))(o.t)
+func (f *fixture) sees(rail, id string, level ledger.EvidenceLevel, state ledger.Status, returns ...ledger.Return) {
+	f.t.Helper()
+	must(f.book.Record(f.t.Context(), nil, f.payment(rail, id, level, state, returns...)))(f.t)
 }
 
 // received is the money that counts, in US cents.
-func (o *fixture) received() (cents int64) {
-	o.t.Helper()
-	totals := must(o.book.Totals(o.t.Context(), testOffer))(o.t)
+func (f *fixture) received() (cents int64) {
+	f.t.Helper()
+	totals := must(f.book.Totals(f.t.Context(), testOffer))(f.t)
 	for _, total := range totals {
 		if total.Held() {
 			cents += total.USDCents - total.RefundedCents
@@ -133,9 +126,9 @@ func (o *fixture) received() (cents int64) {
 }
 
 // history are the causes and reasons of everything that happened.
-func (o *fixture) history() (lines []string) {
-	o.t.Helper()
-	transitions := must(o.book.Transitions(o.t.Context(), testOffer, 0, 100))(o.t)
+func (f *fixture) history() (lines []string) {
+	f.t.Helper()
+	transitions := must(f.book.Transitions(f.t.Context(), testOffer, 0, 100))(f.t)
 	for _, tr := range transitions {
 		lines = append(lines, string(tr.To)+" "+tr.Cause+": "+tr.Note)
 	}
@@ -143,22 +136,22 @@ func (o *fixture) history() (lines []string) {
 }
 
 // do performs an action.
-func (o *fixture) do(action string, e manual.Entry) (Receipt, error) {
+func (f *fixture) do(action string, e manual.Entry) (Receipt, error) {
 	e.Action = action
-	return o.Enter(o.t.Context(), e)
+	return f.Enter(f.t.Context(), e)
 }
 
-func (o *fixture) must(action string, e manual.Entry) Receipt {
-	o.t.Helper()
-	receipt, err := o.do(action, e)
-	require.NoError(o.t, err, "%s %+v", action, e)
+func (f *fixture) must(action string, e manual.Entry) Receipt {
+	f.t.Helper()
+	receipt, err := f.do(action, e)
+	require.NoError(f.t, err, "%s %+v", action, e)
 	return receipt
 }
 
 // refuses requires that an action is refused.
-func (o *fixture) refuses(action string, e manual.Entry, kind Kind, want string) {
-	o.t.Helper()
-	requireRefusal(o.t, errorOf(o.do(action, e)), kind, want)
+func (f *fixture) refuses(action string, e manual.Entry, kind Kind, want string) {
+	f.t.Helper()
+	requireRefusal(f.t, errorOf(f.do(action, e)), kind, want)
 }
 
 func inv7(amount json.Number, reason string) manual.Entry {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // expiryMargin is how long after its expiry an authorization may still be in a block that was not read.
@@ -65,11 +65,11 @@ func (s *Service) Intents(ctx context.Context, after int64, limit int) (Intents,
 	if err != nil {
 		return Intents{}, unreadable(err)
 	}
-	open, next := cut(open, limit, func(i ledger.Intent) int64 { return i.ID })
+	open, next := cutPage(open, limit, func(i ledger.Intent) int64 { return i.ID })
 	page, now := Intents{[]Intent{}, next}, s.Now()
 	for _, i := range open {
 		row := newIntent(i)
-		row.Waiting = cmp.Or(s.decides(i, false, now), "for the operator, who resolves it")
+		row.Waiting = cmp.Or(s.obstacle(i, false, now), "for the operator, who resolves it")
 		page.Intents = append(page.Intents, row)
 	}
 	return page, nil
@@ -81,7 +81,7 @@ func (s *Service) Claims(ctx context.Context, after int64, limit int) (Intents, 
 	if err != nil {
 		return Intents{}, unreadable(err)
 	}
-	claims, next := cut(claims, limit, func(i ledger.Intent) int64 { return i.ID })
+	claims, next := cutPage(claims, limit, func(i ledger.Intent) int64 { return i.ID })
 	page := Intents{[]Intent{}, next}
 	for _, i := range claims {
 		page.Intents = append(page.Intents, newIntent(i))
@@ -96,8 +96,8 @@ func (s *Service) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) 
 	if err != nil {
 		return Intent{}, err
 	}
-	s.acting.Lock()
-	defer s.acting.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	stored, err := s.payment(ctx, key)
 	if err != nil {
 		return Intent{}, err
@@ -107,10 +107,10 @@ func (s *Service) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) 
 	if err != nil || change == nil {
 		return newIntent(stored), err
 	}
-	if waiting := s.decides(stored, paid, s.Now()); waiting != "" {
+	if waiting := s.obstacle(stored, paid, s.Now()); waiting != "" {
 		return Intent{}, refuse(Conflict, "this payment cannot be resolved by hand yet; wait %s", waiting)
 	}
-	err = change(ctx)
+	resolved, err := s.Ledger.Apply(ctx, key, *change)
 	if errors.Is(err, ledger.ErrTransaction) {
 		return Intent{}, refuse(Conflict, "another payment already has this transaction; give the transaction of this payment, or resolve the other one as not_paid if it is wrong")
 	}
@@ -122,59 +122,50 @@ func (s *Service) Resolve(ctx context.Context, o IntentOutcome) (Intent, error) 
 	}
 	s.Logger.Info("the operator resolved a payment",
 		"network", stored.Network, "nonce", stored.Nonce, "state", string(stored.State), "outcome", o.Outcome, "reason", o.Reason)
-	resolved, _, err := s.Ledger.Intent(ctx, key)
-	if err != nil {
-		return Intent{}, &Error{Unavailable, "the payment is resolved, but the ledger cannot be read now; read the server's log for the reason", err}
-	}
 	return newIntent(resolved), nil
 }
 
-// change returns the function that sets the outcome; nil if it is set already. The payer gets a code; the operator's
+// change returns the change that sets the outcome; nil if it is set already. The payer gets a code; the operator's
 // reason is only in the log.
-func (s *Service) change(i ledger.Intent, paid bool, hash string) (func(context.Context) error, error) {
-	key, claim := i.IntentKey, i.State == ledger.IntentSettled && i.Evidence == ledger.EvidenceFacilitator
-	byOperator := i.State == ledger.IntentRefused && i.Reason == x402.ReasonOperator
+func (s *Service) change(i ledger.Intent, paid bool, hash string) (*ledger.IntentChange, error) {
+	stage := i.Stage(s.Now())
+	byOperator := stage == accounting.StageRefused && i.Reason == accounting.ReasonOperator
 	switch {
-	case paid && claim && i.Transaction == hash, !paid && byOperator:
+	case paid && stage == accounting.StageClaimed && i.Transaction == hash, !paid && byOperator:
 		return nil, nil
-	case paid && claim:
+	case paid && stage == accounting.StageClaimed:
 		return nil, refuse(Conflict, "this payment is already settled by the claim of transaction %s; if that is wrong, resolve it as not_paid first", i.Transaction)
-	case paid && i.State == ledger.IntentSettling:
-		return func(ctx context.Context) error {
-			return s.Ledger.SettleIntent(ctx, key, hash, nil, ledger.EvidenceFacilitator)
-		}, nil
-	case paid && byOperator:
-		return func(ctx context.Context) error { return s.Ledger.ClaimRefused(ctx, key, hash, x402.ReasonOperator) }, nil
-	case !paid && i.State == ledger.IntentSettling:
-		return func(ctx context.Context) error { return s.Ledger.RefuseIntent(ctx, key, x402.ReasonOperator) }, nil
-	case !paid && claim:
-		return func(ctx context.Context) error { return s.Ledger.RetractClaim(ctx, key, x402.ReasonOperator) }, nil
-	default:
+	case stage == accounting.StageProven, stage == accounting.StageRefused && !byOperator:
 		return nil, refuse(Conflict, "this payment is already %s for good; list the open ones with 'caddy pay-offer intents'", i.State)
+	case paid:
+		return &ledger.IntentChange{Event: accounting.EventOperatorPaid, Transaction: hash}, nil
+	default:
+		return &ledger.IntentChange{Event: accounting.EventOperatorUnpaid, Reason: accounting.ReasonOperator}, nil
 	}
 }
 
 // key checks the request and returns the key of the authorization.
-func (o IntentOutcome) key() (ledger.IntentKey, error) {
-	network, err := offer.LookupNetwork(o.Network)
+func (i IntentOutcome) key() (ledger.IntentKey, error) {
+	network, err := offer.LookupNetwork(i.Network)
 	if err != nil {
 		return ledger.IntentKey{}, refuse(Invalid, "network: %s", err)
 	}
-	if err := manual.CheckReason(o.Reason); err != nil {
+	if err := manual.CheckReason(i.Reason); err != nil {
 		return ledger.IntentKey{}, invalid(err)
 	}
 	switch {
-	case o.From == "" || o.Nonce == "":
-		err = refuse(Invalid, "from or nonce is missing; copy both from 'caddy pay-offer intents'")
-	case o.Outcome != "paid" && o.Outcome != "not_paid":
-		err = refuse(Invalid, "the outcome %.20q is unknown; write paid or not_paid", o.Outcome)
-	case o.Outcome == "paid" && (!transactionHash.MatchString(o.Transaction) || strings.Trim(o.Transaction[2:], "0") == ""):
+	case i.From == "" || i.Nonce == "":
+		missing := map[bool]string{true: "from", false: "nonce"}[i.From == ""]
+		err = refuse(Invalid, "%s is missing; copy it from 'caddy pay-offer intents'", missing)
+	case i.Outcome != "paid" && i.Outcome != "not_paid":
+		err = refuse(Invalid, "the outcome %.20q is unknown; write paid or not_paid", i.Outcome)
+	case i.Outcome == "paid" && (!transactionHash.MatchString(i.Transaction) || strings.Trim(i.Transaction[2:], "0") == ""):
 		err = refuse(Invalid, "the hash of the transaction is missing or wrong; copy it from the block explorer: 0x and 64 hexadecimal digits")
-	case o.Outcome == "not_paid" && o.Transaction != "":
+	case i.Outcome == "not_paid" && i.Transaction != "":
 		err = refuse(Invalid, "not_paid takes no transaction; leave the transaction out")
 	}
 	return ledger.IntentKey{
-		Network: network.CAIP2(), Asset: network.USDC, From: o.From, Nonce: o.Nonce,
+		Network: network.CAIP2(), Asset: network.USDC, From: i.From, Nonce: i.Nonce,
 	}, err
 }
 
@@ -191,9 +182,9 @@ func (s *Service) payment(ctx context.Context, key ledger.IntentKey) (ledger.Int
 	}
 }
 
-// decides returns what must happen before the operator may resolve a payment; empty if nothing. While the chain is
+// obstacle returns what must happen before the operator may resolve a payment; empty if nothing. While the chain is
 // read, the chain decides. An authorization that can still be settled cannot be declared unpaid.
-func (s *Service) decides(i ledger.Intent, paid bool, now time.Time) string {
+func (s *Service) obstacle(i ledger.Intent, paid bool, now time.Time) string {
 	health, configured := s.chainHealth(i.Network)
 	end := time.Unix(i.ValidBefore, 0).Add(expiryMargin)
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -21,34 +22,40 @@ const (
 )
 
 // pays puts an x402 payment of unknown outcome into the ledger.
-func (o *fixture) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
-	o.t.Helper()
-	account := o.account("usdc")
+func (f *fixture) pays(nonce string, change func(*ledger.Intent)) ledger.Intent {
+	f.t.Helper()
+	account := f.account("usdc")
 	cents := int64(4200)
 	i := ledger.Intent{
 		IntentKey: ledger.IntentKey{
-			Network: "eip155:8453", Asset: o.Offer.USDC()[0].Network.USDC, From: testPayer, Nonce: nonce,
+			Network: "eip155:8453", Asset: f.Offer.USDC()[0].Network.USDC, From: testPayer, Nonce: nonce,
 		},
 		Offer: testOffer, Account: account.ID, Amount: 42_000_000, USDCents: &cents, Fingerprint: nonce, Version: 2,
-		Payload: []byte(`{}`), Requirement: []byte(`{}`), Facilitator: "gone.example",
-		ValidBefore: o.unix - 3600, Reason: "timeout",
+		Payload: []byte(`{}`), Requirement: []byte(`{}`), ValidBefore: f.unix - 3600,
+		Progress: ledger.Progress{Facilitator: "gone.example", Reason: "timeout"},
 	}
 	change(&i)
-	require.NoError(o.t, o.book.InsertIntent(o.t.Context(), i))
+	require.NoError(f.t, f.book.InsertIntent(f.t.Context(), i))
 	return i
 }
 
-func (o *fixture) stored(key ledger.IntentKey) ledger.Intent {
-	o.t.Helper()
-	i, found, err := o.book.Intent(o.t.Context(), key)
-	require.NoError(o.t, err)
-	require.True(o.t, found)
+func (f *fixture) apply(key ledger.IntentKey, event accounting.Event, transaction string) {
+	f.t.Helper()
+	_, err := f.book.Apply(f.t.Context(), key, ledger.IntentChange{Event: event, Transaction: transaction})
+	require.NoError(f.t, err)
+}
+
+func (f *fixture) stored(key ledger.IntentKey) ledger.Intent {
+	f.t.Helper()
+	i, found, err := f.book.Intent(f.t.Context(), key)
+	require.NoError(f.t, err)
+	require.True(f.t, found)
 	return i
 }
 
 func unchanged(*ledger.Intent) {}
 
-func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
+func TestIntentsListOpenPayments(t *testing.T) {
 	o := newFixture(t)
 	o.pays("0x01", unchanged)
 	o.pays("0x02", func(i *ledger.Intent) {
@@ -72,7 +79,7 @@ func TestOpenPaymentsAreListedWithWhatTheyWaitFor(t *testing.T) {
 	require.Nil(t, second.Next)
 }
 
-func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
+func TestOperatorResolvesOpenPayment(t *testing.T) {
 	o := newFixture(t)
 	resolve := func(nonce, outcome, transaction string) (Intent, error) {
 		return o.Resolve(t.Context(), IntentOutcome{
@@ -89,7 +96,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	again := must(resolve("0x01", "not_paid", ""))(t)
 	require.Equal(t, row, again, "the same again changes nothing")
 	decided := o.pays("0x09", func(i *ledger.Intent) { i.From = "0x2222222222222222222222222222222222222222" })
-	require.NoError(t, o.book.RefuseIntent(t.Context(), decided.IntentKey, "nonce_used"))
+	o.apply(decided.IntentKey, accounting.EventDead, "")
 	for _, outcome := range []string{"paid", "not_paid"} {
 		c := IntentOutcome{Network: "base", From: decided.From, Nonce: "0x09", Outcome: outcome, Reason: "x"}
 		if outcome == "paid" {
@@ -110,7 +117,7 @@ func TestTheOperatorResolvesWhatNothingElseDecides(t *testing.T) {
 	require.Contains(t, o.log.String(), "looked up at the explorer")
 }
 
-func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
+func TestResolveErrors(t *testing.T) {
 	o := newFixture(t)
 	valid := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix })
 	leased := o.pays("0x02", func(i *ledger.Intent) {
@@ -128,7 +135,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 		"of an unknown payment":   {func(r *IntentOutcome) { r.Nonce = "0x09" }, Unknown, "no payment"},
 		"of another offer":        {func(r *IntentOutcome) { r.From, r.Nonce = "0x33", "0x03" }, Unknown, "no payment"},
 		"of an unknown network":   {func(r *IntentOutcome) { r.Network = "moon" }, Invalid, "unknown network"},
-		"without a nonce":         {func(r *IntentOutcome) { r.Nonce = "" }, Invalid, "from or nonce"},
+		"without a nonce":         {func(r *IntentOutcome) { r.Nonce = "" }, Invalid, "nonce is missing"},
 		"without a reason":        {func(r *IntentOutcome) { r.Reason = "" }, Invalid, "reason is missing"},
 		"without an outcome":      {func(r *IntentOutcome) { r.Outcome = "perhaps" }, Invalid, "paid or not_paid"},
 		"paid by nothing":         {func(r *IntentOutcome) { r.Outcome = "paid" }, Invalid, "64 hexadecimal digits"},
@@ -149,7 +156,7 @@ func TestResolutionsThatWouldGuessAreRefused(t *testing.T) {
 }
 
 // The clock was 40 days ahead while the payment was looked at.
-func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
+func TestResolveIgnoresFutureLease(t *testing.T) {
 	o := newFixture(t)
 	i := o.pays("0x01", func(i *ledger.Intent) { i.Owner, i.LeaseUntil = "ahead", o.unix+40*24*60*60 })
 	must(o.Resolve(t.Context(), IntentOutcome{
@@ -158,7 +165,7 @@ func TestAPaymentIsResolvedWhoseLeaseAClockAheadTook(t *testing.T) {
 	require.Equal(t, ledger.IntentRefused, o.stored(i.IntentKey).State)
 }
 
-func TestAChainThatIsReadDecidesByItself(t *testing.T) {
+func TestChainDecidesBeforeOperator(t *testing.T) {
 	o := newFixture(t)
 	now := o.Now()
 	open := ledger.Intent{IntentKey: ledger.IntentKey{Network: "eip155:8453"}, ValidBefore: now.Add(-time.Hour).Unix()}
@@ -175,16 +182,16 @@ func TestAChainThatIsReadDecidesByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o.health = c.health
 			for _, paid := range []bool{true, false} {
-				require.Equal(t, c.waits, o.decides(open, paid, now) != "")
+				require.Equal(t, c.waits, o.obstacle(open, paid, now) != "")
 			}
 		})
 	}
 	removed := open
 	removed.Network = "eip155:84532"
-	require.Contains(t, o.decides(removed, false, now), "add a usdc rail on eip155:84532 to the configuration")
+	require.Contains(t, o.obstacle(removed, false, now), "add a usdc rail on eip155:84532 to the configuration")
 }
 
-func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
+func TestResolveFalseClaim(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		claimed := func() (nonces []string) {
 			for after := int64(0); ; {
@@ -208,9 +215,9 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 		}
 		hash := strings.ToLower(testTransaction)
 		first := o.pays("0x01", unchanged)
-		require.NoError(t, o.book.SettleIntent(t.Context(), first.IntentKey, hash, []byte(`{}`), ledger.EvidenceFacilitator))
+		o.apply(first.IntentKey, accounting.EventClaimed, hash)
 		second := o.pays("0x02", func(i *ledger.Intent) { i.From = "0x2222222222222222222222222222222222222222" })
-		require.NoError(t, o.book.SettleIntent(t.Context(), second.IntentKey, "0x02", []byte(`{}`), ledger.EvidenceFacilitator))
+		o.apply(second.IntentKey, accounting.EventClaimed, "0x02")
 		third := o.pays("0x03", func(i *ledger.Intent) { i.From = "0x3333333333333333333333333333333333333333" })
 		require.Equal(t, []string{"0x01", "0x02"}, claimed())
 		_, err := resolve(third, testTransaction)
@@ -239,26 +246,26 @@ func TestAFalseClaimIsListedAndTakenBack(t *testing.T) {
 	})
 }
 
-func TestAClaimIsNotTakenBackWhileSomethingElseDecides(t *testing.T) {
+func TestResolveClaimErrors(t *testing.T) {
 	o := newFixture(t)
 	claim := o.pays("0x01", func(i *ledger.Intent) { i.ValidBefore = o.unix + 3600 })
-	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceFacilitator))
+	o.apply(claim.IntentKey, accounting.EventClaimed, "0x01")
 	outcome := IntentOutcome{Network: "base", From: testPayer, Nonce: "0x01", Outcome: "not_paid", Reason: "x"}
 	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "can be settled until then")
 	o.unix += 7200
 	o.health = observe.Health{Rail: "usdc", Source: "chain"}
 	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "for its chain, which is read automatically")
-	require.NoError(t, o.book.SettleIntent(t.Context(), claim.IntentKey, "0x01", nil, ledger.EvidenceChain))
+	o.apply(claim.IntentKey, accounting.EventProven, "0x01")
 	o.health = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
 	requireRefusal(t, errorOf(o.Resolve(t.Context(), outcome)), Conflict, "for good")
 }
 
 // A link that is sealed before the key is loaded would never open, so no pass is made then.
-func TestNoPassIsMadeBeforeTheKeyIsLoaded(t *testing.T) {
+func TestPassNeedsLoadedKey(t *testing.T) {
 	o := newFixture(t)
 	o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: time.Hour}}
 	var key []byte
-	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return key }, Now: o.Now}
+	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return key }, Now: o.Now, Memory: new(gate.Memory)}
 	requireRefusal(t, errorOf(o.ChangePass(t.Context(), PassChange{Seconds: 3600})), Unavailable, "not available now")
 	all := must(o.Passes(t.Context()))(t)
 	require.Empty(t, all.Passes)
@@ -269,13 +276,13 @@ func TestNoPassIsMadeBeforeTheKeyIsLoaded(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestARevokedPassKeepsItsFirstTimeAndNoNote(t *testing.T) {
+func TestRevokeAndDeletePass(t *testing.T) {
 	o := newFixture(t)
 	o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/", Access: time.Hour}}
-	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return []byte(strings.Repeat("k", 32)) }, Now: o.Now}
+	o.Keeper = &gate.Keeper{Offer: o.Offer, Ledger: o.book, Key: func() []byte { return []byte(strings.Repeat("k", 32)) }, Now: o.Now, Memory: new(gate.Memory)}
 	made := must(o.ChangePass(t.Context(), PassChange{Seconds: 3600, Note: "Press"}))(t)
 	first := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
-	require.Empty(t, first.Note)
+	require.Equal(t, "Press", first.Note, "the operator sees whose it was")
 	o.unix += 60
 	again := must(o.ChangePass(t.Context(), PassChange{Revoke: made.ID}))(t)
 	require.Equal(t, first, again)
@@ -285,7 +292,7 @@ func TestARevokedPassKeepsItsFirstTimeAndNoNote(t *testing.T) {
 	}
 }
 
-func TestTheOperatorStatesAValueThatNoSourceKnows(t *testing.T) {
+func TestOperatorStatesUnknownValue(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		must(o.book.Record(t.Context(), nil, ledger.Observation{
 			Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: "pi_yen", Asset: "JPY", Amount: 6300,

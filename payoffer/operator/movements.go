@@ -65,20 +65,20 @@ func (s *Service) Movements(ctx context.Context, send func(MovementLine) error) 
 // movementSum adds up the movements of money that arrived: in atomic units, and in US cents as far as known.
 type movementSum struct{ payments, amount, cents int64 }
 
-func (sum movementSum) plus(m accounting.Movement) movementSum {
+func (ms movementSum) plus(m accounting.Movement) movementSum {
 	switch {
 	case !m.Arrived:
-		return sum
+		return ms
 	case m.Kind == accounting.MovementPayment:
-		sum.payments++
+		ms.payments++
 	case m.Kind == accounting.MovementDropped:
-		sum.payments--
+		ms.payments--
 	}
-	sum.amount += m.Amount
+	ms.amount += m.Amount
 	if m.USDCents != nil {
-		sum.cents += *m.USDCents
+		ms.cents += *m.USDCents
 	}
-	return sum
+	return ms
 }
 
 // compare returns an error if the movements differ from the totals: for confirmed payments their amount less

@@ -24,9 +24,9 @@ import (
 )
 
 // movements are all that a desk tells.
-func (o *fixture) movements() (rows []report.Movement, end MovementsEnd) {
-	o.t.Helper()
-	require.NoError(o.t, o.Movements(o.t.Context(), func(line MovementLine) error {
+func (f *fixture) movements() (rows []report.Movement, end MovementsEnd) {
+	f.t.Helper()
+	require.NoError(f.t, f.Movements(f.t.Context(), func(line MovementLine) error {
 		if line.End != nil {
 			end = *line.End
 		} else {
@@ -34,24 +34,24 @@ func (o *fixture) movements() (rows []report.Movement, end MovementsEnd) {
 		}
 		return nil
 	}))
-	require.Empty(o.t, end.Error)
-	require.EqualValues(o.t, len(rows), end.Count)
+	require.Empty(f.t, end.Error)
+	require.EqualValues(f.t, len(rows), end.Count)
 	return rows, end
 }
 
 // refund tells that a part of a card payment went back.
-func (o *fixture) refund(id string, amount int64) { o.refundOf(id, amount, 1) }
+func (f *fixture) refund(id string, amount int64) { f.refundOf(id, amount, 1) }
 
 // refundOf is a refund that its source dates, in Unix seconds.
-func (o *fixture) refundOf(id string, amount, at int64) {
-	o.t.Helper()
-	must(o.book.Record(o.t.Context(), nil, ledger.Observation{
-		Offer: testOffer, Account: o.account("card").ID, Rail: "card", ExternalID: id, EvidenceLevel: ledger.LevelSigned, Addendum: true,
+func (f *fixture) refundOf(id string, amount, at int64) {
+	f.t.Helper()
+	must(f.book.Record(f.t.Context(), nil, ledger.Observation{
+		Offer: testOffer, Account: f.account("card").ID, Rail: "card", ExternalID: id, EvidenceLevel: ledger.LevelSigned, Addendum: true,
 		Returns: []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: amount, Gone: true, At: at}},
-	}))(o.t)
+	}))(f.t)
 }
 
-func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {
+func TestRefundLeavesEarlierMonthUnchanged(t *testing.T) {
 	o := newFixture(t)
 	day := func(s string) int64 {
 		at := must(time.Parse(time.DateOnly, s))(t)
@@ -77,7 +77,7 @@ func TestARefundOfMarchLeavesJanuaryAsItWas(t *testing.T) {
 }
 
 // What the operator corrects in a later month leaves the lines of the closed one as they were.
-func TestACorrectionLeavesTheClosedMonthAsItWas(t *testing.T) {
+func TestCorrectionLeavesEarlierMonthUnchanged(t *testing.T) {
 	o := newFixture(t)
 	lines := func() (all []string) {
 		rows, _ := o.movements()
@@ -108,7 +108,7 @@ func TestACorrectionLeavesTheClosedMonthAsItWas(t *testing.T) {
 	), lines())
 }
 
-func TestWhatIsNoMoneyReceivedIsListedAndNotCounted(t *testing.T) {
+func TestMovementsOfUnpaidReceiptsNotCounted(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "paid", ledger.LevelSigned, ledger.StatusConfirmed)
 	o.sees("card", "pending", ledger.LevelSigned, ledger.StatusSeen)
@@ -124,7 +124,7 @@ func TestWhatIsNoMoneyReceivedIsListedAndNotCounted(t *testing.T) {
 }
 
 // A snapshot neither sees nor delays what is written while it is read.
-func TestMovementsAreOfOneMoment(t *testing.T) {
+func TestMovementsReadOneSnapshot(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	var rows int
@@ -142,7 +142,7 @@ func TestMovementsAreOfOneMoment(t *testing.T) {
 	require.Equal(t, 1, rows)
 }
 
-func TestMovementsOfALedgerThatIsClosedHaveNoGoodEnd(t *testing.T) {
+func TestMovementsOfClosedLedgerEndWithError(t *testing.T) {
 	o := newFixture(t)
 	var payments []ledger.Observation
 	for n := range 600 { // more than a page
@@ -163,7 +163,7 @@ func TestMovementsOfALedgerThatIsClosedHaveNoGoodEnd(t *testing.T) {
 	o.movements()
 }
 
-func TestMovementsEndWithTheirReader(t *testing.T) {
+func TestMovementsStopIfReaderLeaves(t *testing.T) {
 	o := newFixture(t)
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	left := errors.New("the reader left")
@@ -173,7 +173,7 @@ func TestMovementsEndWithTheirReader(t *testing.T) {
 
 // The lines of each place of the sums add up to it, whatever happened: the desk
 // compares them itself, and here its own comparison is made to fail too.
-func TestMovementsOfRandomHistoriesAddUpToTheSums(t *testing.T) {
+func TestMovementsOfRandomHistoriesMatchSums(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, func() time.Time) *ledger.Ledger{"sqlite": inSQLite, "postgres": inPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func foundIn(t *testing.T, o *fixture) map[accounting.BalanceKey]movementSum {
 	return found
 }
 
-func TestReceivedIsTheReportOfAnOfferThatTakesPayments(t *testing.T) {
+func TestReceivedReport(t *testing.T) {
 	o := newFixture(t)
 	o.Summary = func(context.Context) (report.Summary, error) { return report.Summary{Status: "observed"}, nil }
 	o.facilitators = []x402.FacilitatorHealth{
@@ -265,7 +265,7 @@ func TestReceivedIsTheReportOfAnOfferThatTakesPayments(t *testing.T) {
 }
 
 // What the operator can do about a ledger is in the report, not only in the log.
-func TestDiagnosticsSayWhyTheLedgerTakesNoChanges(t *testing.T) {
+func TestDiagnosticsExplainUnwritableLedger(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	l := ledger.NewSQLite(path, time.Now)
 	o := newFixture(t)
@@ -283,11 +283,11 @@ func TestDiagnosticsSayWhyTheLedgerTakesNoChanges(t *testing.T) {
 	require.ErrorIs(t, l.Examine(t.Context()), ledger.ErrDamaged)
 	got := o.Diagnose(t.Context()).Ledger
 	require.False(t, got.Writable)
-	require.Contains(t, got.Damaged, "use a backup instead")
+	require.Contains(t, got.Damaged, "restore an intact backup")
 	require.ErrorIs(t, l.Close(), ledger.ErrDamaged)
 }
 
-func TestDiagnosticsHaveTheRepliesOf4xxToPayments(t *testing.T) {
+func TestDiagnosticsListFacilitatorRejections(t *testing.T) {
 	o := newFixture(t)
 	o.Report = func() Diagnostics { return Diagnostics{} }
 	o.facilitators = []x402.FacilitatorHealth{{Host: "one.example", Rejection: "settle HTTP 400 invalid_payload"}, {Host: "two.example"}}

@@ -63,7 +63,7 @@ type Service struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	acting sync.Mutex // one change at a time, because each depends on the present state
+	changing sync.Mutex // one change at a time, because each depends on the present state
 }
 
 // Kind is why a request failed.
@@ -108,9 +108,9 @@ func notStored(err error) error {
 		"then send exactly the same again: nothing is stored twice", err}
 }
 
-// cut removes the row after a page, which shows that there is a next page, and returns the number of the last row
+// cutPage removes the row after a page, which shows that there is a next page, and returns the number of the last row
 // left, from which the next page continues.
-func cut[T any](rows []T, limit int, number func(T) int64) ([]T, *int64) {
+func cutPage[T any](rows []T, limit int, number func(T) int64) ([]T, *int64) {
 	if len(rows) <= limit {
 		return rows, nil
 	}

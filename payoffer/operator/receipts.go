@@ -51,7 +51,7 @@ func (s *Service) Receipts(ctx context.Context, before int64, limit int) (Receip
 	if err != nil {
 		return Receipts{}, unreadable(err)
 	}
-	rows, next := cut(rows, limit, func(r ledger.Receipt) int64 { return r.ID })
+	rows, next := cutPage(rows, limit, func(r ledger.Receipt) int64 { return r.ID })
 	page := Receipts{Next: next, Receipts: []Receipt{}}
 	if s.Offer.Demo && before == 0 {
 		claims, err := s.Ledger.Claims(ctx, s.Offer.ID, 0, math.MaxInt32)
@@ -66,7 +66,7 @@ func (s *Service) Receipts(ctx context.Context, before int64, limit int) (Receip
 	if len(rows) == 0 {
 		return page, nil
 	}
-	testCounts, err := s.testCounts(ctx)
+	testCounts, err := report.TestCounts(ctx, s.Ledger, s.Offer)
 	if err != nil {
 		return Receipts{}, unreadable(err)
 	}
@@ -87,15 +87,6 @@ func (s *Service) Receipts(ctx context.Context, before int64, limit int) (Receip
 		page.Receipts = append(page.Receipts, row)
 	}
 	return page, nil
-}
-
-// testCounts reports whether the money of test networks counts now.
-func (s *Service) testCounts(ctx context.Context) (bool, error) {
-	if !s.Offer.Test() {
-		return false, nil
-	}
-	totals, err := s.Ledger.Totals(ctx, s.Offer.ID)
-	return accounting.TestCounts(totals, true), err
 }
 
 func (s *Service) newReceipt(ctx context.Context, r ledger.Receipt, testCounts bool) (Receipt, error) {

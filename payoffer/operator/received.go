@@ -27,7 +27,7 @@ type Received struct {
 type Facilitator struct {
 	Host    string `json:"host"`
 	Network string `json:"network"` // a CAIP-2 id
-	// Reason is a code: why it is not used now, or accepts_unfunded; empty if it is up.
+	// Reason is a code: why it is not used now; empty if it is up.
 	Reason string `json:"reason,omitempty"`
 	// BazaarStatus is its last report on listing the offer: success, processing or rejected, with a reason.
 	BazaarStatus string `json:"bazaar_status,omitempty"`
@@ -69,9 +69,9 @@ func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
 	return Announcements{s.Offer.ID, s.Announcer.Health(behind)}, nil
 }
 
-// TestAnnouncements sends a test message to each endpoint. LastError is its answer, empty if the endpoint accepted.
-func (s *Service) TestAnnouncements(ctx context.Context) (Announcements, error) {
-	return Announcements{s.Offer.ID, s.Announcer.Test(ctx)}, nil
+// TestAnnouncements sends a text, or a test message, to each endpoint. LastError is its answer, empty if the endpoint accepted.
+func (s *Service) TestAnnouncements(ctx context.Context, text string) (Announcements, error) {
+	return Announcements{s.Offer.ID, s.Announcer.Test(ctx, text)}, nil
 }
 
 // stateTimeout bounds how long Diagnose waits for the ledger.
@@ -115,6 +115,7 @@ type LedgerState struct {
 type RailState struct {
 	Rail       string `json:"rail"`
 	Error      string `json:"last_error,omitempty"`  // a code
+	Deliveries string `json:"deliveries,omitempty"`  // the code of the webhook, which last_error may hide
 	Foreign    bool   `json:"foreign,omitempty"`     // it has payments in other currencies than its own
 	OtherLinks string `json:"other_links,omitempty"` // as in observe.Health
 }
@@ -133,7 +134,7 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	d.Ledger.Writable = err == nil && d.Ledger.Trouble == ""
 	switch {
 	case errors.Is(err, ledger.ErrLost):
-		d.Ledger.Lost = err.Error()
+		d.Ledger.Lost, d.Ledger.Trouble = err.Error(), ""
 	case errors.Is(err, ledger.ErrDamaged):
 		d.Ledger.Damaged = err.Error()
 	case err != nil:
@@ -142,7 +143,7 @@ func (s *Service) Diagnose(ctx context.Context) Diagnostics {
 	totals, _ := s.Ledger.Totals(ctx, s.Offer.ID) // else d.Ledger says it
 	for _, h := range s.Health() {
 		foreign := slices.ContainsFunc(totals, func(t ledger.Total) bool { return t.Rail == h.Rail && t.Currency != "" })
-		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError, foreign, h.OtherLinks})
+		d.Rails = append(d.Rails, RailState{h.Rail, h.LastError, h.Deliveries, foreign, h.OtherLinks})
 	}
 	waiting, _ := s.Announcements(ctx) // else d.Ledger says it
 	d.Receivers = waiting.Receivers

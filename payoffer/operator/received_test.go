@@ -8,7 +8,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-func TestDiagnosticsNameThePaymentLinksThatWerePaid(t *testing.T) {
+func TestDiagnosticsListOtherPaymentLinks(t *testing.T) {
 	o := newFixture(t)
 	o.Report = func() Diagnostics { return Diagnostics{} }
 	o.health = observe.Health{Rail: "card", OtherLinks: "plink_2 plink_3"}

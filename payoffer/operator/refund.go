@@ -5,16 +5,13 @@ import (
 	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/manual"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // refund records a refund of a payment; the paid amount stays. The same entry again changes nothing.
-func (s *Service) refund(ctx context.Context, e manual.Entry) (ledger.Receipt, []string, error) {
-	stored, err := s.known(ctx, e)
-	if err != nil {
-		return ledger.Receipt{}, nil, err
-	}
+func (s *Service) refund(ctx context.Context, e manual.Entry, stored ledger.Receipt) (ledger.Receipt, []string, error) {
 	unit := offer.UnitOf(stored.Asset)
 	amount, err := manual.ParseRefund(e.Amount.String(), unit)
 	if err == nil && e.Transaction != "" {
@@ -92,14 +89,7 @@ func (s *Service) providerReportsRefunds(r ledger.Receipt) bool {
 	if !isProviders(r) || !slices.ContainsFunc(s.Accounts, func(a ledger.Account) bool { return a.ID == r.Account }) {
 		return false
 	}
-	rail, _ := s.Offer.Rail(r.Rail)
-	_, card := rail.(*offer.Card)
-	for _, h := range s.Health() {
-		if h.Rail == r.Rail {
-			return h.Source == "provider" || card && h.Source == "webhook"
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Health(), func(h observe.Health) bool { return h.Rail == r.Rail && h.Refunds })
 }
 
 // isProviders reports whether a provider proves the payment.

@@ -17,10 +17,10 @@ import (
 const btcAccount = "bip122:000000000019d6689c085ae165831e93/bc1q"
 
 // withBitcoin gives the office a bitcoin rail.
-func (o *fixture) withBitcoin() {
+func (f *fixture) withBitcoin() {
 	account := ledger.Account{Offer: testOffer, ID: btcAccount, Rail: "btc"}
-	require.NoError(o.t, o.book.Register(o.t.Context(), account))
-	o.Accounts = append(o.Accounts, account)
+	require.NoError(f.t, f.book.Register(f.t.Context(), account))
+	f.Accounts = append(f.Accounts, account)
 }
 
 // paid is a payment of 42 US dollars over a rail, as its source tells of it.
@@ -43,15 +43,15 @@ var paidOverEachRail = []paid{
 }
 
 // receives records a payment. Nobody tells of its refunds.
-func (o *fixture) receives(p paid) {
-	o.t.Helper()
-	o.health = observe.Health{}
+func (f *fixture) receives(p paid) {
+	f.t.Helper()
+	f.health = observe.Health{}
 	cents := int64(4200)
-	must(o.book.Record(o.t.Context(), nil, ledger.Observation{
-		Offer: testOffer, Account: o.account(p.rail).ID, Rail: p.rail, ExternalID: p.reference, Transaction: "0xpaid",
+	must(f.book.Record(f.t.Context(), nil, ledger.Observation{
+		Offer: testOffer, Account: f.account(p.rail).ID, Rail: p.rail, ExternalID: p.reference, Transaction: "0xpaid",
 		Asset: p.asset, Amount: p.amount, USDCents: &cents, State: ledger.StatusConfirmed, EvidenceLevel: p.level,
-		Payer: testPayer, OccurredAt: o.unix - 3600, Cause: "test",
-	}))(o.t)
+		Payer: testPayer, OccurredAt: f.unix - 3600, Cause: "test",
+	}))(f.t)
 }
 
 func (p paid) refund(amount, reason string) manual.Entry {
@@ -73,7 +73,7 @@ func eachRail(t *testing.T, test func(t *testing.T, o *fixture, p paid)) {
 	})
 }
 
-func TestARefundIsRecordedOnEveryRail(t *testing.T) {
+func TestRefundOnEveryRail(t *testing.T) {
 	eachRail(t, func(t *testing.T, o *fixture, p paid) {
 		before, unit := o.received(), offer.UnitOf(p.asset).Symbol
 		entry := p.refund(p.part, "half of the order")
@@ -86,7 +86,7 @@ func TestARefundIsRecordedOnEveryRail(t *testing.T) {
 		require.Equal(t, p.part+" "+unit, row.Returns[0].Amount)
 		require.Less(t, o.received(), before)
 		if p.transaction != "" {
-			require.Equal(t, ledger.RefundedBy(strings.ToLower(p.transaction)), row.Returns[0].ID)
+			require.Equal(t, ledger.RefundTransactionID(strings.ToLower(p.transaction)), row.Returns[0].ID)
 		}
 
 		o.unix += 60
@@ -113,7 +113,7 @@ func TestARefundIsRecordedOnEveryRail(t *testing.T) {
 	})
 }
 
-func TestARefundIsDated(t *testing.T) {
+func TestRefundDate(t *testing.T) {
 	o := newFixture(t)
 	o.must("enter", inv7("42", ""))
 	e := inv7("10", "x")
@@ -130,12 +130,12 @@ func TestARefundIsDated(t *testing.T) {
 	o.refuses("refund", e, Invalid, "in the future")
 }
 
-func TestRefundsThatCannotBeAreRefused(t *testing.T) {
+func TestRefundErrors(t *testing.T) {
 	o := newFixture(t)
 	o.withBitcoin()
 	hash := "0x" + strings.Repeat("ab", 32)
-	card := observe.Health{Rail: "card", Source: "webhook"}
-	shop := observe.Health{Rail: "pack", Source: "provider"}
+	card := observe.Health{Rail: "card", Source: "webhook", Refunds: true}
+	shop := observe.Health{Rail: "pack", Source: "provider", Refunds: true}
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
 	o.sees("card", "pi_2", ledger.LevelProvider, ledger.StatusConfirmed)
 	o.sees("card", "pi_3", ledger.LevelSigned, ledger.StatusDropped)
@@ -176,7 +176,7 @@ func TestRefundsThatCannotBeAreRefused(t *testing.T) {
 
 // A refund by hand of a shop's sale stands where nobody tells of refunds: its
 // notices are of sales alone, and a former account's are not read.
-func TestTheRefundOfAPaymentThatNobodyObservesIsEntered(t *testing.T) {
+func TestRefundOfUnobservedPayment(t *testing.T) {
 	for name, c := range map[string]struct {
 		p       paid
 		prepare func(o *fixture)
@@ -196,7 +196,7 @@ func TestTheRefundOfAPaymentThatNobodyObservesIsEntered(t *testing.T) {
 	}
 }
 
-func TestARefundThatMayBeTheSameMoneyIsPointedOut(t *testing.T) {
+func TestDuplicateRefundHint(t *testing.T) {
 	for _, first := range []bool{true, false} { // the one with the transaction
 		o := newFixture(t)
 		o.receives(paidOverEachRail[0])
@@ -211,7 +211,7 @@ func TestARefundThatMayBeTheSameMoneyIsPointedOut(t *testing.T) {
 	}
 }
 
-func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
+func TestRefundTransactionUsedOnce(t *testing.T) {
 	o := newFixture(t)
 	p := paidOverEachRail[0]
 	o.receives(p)
@@ -237,7 +237,7 @@ func TestATransactionIsBookedOnceAndTakenBackAlone(t *testing.T) {
 }
 
 // An operator who did not see the answer sends the restore again.
-func TestARepeatedRestoreKeepsTheRefunds(t *testing.T) {
+func TestRepeatedRestoreKeepsRefunds(t *testing.T) {
 	o := newFixture(t)
 	o.health = observe.Health{}
 	o.sees("card", "pi_1", ledger.LevelSigned, ledger.StatusConfirmed)
@@ -253,7 +253,7 @@ func TestARepeatedRestoreKeepsTheRefunds(t *testing.T) {
 }
 
 // What the processor reported is listed, also if it is not counted.
-func TestARefundInAnotherCurrencyIsListedWithAHint(t *testing.T) {
+func TestRefundInOtherCurrencyHint(t *testing.T) {
 	for name, c := range map[string]struct {
 		reported ledger.Return
 		hint     string
@@ -280,7 +280,7 @@ func TestARefundInAnotherCurrencyIsListedWithAHint(t *testing.T) {
 	}
 }
 
-func TestAPublishedReferenceIsRedacted(t *testing.T) {
+func TestRedactReference(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, o *fixture) {
 		e := manual.Entry{Rail: "transfer", Reference: "Jane Doe", Amount: "42", Reason: "statement, jane doe"}
 		entered := o.must("enter", e)
@@ -301,7 +301,7 @@ func TestAPublishedReferenceIsRedacted(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatTheOperatorNamedIsRedacted(t *testing.T) {
+func TestRedactOnlyOperatorReferences(t *testing.T) {
 	for name, c := range map[string]struct {
 		rail   string
 		level  ledger.EvidenceLevel

@@ -5,9 +5,7 @@
 	const region = document.querySelector("[data-arrive]");
 	const say = JSON.parse(document.getElementById("texts").textContent).arrive;
 	const shown = 4_000, hidden = 15_000, longest = 120_000, hour = 3_600_000;
-	const stopped = document.createElement("p");
-	stopped.className = "note";
-	stopped.setAttribute("role", "status");
+	const stopped = Object.assign(document.createElement("p"), { className: "note", role: "status" });
 	const late = document.getElementById("late"); // says what to do if nothing arrives for a minute
 	if (late) setTimeout(() => { late.hidden = false; }, 60_000);
 	let timer, polling, failures = 0, lastInput = Date.now();

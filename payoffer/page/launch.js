@@ -1,6 +1,5 @@
 "use strict";
-// Says so if a link to a wallet opened none. A browser tells its page nothing, but the page loses
-// the focus or is hidden when another app opens.
+// Says so if a link to a wallet opened none: the page keeps the focus and stays visible.
 {
 	const say = JSON.parse(document.getElementById("texts").textContent).launch;
 	const note = Object.assign(document.createElement("p"), { className: "note", role: "alert", textContent: say.none });

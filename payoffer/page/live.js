@@ -12,13 +12,14 @@ function change(old, now) {
 	for (const { name, value } of now.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
 	for (const { name } of [...old.attributes]) if (name !== "open" && !now.hasAttribute(name)) old.removeAttribute(name);
 	let at = old.firstChild;
+	const drop = () => {
+		const gone = at;
+		at = at.nextSibling;
+		gone.remove();
+	};
 	for (const node of now.childNodes) {
 		const same = node.id && [...old.children].find((child) => child.id === node.id);
-		while (same && at !== same) {
-			const gone = at;
-			at = at.nextSibling;
-			gone.remove();
-		}
+		while (same && at !== same) drop();
 		if (!at || at.nodeName !== node.nodeName || at.id !== node.id) {
 			const made = document.importNode(node, true);
 			if (at && !node.id && !at.id) {
@@ -31,9 +32,5 @@ function change(old, now) {
 		else if (at.data !== node.data) at.data = node.data;
 		at = at.nextSibling;
 	}
-	while (at) {
-		const gone = at;
-		at = at.nextSibling;
-		gone.remove();
-	}
+	while (at) drop();
 }

@@ -25,9 +25,9 @@ var files embed.FS
 // The pages.
 var (
 	Pay      = newSheet("pay", "copy", "quote", "rows", "wallet", "launch", "came", "arrive")
-	Transfer = newSheet("transfer", "copy", "rows")
+	Transfer = newSheet("transfer", "copy", "rows", "came", "arrive")
 	Received = newSheet("received", "live", "arrive")
-	Thanks   = newSheet("thanks", "copy", "live", "arrive")
+	Thanks   = newSheet("thanks", "live", "arrive", "paid")
 	Sponsor  = newSheet("sponsor")
 	// Gate is the page of a gated route. It is on another host than the others, so that it
 	// has a layout without links to its own host.
@@ -35,9 +35,9 @@ var (
 	// Replace is the page of a gated route that asks whether a link may replace the payment of the browser.
 	Replace = newSheet("replace")
 	Problem = newSheet("error")
-	Receipt = newSheet("receipt", "print")
+	Receipt = newSheet("receipt", "print", "copy")
 	// Pending is a Receipt that may still change.
-	Pending = newSheet("receipt", "print", "live", "arrive")
+	Pending = newSheet("receipt", "print", "copy", "live", "arrive")
 )
 
 // WalletScript pays from a wallet in the browser. The pay page loads it from WalletPath,
@@ -67,7 +67,7 @@ func newSheet(name string, scripts ...string) *Sheet {
 	switch name {
 	case "gate", "replace":
 		s.layout = "gate.html"
-	case "receipt":
+	case "receipt", "pay":
 		forms = "'self'"
 	}
 	style := site.Style + source("page.css")
@@ -113,6 +113,8 @@ type Frame struct {
 	Path string
 	// Query are the page's parameters in addition to the language.
 	Query url.Values
+	// Paid reports whether the reader has paid or may have. The page then links to no way to pay.
+	Paid bool
 }
 
 // Page is a rendered page.
@@ -129,9 +131,13 @@ func (s *Sheet) Render(f Frame, title string, content any) Page {
 	if err := s.template.ExecuteTemplate(&body, s.layout, v); err != nil {
 		panic("page: " + err.Error()) // a template that does not match its data; tests render every page
 	}
-	policy := s.policy
-	if brand := v.Brand(); brand != "" {
-		policy = strings.Replace(policy, "style-src ", "style-src "+site.Source(string(brand))+" ", 1)
+	styles := "style-src " + site.Source(string(v.Brand())) + " "
+	if f.Offer.Style != "" {
+		styles += f.Offer.BaseURL + " "
+	}
+	policy := strings.Replace(s.policy, "style-src ", styles, 1)
+	if s.layout == "gate.html" { // on another host than the logo
+		policy = strings.Replace(policy, "img-src 'self'", "img-src data: "+f.Offer.BaseURL, 1)
 	}
 	return Page{bytes.Map(dropDirection, body.Bytes()), policy, f.Language.Tag}
 }
@@ -168,8 +174,19 @@ func (v view) JSONLD() site.JSONLD          { return site.NewJSONLD(v.Offer) }
 func (v view) Payee() string                { return cmp.Or(v.Offer.Operator, v.Offer.Name) }
 func (v view) Initial() string              { return site.Initial(v.Payee()) }
 func (v view) Host() string                 { return offer.Host(v.Offer.BaseURL) }
+func (v view) HomeHost() string             { return offer.Host(v.Offer.Home) }
 func (v view) Brand() template.CSS          { return template.CSS(site.Brand(v.Offer)) }
+func (v view) Lead() string                 { return v.Language.Lead(v.Offer) }
 func (v view) Logo() string                 { return strings.TrimPrefix(v.Offer.Logo, v.Offer.BaseURL) }
+func (v view) Icon() template.URL           { return template.URL(site.Icon(v.Offer)) }
+
+// Legal are the seller's legal lines in one, on pages before a payment. A receipt has them in its own list.
+func (v view) Legal() string {
+	if v.Paid {
+		return ""
+	}
+	return strings.Join(v.Offer.Legal, " · ")
+}
 
 // part is the data of a template that several pages include.
 type part struct {
@@ -193,13 +210,13 @@ func (v view) Wallet() string {
 func (view) WalletHash() string { return walletHash }
 
 // Link is the address of another page of the service, in the same language.
-func (v view) Link(address string) string {
+func (f Frame) Link(address string) string {
 	u, err := url.Parse(address)
-	if !v.Chosen || err != nil {
+	if !f.Chosen || err != nil {
 		return address
 	}
 	query := u.Query()
-	query.Set("lang", v.Language.Tag)
+	query.Set("lang", f.Language.Tag)
 	u.RawQuery = query.Encode()
 	return u.String()
 }

@@ -37,10 +37,10 @@ type settleRequest struct {
 	} `json:"paymentRequirements"`
 }
 
-func (r *settleRequest) settlement() Settlement {
-	p, a := r.PaymentPayload.Payload, r.PaymentPayload.Payload.Authorization
+func (s *settleRequest) settlement() Settlement {
+	p, a := s.PaymentPayload.Payload, s.PaymentPayload.Payload.Authorization
 	return Settlement{
-		Network: r.PaymentRequirements.Network, Asset: r.PaymentRequirements.Asset, Signature: p.Signature,
+		Network: s.PaymentRequirements.Network, Asset: s.PaymentRequirements.Asset, Signature: p.Signature,
 		From: a.From, To: a.To, Value: a.Value, ValidAfter: a.ValidAfter, ValidBefore: a.ValidBefore, Nonce: a.Nonce,
 	}
 }

@@ -19,38 +19,38 @@ func newPipeListener(host string) *pipeListener {
 }
 
 // dial is the DialContext of an http.Transport.
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (p *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
-	case l.conns <- server:
+	case p.conns <- server:
 		return client, nil
-	case <-l.closed:
+	case <-p.closed:
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (l *pipeListener) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	select {
-	case conn := <-l.conns:
+	case conn := <-p.conns:
 		return conn, nil
-	case <-l.closed:
+	case <-p.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+func (p *pipeListener) Close() error {
+	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
-func (l *pipeListener) Addr() net.Addr { return pipeAddr(l.host) }
+func (p *pipeListener) Addr() net.Addr { return pipeAddr(p.host) }
 
 // pipeAddr is the host name of a pipeListener.
 type pipeAddr string
 
 func (pipeAddr) Network() string  { return "pipe" }
-func (a pipeAddr) String() string { return string(a) }
+func (p pipeAddr) String() string { return string(p) }
 
 var _ net.Listener = (*pipeListener)(nil)

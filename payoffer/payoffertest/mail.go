@@ -64,62 +64,62 @@ func NewMailServer(tb testing.TB) *MailServer {
 }
 
 // Host is where it listens.
-func (s *MailServer) Host() string { return s.address }
+func (ms *MailServer) Host() string { return ms.address }
 
 // Script sets the answers to the next connections; those after them are taken.
-func (s *MailServer) Script(replies ...MailReply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.script = replies
+func (ms *MailServer) Script(replies ...MailReply) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.script = replies
 }
 
 // Down makes connections fail until Up.
-func (s *MailServer) Down() {
-	s.mu.Lock()
-	_ = s.listener.Close()
-	for conn := range s.open {
+func (ms *MailServer) Down() {
+	ms.mu.Lock()
+	_ = ms.listener.Close()
+	for conn := range ms.open {
 		_ = conn.Close()
 	}
-	s.mu.Unlock()
-	s.serving.Wait()
+	ms.mu.Unlock()
+	ms.serving.Wait()
 }
 
 // Up listens again, at the same address.
-func (s *MailServer) Up() {
-	s.tb.Helper()
-	listener, err := net.Listen("tcp4", s.address)
-	require.NoError(s.tb, err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.address, s.listener, s.open = listener.Addr().String(), listener, make(map[net.Conn]struct{})
-	s.serving.Go(func() {
+func (ms *MailServer) Up() {
+	ms.tb.Helper()
+	listener, err := net.Listen("tcp4", ms.address)
+	require.NoError(ms.tb, err)
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.address, ms.listener, ms.open = listener.Addr().String(), listener, make(map[net.Conn]struct{})
+	ms.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			s.mu.Lock()
-			s.open[conn] = struct{}{}
-			s.mu.Unlock()
-			s.serving.Go(func() { s.Serve(conn) })
+			ms.mu.Lock()
+			ms.open[conn] = struct{}{}
+			ms.mu.Unlock()
+			ms.serving.Go(func() { ms.Serve(conn) })
 		}
 	})
 }
 
 // Connections are all that talked to it and have ended, in the order of their ends.
-func (s *MailServer) Connections() []Mailed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Mailed(nil), s.got...)
+func (ms *MailServer) Connections() []Mailed {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return append([]Mailed(nil), ms.got...)
 }
 
 // Await returns when that many messages were taken.
-func (s *MailServer) Await(messages int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (ms *MailServer) Await(messages int) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
 	for {
 		taken := 0
-		for _, m := range s.got {
+		for _, m := range ms.got {
 			if m.Taken {
 				taken++
 			}
@@ -127,31 +127,31 @@ func (s *MailServer) Await(messages int) {
 		if taken >= messages {
 			return
 		}
-		s.arrival.Wait()
+		ms.arrival.Wait()
 	}
 }
 
 // Serve talks to one client and closes the connection.
-func (s *MailServer) Serve(conn net.Conn) {
+func (ms *MailServer) Serve(conn net.Conn) {
 	defer conn.Close()
-	s.mu.Lock()
+	ms.mu.Lock()
 	var reply MailReply
-	if len(s.script) > 0 {
-		reply, s.script = s.script[0], s.script[1:]
+	if len(ms.script) > 0 {
+		reply, ms.script = ms.script[0], ms.script[1:]
 	}
-	s.mu.Unlock()
-	talk := mailTalk{server: s, reply: reply, Conn: textproto.NewConn(conn)}
+	ms.mu.Unlock()
+	talk := mailTalk{server: ms, reply: reply, Conn: textproto.NewConn(conn)}
 	talk.run()
 	if !talk.told {
-		s.ended(talk.mailed)
+		ms.ended(talk.mailed)
 	}
 }
 
-func (s *MailServer) ended(m Mailed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.got = append(s.got, m)
-	s.arrival.Broadcast()
+func (ms *MailServer) ended(m Mailed) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.got = append(ms.got, m)
+	ms.arrival.Broadcast()
 }
 
 // mailTalk is one connection.
@@ -164,92 +164,92 @@ type mailTalk struct {
 }
 
 // run answers command by command until the client leaves.
-func (t *mailTalk) run() {
-	if !t.answer("connect", 220, "mail.example ready") {
+func (m *mailTalk) run() {
+	if !m.answer("connect", 220, "mail.example ready") {
 		return
 	}
 	for {
-		line, err := t.ReadLine()
+		line, err := m.ReadLine()
 		if err != nil {
 			return
 		}
 		verb, rest, _ := strings.Cut(line, " ")
-		if !t.command(strings.ToUpper(verb), rest) {
+		if !m.command(strings.ToUpper(verb), rest) {
 			return
 		}
 	}
 }
 
-func (t *mailTalk) command(verb, rest string) bool {
+func (m *mailTalk) command(verb, rest string) bool {
 	switch verb {
 	case "EHLO":
-		lines := append([]string{"mail.example"}, t.server.Extensions...)
-		if t.server.Login != "" {
+		lines := append([]string{"mail.example"}, m.server.Extensions...)
+		if m.server.Login != "" {
 			lines = append(lines, "AUTH PLAIN")
 		}
-		return t.answer(verb, 250, lines...)
+		return m.answer(verb, 250, lines...)
 	case "AUTH":
 		_, initial, _ := strings.Cut(rest, " ")
 		said, err := base64.StdEncoding.DecodeString(initial)
-		require.NoError(t.server.tb, err)
-		t.mailed.Login = strings.TrimPrefix(strings.ReplaceAll(string(said), "\x00", ":"), ":")
-		if t.mailed.Login != t.server.Login {
-			return t.answer(verb, 535, "not you")
+		require.NoError(m.server.tb, err)
+		m.mailed.Login = strings.TrimPrefix(strings.ReplaceAll(string(said), "\x00", ":"), ":")
+		if m.mailed.Login != m.server.Login {
+			return m.answer(verb, 535, "not you")
 		}
-		return t.answer(verb, 235, "welcome")
+		return m.answer(verb, 235, "welcome")
 	case "MAIL":
-		t.mailed.From = mailbox(rest, "FROM:")
-		return t.answer(verb, 250, "ok")
+		m.mailed.From = mailbox(rest, "FROM:")
+		return m.answer(verb, 250, "ok")
 	case "RCPT":
-		t.mailed.To = mailbox(rest, "TO:")
-		return t.answer(verb, 250, "ok")
+		m.mailed.To = mailbox(rest, "TO:")
+		return m.answer(verb, 250, "ok")
 	case "DATA":
-		if !t.answer(verb, 354, "go on") {
+		if !m.answer(verb, 354, "go on") {
 			return false
 		}
-		if t.reply.At == verb {
+		if m.reply.At == verb {
 			return true // which it was not
 		}
-		letter, err := t.ReadDotBytes()
+		letter, err := m.ReadDotBytes()
 		if err != nil {
 			return false
 		}
-		t.mailed.Letter = string(letter)
-		t.mailed.Taken = t.reply.At != "."
-		if t.reply.Hang && t.reply.Release != nil {
-			<-t.reply.Release
-			t.mailed.Taken, t.reply = true, MailReply{}
+		m.mailed.Letter = string(letter)
+		m.mailed.Taken = m.reply.At != "."
+		if m.reply.Hang && m.reply.Release != nil {
+			<-m.reply.Release
+			m.mailed.Taken, m.reply = true, MailReply{}
 		}
-		t.told = true
-		t.server.ended(t.mailed) // before the client knows
-		return t.answer(".", 250, "taken")
+		m.told = true
+		m.server.ended(m.mailed) // before the client knows
+		return m.answer(".", 250, "taken")
 	case "QUIT":
-		t.answer(verb, 221, "bye")
+		m.answer(verb, 221, "bye")
 		return false
 	default:
-		return t.answer(verb, 502, "unknown")
+		return m.answer(verb, 502, "unknown")
 	}
 }
 
 // answer says what the script does of a command, or that it went well. It returns
 // false where the talk is over.
-func (t *mailTalk) answer(verb string, code int, lines ...string) bool {
-	if t.reply.At == verb {
+func (m *mailTalk) answer(verb string, code int, lines ...string) bool {
+	if m.reply.At == verb {
 		switch {
-		case t.reply.Drop:
+		case m.reply.Drop:
 			return false
-		case t.reply.Hang:
-			_, _ = t.ReadLine() // until the client leaves
+		case m.reply.Hang:
+			_, _ = m.ReadLine() // until the client leaves
 			return false
 		}
-		code, lines = t.reply.Code, []string{"as scripted"}
+		code, lines = m.reply.Code, []string{"as scripted"}
 	}
 	for n, line := range lines {
 		separator := "-"
 		if n == len(lines)-1 {
 			separator = " "
 		}
-		if t.PrintfLine("%d%s%s", code, separator, line) != nil {
+		if m.PrintfLine("%d%s%s", code, separator, line) != nil {
 			return false
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/xml"
 	"image"
 	"image/color"
+	"image/draw"
+	"image/gif"
 	"image/png"
 	"io"
 	"strings"
@@ -34,37 +36,50 @@ func decode(t *testing.T, data []byte) image.Image {
 	return img
 }
 
-func TestThePreviewShowsPriceNameHostAndAccent(t *testing.T) {
+func TestPreviewShowsOffer(t *testing.T) {
 	o := makeOffer("Sponsorship of Tidepool", 42_00)
-	before := Preview(o)
+	before := Preview(o, nil)
 	require.Equal(t, image.Rect(0, 0, 1200, 630), decode(t, before).Bounds())
-	require.Equal(t, before, Preview(o))
+	require.Equal(t, before, Preview(o, nil))
 	for what, change := range map[string]func(*offer.Offer){
 		"price": func(o *offer.Offer) { o.Amount = 43_00 }, "name": func(o *offer.Offer) { o.Name += "s" },
-		"host": func(o *offer.Offer) { o.BaseURL += ":8443" }, "accent": func(o *offer.Offer) { o.Accent = "#6b21a8" },
+		"host": func(o *offer.Offer) { o.BaseURL += ":8443" }, "seller": func(o *offer.Offer) { o.Operator = "Tidepool Ltd" }, "accent": func(o *offer.Offer) { o.Accent = "#6b21a8" },
+		"description": func(o *offer.Offer) { o.Description = "A year of work." }, "methods": func(o *offer.Offer) { o.Rails = []offer.Rail{new(offer.Bitcoin)} },
 	} {
 		changed := *o
 		change(&changed)
-		require.NotEqual(t, before, Preview(&changed), what)
+		require.NotEqual(t, before, Preview(&changed, nil), what)
 	}
 }
 
-func TestThePreviewLeavesOutANameThatTheFontCannotShow(t *testing.T) {
-	without := Preview(makeOffer("潮", 42_00))
+func TestPreviewActionNamesMethods(t *testing.T) {
+	for want, rails := range map[string][]offer.Rail{
+		"Pay by card":                 {new(offer.Card), new(offer.Storefront)},
+		"Pay by card or bank":         {new(offer.Card), new(offer.BankTransfer)},
+		"Pay by card, crypto or bank": {new(offer.Card), new(offer.USDC), new(offer.Bitcoin), new(offer.BankTransfer)},
+	} {
+		o := makeOffer("Tidepool", 42_00)
+		o.Rails = rails
+		require.Equal(t, want, action(o))
+	}
+}
+
+func TestPreviewOmitsUnprintableName(t *testing.T) {
+	without := Preview(makeOffer("潮", 42_00), nil)
 	for name, shown := range hostile {
-		require.Equal(t, shown, !bytes.Equal(without, Preview(makeOffer(name, 42_00))), "%.80q", name)
+		require.Equal(t, shown, !bytes.Equal(without, Preview(makeOffer(name, 42_00), nil)), "%.80q", name)
 	}
 }
 
 // What is drawn keeps the margins at both sides, whatever the operator wrote.
-func TestThePreviewKeepsItsMargins(t *testing.T) {
+func TestPreviewMargins(t *testing.T) {
 	for name, shown := range hostile {
 		if !shown && name != "潮池" {
 			continue // they look alike
 		}
 		o := makeOffer(name, 999_999_99)
 		o.BaseURL = "https://" + strings.Repeat(strings.Repeat("h", 62)+".", 4) + "h:65535"
-		img := decode(t, Preview(o))
+		img := decode(t, Preview(o, nil))
 		for _, side := range []image.Rectangle{image.Rect(0, 0, 88, 600), image.Rect(1112, 0, 1200, 600), image.Rect(0, 0, 1200, 72), image.Rect(0, 570, 1200, 610)} {
 			for y := side.Min.Y; y < side.Max.Y; y++ {
 				for x := side.Min.X; x < side.Max.X; x++ {
@@ -77,7 +92,7 @@ func TestThePreviewKeepsItsMargins(t *testing.T) {
 	}
 }
 
-func TestALongNameHasTwoLinesAndAnEllipsis(t *testing.T) {
+func TestLongNameWrapsWithEllipsis(t *testing.T) {
 	s := style{font: regular, size: 46}
 	for name, want := range map[string][]string{
 		"Sponsorship": {"Sponsorship"},
@@ -100,7 +115,7 @@ func TestALongNameHasTwoLinesAndAnEllipsis(t *testing.T) {
 }
 
 // Prices such as $1,000 have zeros without a stroke through them.
-func TestZerosArePlain(t *testing.T) {
+func TestZeroHasNoSlash(t *testing.T) {
 	for _, s := range []style{{font: regular}, {font: bold}} {
 		name, err := s.font.GlyphName(nil, s.glyph('0'))
 		require.NoError(t, err)
@@ -108,7 +123,7 @@ func TestZerosArePlain(t *testing.T) {
 	}
 }
 
-func TestIconsAreInTheAccent(t *testing.T) {
+func TestIconsUseAccent(t *testing.T) {
 	o := makeOffer("Example", 42_00)
 	o.Accent = "#6b21a8"
 	touch := decode(t, TouchIcon(o))
@@ -168,7 +183,7 @@ func parse(t *testing.T, svg []byte) parsed {
 	}
 }
 
-func TestButtonAndBadgeSayThePrice(t *testing.T) {
+func TestButtonAndBadgeShowPrice(t *testing.T) {
 	for amount, price := range map[offer.USD]string{42_00: "$42", 9_50: "$9.50", 1_000_00: "$1,000", 1: "$0.01", 999_999_99: "$999,999.99"} {
 		o := makeOffer("Tidepool", amount)
 		button, badge := parse(t, Button(o)), parse(t, Badge(o))
@@ -184,7 +199,7 @@ func TestButtonAndBadgeSayThePrice(t *testing.T) {
 	require.NotEqual(t, parse(t, Button(makeOffer("", 1_00))).attributes["svg width"], parse(t, Button(makeOffer("", 1_000_00))).attributes["svg width"])
 }
 
-func TestNoNameChangesAButtonOrABadge(t *testing.T) {
+func TestHostileNameKeepsButtonAndBadge(t *testing.T) {
 	for name := range hostile {
 		for _, draw := range []func(*offer.Offer) []byte{Button, Badge} {
 			drawn, plain := parse(t, draw(makeOffer(name, 42_00))), parse(t, draw(makeOffer("Tidepool", 42_00)))
@@ -194,4 +209,40 @@ func TestNoNameChangesAButtonOrABadge(t *testing.T) {
 			require.Equal(t, plain, drawn)
 		}
 	}
+}
+
+// A logo stands where the initial is, in its form and at most as high and four times as wide.
+func TestPreviewShowsLogo(t *testing.T) {
+	o := makeOffer("Example", 42_00)
+	red := color.RGBA{0xff, 0, 0, 0xff}
+	for size, want := range map[image.Point]image.Point{{100, 100}: {72, 72}, {400, 100}: {288, 72}, {100, 300}: {24, 72}, {900, 100}: {288, 32}, {9, 3000}: {1, 72}} {
+		drawn := image.NewRGBA(image.Rectangle{Max: size})
+		draw.Draw(drawn, drawn.Rect, image.NewUniform(red), image.Point{}, draw.Src)
+		for name, file := range map[string][]byte{"png": encode(drawn), "gif": encodeGIF(t, drawn)} {
+			logo := Logo(file)
+			require.NotNil(t, logo, name)
+			var reds image.Rectangle
+			img := decode(t, Preview(o, logo))
+			for x := range img.Bounds().Dx() {
+				for y := range img.Bounds().Dy() {
+					if r, g, b, _ := img.At(x, y).RGBA(); r > 0xf000 && g+b < 0x2000 {
+						reds = reds.Union(image.Rect(x, y, x+1, y+1))
+					}
+				}
+			}
+			require.InDelta(t, want.X, reds.Dx(), 1, "%v %s", size, name)
+			require.InDelta(t, want.Y, reds.Dy(), 1, "%v %s", size, name)
+			require.Equal(t, 96, reds.Min.X)
+		}
+	}
+	require.Equal(t, Preview(o, nil), Preview(o, Logo([]byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`))), "another format")
+	require.Nil(t, Logo(encode(image.NewGray(image.Rect(0, 0, 5000, 1000)))), "too large")
+	require.Nil(t, Logo(encode(image.NewGray(image.Rect(0, 0, 50, 50)))[:60]), "damaged")
+}
+
+func encodeGIF(t *testing.T, img image.Image) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	require.NoError(t, gif.Encode(&file, img, nil))
+	return file.Bytes()
 }

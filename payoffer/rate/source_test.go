@@ -92,7 +92,7 @@ func TestSamplesUpToFiveMinutesOldCount(t *testing.T) {
 	}
 }
 
-func FuzzAPriceIsRoundedDown(f *testing.F) {
+func FuzzPriceRoundsDown(f *testing.F) {
 	for _, seed := range []string{"90000", "90000.12", "100.0000009", "99999999.999999999", "-1", "1e9", "007", "1."} {
 		f.Add(seed)
 	}
@@ -110,7 +110,7 @@ func FuzzAPriceIsRoundedDown(f *testing.F) {
 	})
 }
 
-func TestSatoshisIsTheExactQuotientRoundedUp(t *testing.T) {
+func TestSatoshisRoundsUp(t *testing.T) {
 	// Computed with exact fractions outside of this project.
 	for _, c := range []struct{ cents, microUSD, want int64 }{
 		{4200, 90_000_000_000, 46_667},
@@ -129,7 +129,7 @@ func TestSatoshisIsTheExactQuotientRoundedUp(t *testing.T) {
 	}
 }
 
-func TestSatoshisOfWhatIsNoAmountIsZero(t *testing.T) {
+func TestSatoshisOfInvalidInputIsZero(t *testing.T) {
 	require.Zero(t, Satoshis(4200, Rate{}))
 	require.Zero(t, Satoshis(4200, Rate{MicroUSD: -1}))
 	require.Zero(t, Satoshis(0, Rate{MicroUSD: minPrice}))
@@ -138,7 +138,7 @@ func TestSatoshisOfWhatIsNoAmountIsZero(t *testing.T) {
 	require.Zero(t, Satoshis(4200, Rate{MicroUSD: 1}), "more than all bitcoin")
 }
 
-func FuzzSatoshisAreWorthThePriceAndNotOneMore(f *testing.F) {
+func FuzzSatoshisAreMinimal(f *testing.F) {
 	f.Add(int64(4200), int64(90_000_000_000))
 	f.Add(int64(1), int64(maxPrice))
 	f.Add(int64(100_000_000), int64(minPrice))
@@ -157,7 +157,7 @@ func FuzzSatoshisAreWorthThePriceAndNotOneMore(f *testing.F) {
 	})
 }
 
-func TestThePriceIsTheMedianThatMostSourcesAreNear(t *testing.T) {
+func TestPriceIsMedianOfAgreeingSources(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		prices  []int64 // of a, b, c, d; 0 did not answer

@@ -56,7 +56,7 @@ func (b *bench) logged(part string) int { return strings.Count(b.log.String(), p
 
 var down = payoffertest.PriceReply{Status: http.StatusInternalServerError, Body: "injected text"}
 
-func TestThePriceComesFromAllSources(t *testing.T) {
+func TestPriceUsesAllSources(t *testing.T) {
 	b := newBench(t)
 	b.prices.Set("coinbase", payoffertest.PriceReply{Price: "90100.12"})
 	b.prices.Set("kraken", payoffertest.PriceReply{Price: "90050.07"})
@@ -67,13 +67,13 @@ func TestThePriceComesFromAllSources(t *testing.T) {
 	require.Zero(t, b.logged("level=WARN"))
 }
 
-func TestASingleConfiguredSourceIsEnough(t *testing.T) {
+func TestSingleSourceIsEnough(t *testing.T) {
 	b := newBench(t, "kraken")
 	require.EqualValues(t, 90_000, b.refresh(t))
 	require.Zero(t, b.prices.Requests("mempool"))
 }
 
-func TestAnUnknownSourceIsRefused(t *testing.T) {
+func TestUnknownSourceIsRefused(t *testing.T) {
 	_, err := New(Config{Sources: []string{"kraken", "gdax"}})
 	require.ErrorContains(t, err, `"gdax"`)
 	require.ErrorContains(t, err, "mempool, coinbase, kraken, bitstamp")
@@ -81,7 +81,7 @@ func TestAnUnknownSourceIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `"gdax"`)
 }
 
-func TestWithoutAPriceTheLogSaysWhatEachSourceAnswered(t *testing.T) {
+func TestNoPriceLogsEachAnswer(t *testing.T) {
 	b := newBench(t)
 	b.prices.SetAll(down)
 	b.prices.Set("kraken", payoffertest.PriceReply{KrakenError: "EGeneral:injected text"})
@@ -102,7 +102,7 @@ func TestWithoutAPriceTheLogSaysWhatEachSourceAnswered(t *testing.T) {
 	require.Equal(t, 1, b.logged(`level=INFO msg="the bitcoin price is available"`))
 }
 
-func TestAPriceLivesTenMinutes(t *testing.T) {
+func TestPriceExpiresAfterTenMinutes(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
 	b.prices.SetAll(down)
@@ -123,14 +123,14 @@ func TestAPriceLivesTenMinutes(t *testing.T) {
 	require.Equal(t, 3, b.changes)
 }
 
-func TestAClockSetBackDoesNotKeepAPriceUsable(t *testing.T) {
+func TestPriceExpiresAfterClockSetback(t *testing.T) {
 	b := newBench(t)
 	b.refresh(t)
 	b.clock.Pass(-time.Hour)
 	require.Zero(t, b.price())
 }
 
-func TestTheAgeOfAPriceIsByTheWallClock(t *testing.T) {
+func TestPriceAgeUsesWallClock(t *testing.T) {
 	b := newBench(t)
 	b.clock.Set(time.Now())
 	b.refresh(t)
@@ -139,7 +139,7 @@ func TestTheAgeOfAPriceIsByTheWallClock(t *testing.T) {
 	require.Equal(t, current.At.Round(0), current.At, "a monotonic clock stands still while a computer sleeps")
 }
 
-func TestASourceThatAsksForAPauseGetsIt(t *testing.T) {
+func TestSourceRetryAfterIsHonored(t *testing.T) {
 	b := newBench(t)
 	refuses := true
 	b.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
@@ -159,7 +159,7 @@ func TestASourceThatAsksForAPauseGetsIt(t *testing.T) {
 	require.Equal(t, 6, b.prices.Requests("mempool"))
 }
 
-func TestHugeAnswersAreRefused(t *testing.T) {
+func TestOversizedAnswerIsRefused(t *testing.T) {
 	b := newBench(t, "coinbase")
 	body := `{"data":{"amount":"90000","base":"BTC","currency":"USD"}}`
 	b.prices.Set("coinbase", payoffertest.PriceReply{Body: body + strings.Repeat(" ", maxBody-len(body)+1)})
@@ -168,7 +168,7 @@ func TestHugeAnswersAreRefused(t *testing.T) {
 	require.EqualValues(t, 90_000, b.refresh(t))
 }
 
-func TestCheckSaysWhichSourceIsOfNoUse(t *testing.T) {
+func TestCheckReportsFailingSource(t *testing.T) {
 	prices := payoffertest.NewPrices(t, time.Now)
 	prices.Set("mempool", payoffertest.PriceReply{Price: "90000", Age: time.Hour})
 	prices.Set("kraken", payoffertest.PriceReply{Price: "90000", Status: http.StatusForbidden})
@@ -191,9 +191,9 @@ func TestCheckSaysWhichSourceIsOfNoUse(t *testing.T) {
 // transport answers requests without a network, so that time can be simulated.
 type transport func(*http.Request) (*http.Response, error)
 
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-func TestRunPollsEachMinuteAndReportsTheExpiryWhenItHappens(t *testing.T) {
+func TestRunPollsAndReportsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dead atomic.Bool
 		begin, changes := time.Now(), []time.Duration(nil)
@@ -224,7 +224,7 @@ func TestRunPollsEachMinuteAndReportsTheExpiryWhenItHappens(t *testing.T) {
 	})
 }
 
-func TestAHangingSourceIsGivenUpAfterThreeSeconds(t *testing.T) {
+func TestSourceTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := New(Config{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -119,6 +120,17 @@ func NewReceipt(r ledger.Receipt, testCounts bool) Receipt {
 	return Receipt{r.ExternalID, r.ID, record.Classification().Counts(testCounts), record, accounting.Timestamp(r.ObservedAt)}
 }
 
+// TestCounts reports whether the money of test networks counts now.
+func TestCounts(ctx context.Context, l interface {
+	Totals(ctx context.Context, offer string) ([]ledger.Total, error)
+}, o *offer.Offer) (bool, error) {
+	if !o.Test() {
+		return false, nil
+	}
+	totals, err := l.Totals(ctx, o.ID)
+	return accounting.TestCounts(totals, true), err
+}
+
 // Classification is the part of the receipt that decides whether it counts.
 func (f Facts) Classification() accounting.Classification {
 	return accounting.Classification{Status: ledger.Status(f.Status), EvidenceLevel: ledger.EvidenceLevel(f.Evidence), Own: f.Own, Testnet: f.Testnet}
@@ -144,7 +156,7 @@ type Change struct {
 	Seq     int64   `json:"seq" jsonschema:"Grows in the order in which changes are recorded; not every number is used."`
 	Cursor  string  `json:"cursor" jsonschema:"The position after the change: its seq and a random tag."`
 	ID      string  `json:"id" jsonschema:"Identifies the change for good: rail, receipt (percent-encoded), version and the tag of the cursor, if that is not 0."`
-	Number  int64   `json:"number" jsonschema:"The receipt's number. Rail and number identify a payment even after its id was replaced; after a 410 numbers are assigned again."`
+	Number  int64   `json:"number" jsonschema:"The receipt's number. Rail and number identify a payment even after its id was replaced. After a restore new numbers continue at its Unix time."`
 	Version int64   `json:"version" jsonschema:"Counts the changes of the receipt: of its status, amount, value, evidence, and payer (own or not)."`
 	From    *string `json:"from" jsonschema:"The status before; null for a new receipt."`
 	Words   string  `json:"change" jsonschema:"What changed, in English; new for a new receipt."`

@@ -42,7 +42,7 @@ type Summary struct {
 	Offer              string    `json:"offer"`
 	Status             string    `json:"status" jsonschema:"partial: some money may be unseen or of unknown value, and the sums are the least that arrived."`
 	ObservedAt         string    `json:"observedAt"`
-	ClockOffsetSeconds int64     `json:"clockOffsetSeconds" jsonschema:"How far the clock of this server is proven to be ahead; negative is behind, 0 is not proven."`
+	ClockOffsetSeconds int64     `json:"clockOffsetSeconds" jsonschema:"How far the clock of this server is ahead of the newest block, if more than a minute; negative is behind, 0 without a chain."`
 	Definition         string    `json:"definition" jsonschema:"What the words of the report mean."`
 	GoalUSD            offer.USD `json:"goalUsd" jsonschema:"US dollars. The goal of all payments; the price by default."`
 	GoalUSDDecimal     string    `json:"goalUsdDecimal"`

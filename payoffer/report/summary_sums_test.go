@@ -16,6 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
@@ -115,9 +116,9 @@ func randomHealth(rng *rand.Rand, rails []string) (all []source.Health) {
 	return all
 }
 
-// TestTheSumsOfTheRailsAreTheTotalInEveryState reads reports of any sums, of
+// TestRailSumsEqualTotal reads reports of any sums, of
 // rails in any health.
-func TestTheSumsOfTheRailsAreTheTotalInEveryState(t *testing.T) {
+func TestRailSumsEqualTotal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 4))
 	offers := []*world{newWorld(t), newWorld(t)}
 	offers[1].offer = testOffer(t)
@@ -214,7 +215,7 @@ func requireOneCurrency(t *testing.T, totals []ledger.Total, rail toldRail) {
 	require.Equal(t, want, got)
 }
 
-func TestAReceiptIsReadAsItIsWritten(t *testing.T) {
+func TestReceiptRow(t *testing.T) {
 	row := ledger.Receipt{
 		ID: 7, Rail: "btc", ExternalID: "ab:0", Asset: "BTC", Amount: 70_000, Refunded: 20_000, USDCents: cents(42_50), RefundedCents: 12_14,
 		ValueBasis: ledger.BasisQuote, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelChain, Final: true, OccurredAt: at.Unix(), ObservedAt: at.Unix(), Payer: "secret",
@@ -243,7 +244,7 @@ func TestAReceiptIsReadAsItIsWritten(t *testing.T) {
 	require.Len(t, MovementColumns, len(movement.Row(at, "UTC")))
 }
 
-func TestADayHoldsOnlyWithItsOwnTime(t *testing.T) {
+func TestDayOfEntry(t *testing.T) {
 	midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).Unix()
 	entry := func(level ledger.EvidenceLevel, evidence string) ledger.Receipt {
 		return ledger.Receipt{EvidenceLevel: level, Evidence: json.RawMessage(evidence), OccurredAt: midnight}
@@ -261,6 +262,8 @@ func TestADayHoldsOnlyWithItsOwnTime(t *testing.T) {
 	}
 }
 
+var terms = offer.Terms{ID: "pay.example.org", BaseURL: "https://pay.example.org", Amount: 42_00}
+
 // at is the time of the tests.
 var at = time.Date(2026, 11, 21, 13, 14, 15, 0, time.UTC)
 
@@ -273,37 +276,35 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{newOffer(t, "base", true), []source.Health{
+	w := &world{offer: payoffertest.Offer(t, terms, "base"), health: []source.Health{
 		{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
-		{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
-		{Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},
+		{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "lightning", Source: "provider", At: at.Unix()}, {Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},
 	}}
+	for _, rail := range w.offer.Rails {
+		if rail.Source() == offer.SourceSeller {
+			w.health = append(w.health, source.Health{Rail: rail.Name(), Source: "operator"})
+		}
+	}
+	return w
 }
 
 // testOffer has a card, and a chain that is a test network.
-func testOffer(t *testing.T) *offer.Offer { return newOffer(t, "base-sepolia", false) }
-
-func newOffer(t *testing.T, chain string, all bool) *offer.Offer {
-	t.Helper()
-	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
-	require.NoError(t, err)
-	network, err := offer.LookupNetwork(chain)
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", 42_00)
-	require.NoError(t, err)
-	rails := []offer.Rail{usdc}
-	if all {
-		btc, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "Example", 42_00)
-		require.NoError(t, err)
-		transfer, err := offer.NewBankTransfer("transfer", "bank@example.org", "memo", "Example", 42_00)
-		require.NoError(t, err)
-		tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", 42_00)
-		require.NoError(t, err)
-		pack, err := offer.NewStorefront("pack", "https://shop.example/pack", 42_00)
-		require.NoError(t, err)
-		rails = append(rails, btc, transfer, tip, pack)
-	}
-	o, err := offer.New(offer.Terms{ID: "pay.example.org", BaseURL: "https://pay.example.org", Amount: 42_00}, card, rails...)
+func testOffer(t *testing.T) *offer.Offer {
+	all := payoffertest.Offer(t, terms, "base-sepolia")
+	o, err := offer.New(terms, all.Card, payoffertest.Rail(t, all, "usdc"))
 	require.NoError(t, err)
 	return o
+}
+
+// row is the first row of a rail in a report: its configured accounts.
+func row(t *testing.T, s Summary, rail string) Rail {
+	t.Helper()
+	i := slices.IndexFunc(s.Rails, func(r Rail) bool { return r.Rail == rail })
+	require.GreaterOrEqual(t, i, 0, "the report has no rail %q", rail)
+	return s.Rails[i]
+}
+
+// healthOf is the health of a rail.
+func (w *world) healthOf(rail string) *source.Health {
+	return &w.health[slices.IndexFunc(w.health, func(h source.Health) bool { return h.Rail == rail })]
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,7 +67,7 @@ func TestOnlyProvenMoneyIsReceived(t *testing.T) {
 	}
 }
 
-func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
+func TestTestMoneyCountsIfNoRealMoney(t *testing.T) {
 	w, o := newWorld(t), testOffer(t)
 	o.Card.TestMode = true
 	money := with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Testnet = true })
@@ -77,29 +78,28 @@ func TestTestMoneyCountsWhereAllOfItIs(t *testing.T) {
 	require.Equal(t, offer.USD(42_00), s.ReceivedUSD)
 	require.Equal(t, offer.USD(1_00), s.TestnetUSD, "a processor's test mode never counts")
 	require.Len(t, s.Rails, 2)
-	require.True(t, s.Rails[0].Testnet)
-	require.Equal(t, StatusObserved, s.Rails[0].State)
-	require.True(t, s.Rails[1].Testnet)
-	require.EqualValues(t, 1, s.Rails[1].Confirmed.Count)
+	require.True(t, row(t, s, "card").Testnet)
+	require.Equal(t, StatusObserved, row(t, s, "card").State)
+	require.True(t, row(t, s, "usdc").Testnet)
+	require.EqualValues(t, 1, row(t, s, "usdc").Confirmed.Count)
 }
 
-func TestARailThatTheOperatorTellsOfIsManualNotPartial(t *testing.T) {
+func TestManualRailIsNotPartial(t *testing.T) {
 	w := newWorld(t)
 	s := Summarize(w.offer, []ledger.Total{confirmed("transfer", ledger.LevelManual, 5_00)}, w.health, at)
-	transfer := s.Rails[3]
-	require.Equal(t, "transfer", transfer.Rail)
+	transfer := row(t, s, "transfer")
 	require.Equal(t, StateManual, transfer.State)
 	require.Equal(t, "5.00", *transfer.Confirmed.AmountUSDDecimal)
 	require.Equal(t, StatusObserved, s.Status)
 	require.Contains(t, s.Definition, "manual = ")
 
-	w.health[3].Blind = true
-	require.Equal(t, StateUnknown, Summarize(w.offer, nil, w.health, at).Rails[3].State)
-	w.health[3].Blind, w.health[3].Partial = false, true
-	require.Equal(t, StatusPartial, Summarize(w.offer, nil, w.health, at).Rails[3].State)
+	w.healthOf("transfer").Blind = true
+	require.Equal(t, StateUnknown, row(t, Summarize(w.offer, nil, w.health, at), "transfer").State)
+	w.healthOf("transfer").Blind, w.healthOf("transfer").Partial = false, true
+	require.Equal(t, StatusPartial, row(t, Summarize(w.offer, nil, w.health, at), "transfer").State)
 }
 
-func TestMoneyStandsInOneKindOnly(t *testing.T) {
+func TestEachAmountHasOneStatus(t *testing.T) {
 	w := newWorld(t)
 	in := func(status ledger.Status, paid, refunded int64) ledger.Total {
 		return with(confirmed("card", ledger.LevelSigned, paid), func(t *ledger.Total) {
@@ -109,7 +109,7 @@ func TestMoneyStandsInOneKindOnly(t *testing.T) {
 	s := Summarize(w.offer, []ledger.Total{
 		in(ledger.StatusConfirmed, 42_00, 10_00), in(ledger.StatusRefunded, 5_00, 5_00), in(ledger.StatusReversed, 20_00, 1_00), in(ledger.StatusSeen, 3_00, 0),
 	}, w.health, at)
-	card := s.Rails[0]
+	card := row(t, s, "card")
 	require.Equal(t, "32.00", *card.Confirmed.AmountUSDDecimal, "less what was refunded of it")
 	require.Equal(t, "32000000", card.Confirmed.AmountAtomic)
 	require.Equal(t, s.ReceivedUSD, *card.Confirmed.AmountUSD, "as in the sum of all rails")
@@ -120,7 +120,7 @@ func TestMoneyStandsInOneKindOnly(t *testing.T) {
 }
 
 // The first USDC line is the rail usdc whatever its address or chain was.
-func TestTheMoneyOfARailsFormerAccountsIsInItsRow(t *testing.T) {
+func TestRailRowIncludesRemovedAccounts(t *testing.T) {
 	w := newWorld(t)
 	account := func(id string, testnet bool) ledger.Total {
 		return with(confirmed("usdc", ledger.LevelChain, 42_00), func(t *ledger.Total) { t.Account, t.Testnet = id, testnet })
@@ -129,8 +129,8 @@ func TestTheMoneyOfARailsFormerAccountsIsInItsRow(t *testing.T) {
 		account("eip155:8453/erc20:0x1/0xnow", false), account("eip155:8453/erc20:0x1/0xformer", false), account("eip155:84532/erc20:0x2/0xformer", true),
 	}, w.health, at)
 	require.Len(t, s.Rails, len(w.offer.Rails)+1)
-	require.Equal(t, "84.00", *s.Rails[1].Confirmed.AmountUSDDecimal)
-	require.Equal(t, StatusObserved, s.Rails[1].State)
+	require.Equal(t, "84.00", *row(t, s, "usdc").Confirmed.AmountUSDDecimal)
+	require.Equal(t, StatusObserved, row(t, s, "usdc").State)
 	test := s.Rails[len(s.Rails)-1]
 	require.Equal(t, "usdc", test.Rail)
 	require.True(t, test.Testnet)
@@ -139,13 +139,13 @@ func TestTheMoneyOfARailsFormerAccountsIsInItsRow(t *testing.T) {
 	require.Equal(t, offer.USD(84_00), s.ReceivedUSD)
 }
 
-func TestABlindRailIsUnknownNotZero(t *testing.T) {
+func TestBlindRailIsUnknownNotZero(t *testing.T) {
 	w := newWorld(t)
-	w.health[1].Blind, w.health[1].LastError = true, "unreachable"
+	w.healthOf("usdc").Blind, w.healthOf("usdc").LastError = true, "unreachable"
 	claim := with(confirmed("usdc", "", 42_00), func(t *ledger.Total) { t.Status = ledger.StatusClaimed })
 	s := Summarize(w.offer, []ledger.Total{claim}, w.health, at)
 	require.Equal(t, StatusPartial, s.Status)
-	usdc := s.Rails[1]
+	usdc := row(t, s, "usdc")
 	require.Equal(t, StateUnknown, usdc.State)
 	require.Nil(t, usdc.Confirmed)
 	require.Nil(t, usdc.Seen)
@@ -154,11 +154,11 @@ func TestABlindRailIsUnknownNotZero(t *testing.T) {
 	require.Equal(t, "42.00", *usdc.Claimed.AmountUSDDecimal)
 	require.Equal(t, "unreachable", *usdc.LastError)
 
-	w.health[1] = source.Health{Rail: "usdc", Source: "chain", Partial: true}
+	*w.healthOf("usdc") = source.Health{Rail: "usdc", Source: "chain", Partial: true}
 	s = Summarize(w.offer, nil, w.health, at)
 	require.Equal(t, StatusPartial, s.Status)
-	require.Equal(t, StatusPartial, s.Rails[1].State)
-	require.NotNil(t, s.Rails[1].Confirmed, "a lower bound is shown")
+	require.Equal(t, StatusPartial, row(t, s, "usdc").State)
+	require.NotNil(t, row(t, s, "usdc").Confirmed, "a lower bound is shown")
 
 	s = Summarize(w.offer, nil, nil, at)
 	require.Equal(t, StatusPartial, s.Status, "a rail that nobody observes is blind")
@@ -171,7 +171,7 @@ func TestABlindRailIsUnknownNotZero(t *testing.T) {
 	}
 }
 
-func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
+func TestRailObservationStates(t *testing.T) {
 	w := newWorld(t)
 	money := []ledger.Total{
 		confirmed("usdc", ledger.LevelChain, 42_00),
@@ -186,7 +186,7 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	require.Equal(t, StatusObserved, s.Status)
 	require.Len(t, s.Rails, len(w.offer.Rails)+2)
 
-	usdc := s.Rails[1]
+	usdc := row(t, s, "usdc")
 	require.Equal(t, StatusObserved, usdc.State)
 	require.Equal(t, "block 7", *usdc.ObservedThrough)
 	require.EqualValues(t, 9, *usdc.LagSeconds)
@@ -196,7 +196,7 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	require.EqualValues(t, 2, usdc.Confirmed.Count)
 	require.EqualValues(t, 1, usdc.Refunded.Count)
 	require.Equal(t, "5.00", *usdc.Refunded.AmountUSDDecimal)
-	require.Nil(t, s.Rails[3].LagSeconds, "an operator's entries have no lag")
+	require.Nil(t, row(t, s, "transfer").LagSeconds, "an operator's entries have no lag")
 
 	test, removed := s.Rails[len(s.Rails)-2], s.Rails[len(s.Rails)-1]
 	require.True(t, test.Testnet)
@@ -206,7 +206,7 @@ func TestEachRailSaysHowWellItIsObserved(t *testing.T) {
 	require.Equal(t, offer.USD(46_00), s.ReceivedUSD, "a removed rail's money stays")
 }
 
-func TestProgressStaysWithinItsBar(t *testing.T) {
+func TestPercentLimits(t *testing.T) {
 	for external, want := range map[offer.USD]int{0: 0, 21_00: 50, 42_00: 100, 99_00: 100, -5_00: 0} {
 		require.Equal(t, want, Summary{GoalUSD: 42_00, ExternalUSD: external}.Percent())
 	}
@@ -214,17 +214,17 @@ func TestProgressStaysWithinItsBar(t *testing.T) {
 
 // An entry by hand, or what came before its source was lost, counts: the rail
 // shows it as the least that arrived.
-func TestABlindRailShowsWhatIsKnownOfIt(t *testing.T) {
+func TestBlindRailShowsKnownMoney(t *testing.T) {
 	w := newWorld(t)
-	w.health[0].Blind = true
+	w.healthOf("card").Blind = true
 	s := Summarize(w.offer, []ledger.Total{
 		confirmed("card", ledger.LevelManual, 84_00), confirmed("transfer", ledger.LevelManual, 42_00), confirmed("pack", ledger.LevelManual, 1_00),
 		with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true }),
-	}, w.health[:5], at)
+	}, slices.DeleteFunc(slices.Clone(w.health), func(h source.Health) bool { return h.Rail == "pack" }), at)
 	require.Equal(t, offer.USD(130_00), s.ReceivedUSD)
 	require.EqualValues(t, 4, s.Payments)
 	require.EqualValues(t, 3, s.ExternalPayments)
-	card, pack := s.Rails[0], s.Rails[5]
+	card, pack := row(t, s, "card"), row(t, s, "pack")
 	require.Equal(t, StateUnknown, card.State)
 	require.True(t, card.AtLeast)
 	require.Equal(t, "87.00", *card.Confirmed.AmountUSDDecimal)
@@ -232,21 +232,20 @@ func TestABlindRailShowsWhatIsKnownOfIt(t *testing.T) {
 	require.Equal(t, "84.00", *card.ExternalDecimal)
 	require.Nil(t, card.Seen)
 	require.Nil(t, card.Refunded)
-	require.Equal(t, "pack", pack.Rail)
 	require.Equal(t, "1.00", *pack.ReceivedDecimal)
 	require.True(t, *s.GoalMet, "what is known is enough")
 
 	s = Summarize(w.offer, []ledger.Total{with(confirmed("card", ledger.LevelManual, 3_00), func(t *ledger.Total) { t.Own = true })}, w.health, at)
-	require.Nil(t, s.Rails[0].ExternalUSD)
+	require.Nil(t, row(t, s, "card").ExternalUSD)
 	require.Nil(t, s.GoalMet, "nobody can know")
 	require.Equal(t, offer.USD(42_00), s.RemainingUSD)
-	w.health[0].Blind, w.health[0].Partial = false, true
+	w.healthOf("card").Blind, w.healthOf("card").Partial = false, true
 	require.False(t, *Summarize(w.offer, nil, w.health, at).GoalMet)
 }
 
 // Cents and yen are never added up, and a payment of unknown value takes
 // nothing from what is known.
-func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
+func TestSumPerCurrency(t *testing.T) {
 	w := newWorld(t)
 	in := func(currency string, status ledger.Status, amount, cents, unknown int64) ledger.Total {
 		return with(confirmed("card", ledger.LevelSigned, cents), func(t *ledger.Total) {
@@ -259,7 +258,7 @@ func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
 		in("JPY", ledger.StatusSeen, 100, 0, 1),
 	}
 	s := Summarize(w.offer, totals, w.health, at)
-	card := s.Rails[0]
+	card := row(t, s, "card")
 	require.Equal(t, offer.USD(87_00), s.ReceivedUSD)
 	require.Equal(t, StatusPartial, s.Status)
 	require.True(t, card.AtLeast)
@@ -278,11 +277,11 @@ func TestEachCurrencyHasASumOfItsOwn(t *testing.T) {
 	totals[1] = in("JPY", ledger.StatusConfirmed, 6_500, 43_00, 0)
 	s = Summarize(w.offer, totals, w.health, at)
 	require.Equal(t, StatusObserved, s.Status, "what is not sure yet may be of unknown value")
-	require.Equal(t, "130.00", *s.Rails[0].Confirmed.AmountUSDDecimal)
+	require.Equal(t, "130.00", *row(t, s, "card").Confirmed.AmountUSDDecimal)
 }
 
 // A claim of a facilitator is never a payment received. Only a demo, which has no chain, counts it as a test.
-func TestTestPaymentsAreApartFromWhatIsReceived(t *testing.T) {
+func TestTestPaymentsAreSeparateFromReceived(t *testing.T) {
 	o := testOffer(t)
 	card := with(confirmed("card", ledger.LevelSigned, 42_00), func(t *ledger.Total) { t.Testnet = true })
 	claim := with(confirmed("usdc", ledger.EvidenceFacilitator, 42_00), func(t *ledger.Total) { t.Testnet, t.Status = true, ledger.StatusClaimed })
@@ -307,10 +306,16 @@ func TestTestPaymentsAreApartFromWhatIsReceived(t *testing.T) {
 	}
 }
 
-func TestASummaryNamesWhatIsNotMonitored(t *testing.T) {
+func TestUnmonitoredRails(t *testing.T) {
 	w := newWorld(t)
-	w.health[1].Partial, w.health[2].Blind = true, true
+	w.healthOf("usdc").Partial, w.healthOf("btc").Blind = true, true
 	s := Summarize(w.offer, []ledger.Total{confirmed("gone", ledger.LevelSigned, 1)}, w.health, at)
-	require.Equal(t, []string{"btc", "transfer"}, s.Unmonitored())
+	var want []string
+	for _, rail := range w.offer.Rails {
+		if rail.Name() == "btc" || rail.Source() == offer.SourceSeller {
+			want = append(want, rail.Name())
+		}
+	}
+	require.Equal(t, want, s.Unmonitored())
 	require.False(t, s.GoalSet)
 }

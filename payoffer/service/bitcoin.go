@@ -6,7 +6,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
@@ -27,7 +26,7 @@ func init() { removedRails = append(removedRails, removedBitcoin) }
 func (b Bitcoin) warn(logger *slog.Logger) {
 	if hosts := bitcoin.Hosts(b.Esplora); len(hosts) == 1 {
 		logger.Warn("one Esplora host is trusted without a second", "host", hosts[0],
-			"hint", "name endpoints of two hosts in esplora; a payment then counts when both show it")
+			"hint", "name an endpoint on a second host in esplora; it can then contradict the first one")
 	}
 	if b.Extended() {
 		logger.Info("compare these addresses with your wallet", "addresses", b.FirstAddresses(),
@@ -36,27 +35,31 @@ func (b Bitcoin) warn(logger *slog.Logger) {
 	warnUnreadSince(logger, b.Since, "esplora", len(b.Esplora) > 0)
 }
 
-func (b Bitcoin) observe(a *acquisition) observer {
-	rates := pool.KeyOf("rates", b.Rates)
-	a.rates = use(a, rates, func(e *environment) (*rate.Watcher, error) {
-		return rate.New(rate.Config{Sources: b.Rates, Transport: a.transport("rates"), Now: time.Now, Logger: newLogger(e)})
-	})
-	if len(b.Esplora) == 0 {
-		return nil
+func (b Bitcoin) observe(s *Settings, d *dependencies) (observer, error) {
+	if err := d.acquireRates(s); err != nil || len(b.Esplora) == 0 {
+		return nil, err
 	}
-	a.indexes = use(a, pool.KeyOf("indexes", b.Esplora), func(*environment) (*bitcoin.Indexes, error) {
-		return bitcoin.NewIndexes(time.Now), nil
-	})
-	key := a.railKey(b, b.Esplora, b.Confirmations, b.Since, rates)
-	return use(a, key, func(e *environment) (*bitcoin.Observer, error) {
-		return bitcoin.New(b.observer(a.settings, a.dependencies, a.railLogger(e, b)))
-	})
+	d.esplora = share(d.Runtime, KeyOf("esplora", b.Esplora), new(bitcoin.Usage))
+	return bitcoin.New(b.observer(s, d, d.railLogger(s, b)))
+}
+
+// acquireRates acquires the price of bitcoin, from the sources of the Bitcoin rail or the default ones.
+func (d *dependencies) acquireRates(s *Settings) error {
+	var sources []string
+	for _, b := range RailsOf[Bitcoin](s) {
+		sources = b.Rates
+	}
+	rates, err := rate.New(rate.Config{Sources: sources, Transport: d.Instruments.Transport("rates"), Now: time.Now, Logger: d.Logger})
+	if err == nil {
+		d.rates = share(d.Runtime, KeyOf("rates", sources), rates)
+	}
+	return err
 }
 
 func (b Bitcoin) observer(s *Settings, d *dependencies, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
-		OfferID: s.Offer.ID, Rail: b.Bitcoin, Endpoints: b.Esplora, Indexes: d.indexes, Confirmations: b.Confirmations, Since: b.Since,
-		ClockOffset: d.Clock.Offset, Rate: d.rates.Current, Ledger: d.Ledger, Transport: d.transport("esplora"), Now: time.Now, Logger: logger,
+		OfferID: s.Offer.ID, Rail: b.Bitcoin, Endpoints: b.Esplora, Usage: d.esplora, Confirmations: b.Confirmations, Since: b.Since,
+		ClockOffset: d.clockCorrection, Rate: d.rates.Current, Ledger: d.Ledger, Transport: d.Instruments.Transport("esplora"), Now: time.Now, Logger: logger,
 	}
 }
 
@@ -68,10 +71,10 @@ func removedBitcoin(r *removedAccounts, account string) (found removedAccount, o
 		return found, false
 	}
 	b, d := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}, *r.dependencies
-	d.indexes = nil
+	d.esplora = nil
 	for _, configured := range RailsOf[Bitcoin](r.settings) {
 		if configured.CAIP2() == rail.CAIP2() {
-			b, d.indexes = configured, r.indexes
+			b, d.esplora = configured, r.esplora
 		}
 	}
 	if b.Bitcoin, b.Since = rail, 0; len(b.Esplora) == 0 { // since concerns the configured account

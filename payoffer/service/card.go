@@ -18,20 +18,18 @@ type Card struct {
 
 func (c Card) warn(logger *slog.Logger) { warnUnreadSince(logger, c.Since, "api_key", c.APIKey != "") }
 
-func (c Card) observe(a *acquisition) observer {
+func (c Card) observe(s *Settings, d *dependencies) (observer, error) {
 	if c.WebhookSecret == "" && c.APIKey == "" {
-		return nil
+		return nil, nil
 	}
-	o := use(a, a.railKey(c, c.WebhookSecret, c.APIKey, c.Since), func(e *environment) (*card.Observer, error) {
-		return card.New(card.Config{
-			OfferID: a.settings.Offer.ID, Account: a.settings.Offer.AccountOf(c), Rail: c.Name(),
-			PaymentLink: c.PaymentLink, TestMode: c.TestMode, Secret: c.WebhookSecret, APIKey: c.APIKey,
-			Since: c.Since, ClockOffset: a.Clock.Offset,
-			Ledger: a.Ledger, Transport: a.transport("card"), Now: time.Now, Logger: a.railLogger(e, c),
-		})
+	o, err := card.New(card.Config{
+		OfferID: s.Offer.ID, Account: s.Offer.AccountOf(c), Rail: c.Name(),
+		PaymentLink: c.PaymentLink, TestMode: c.TestMode, Secret: c.WebhookSecret, APIKey: c.APIKey,
+		Since: c.Since, ClockOffset: d.clockCorrection,
+		Ledger: d.Ledger, Transport: d.Instruments.Transport("card"), Now: time.Now, Logger: d.railLogger(s, c),
 	})
 	if c.WebhookSecret != "" {
-		a.hooks[c.Name()] = o
+		d.hooks[c.Name()] = o
 	}
-	return o
+	return o, err
 }

@@ -86,28 +86,29 @@ func explainKeys(err error) error {
 	if other.Name == qrName {
 		what, lost = "another key of QR addresses", "draw the images of addresses that it made"
 	}
-	return fmt.Errorf("this ledger was used with %s than Caddy's storage has; set the option 'storage' or the data directory "+
-		"to the one with the old keys. If they are lost, it is no longer possible to %s: "+
-		"stop all instances and run 'caddy pay-offer ledger forget-keys'", what, lost)
+	return fmt.Errorf("this ledger was used with %s than Caddy's storage has. If the disk is new, run 'caddy storage import' with a copy of the "+
+		"storage that contains no pay_offer.db, which would replace this ledger (guide: backup). If the storage was moved, set the option 'storage' "+
+		"or the data directory to it. The last resort, after which it is no longer possible to %s, is to stop all instances and run "+
+		"'caddy pay-offer ledger forget-keys'", what, lost)
 }
 
 // rotateKey makes a new signing key, also if the ledger cannot store its id now, because
 // the old key may be stolen; the next start stores it. It makes no key next to foreign
 // ones, because no instance would start any more.
-func (svc *Service) rotateKey(ctx context.Context, revoke bool) (keyID string, from time.Time, err error) {
+func (s *Service) rotateKey(ctx context.Context, revoke bool) (keyID string, from time.Time, err error) {
 	var unstored error
-	next, err := svc.keys.Rotate(ctx, revoke, func(ids []string) error {
-		unstored = svc.Ledger.RememberKeys(ctx, map[string][]string{svc.keys.DID: ids})
+	next, err := s.keys.Rotate(ctx, revoke, func(ids []string) error {
+		unstored = s.Ledger.RememberKeys(ctx, map[string][]string{s.keys.DID: ids})
 		if errors.As(unstored, new(*ledger.KeysError)) {
 			return &operator.Error{Kind: operator.Conflict, Sentence: explainKeys(unstored).Error()}
 		}
 		return nil
 	})
 	if err == nil && unstored == nil {
-		unstored = rememberKeys(ctx, svc.Ledger, svc)
+		unstored = rememberKeys(ctx, s.Ledger, s)
 	}
 	if err == nil && unstored != nil {
-		svc.logger.Warn("the ledger did not store the new key", "error", unstored.Error(), "hint", "the next start stores it")
+		s.logger.Warn("the ledger did not store the new key", "error", unstored.Error(), "hint", "the next start stores it")
 	}
-	return svc.keys.DID + "#" + next.ID, next.From, err
+	return s.keys.DID + "#" + next.ID, next.From, err
 }

@@ -117,7 +117,7 @@ func (h *house) shown(svc *Service) map[string][]string {
 	return all
 }
 
-func TestAnUnsupportedNetworkIsNotOffered(t *testing.T) {
+func TestUnsupportedNetworkIsNotOffered(t *testing.T) {
 	const sepolia, mainnet = "eip155:84532", "eip155:8453"
 	both := []string{mainnet, sepolia}
 	for name, c := range map[string]struct {

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -24,10 +22,6 @@ type removedAccounts struct {
 	*dependencies
 	settings *Settings
 	logger   *slog.Logger
-	loop     source.Loop
-	// running are the accounts with a running observer, which watching counts.
-	running  map[string]bool
-	watching sync.WaitGroup
 
 	mu    sync.Mutex
 	known map[string]removedAccount
@@ -37,13 +31,11 @@ type removedAccounts struct {
 // read.
 type removedAccount struct {
 	settlement *x402.Rail
-	observer   pool.Runner
+	observer   Runner
 }
 
 func newRemovedAccounts(s *Settings, d *dependencies, logger *slog.Logger) *removedAccounts {
-	r := &removedAccounts{settings: s, dependencies: d, logger: logger, known: make(map[string]removedAccount)}
-	r.loop.Poll = r.watch
-	return r
+	return &removedAccounts{settings: s, dependencies: d, logger: logger, known: make(map[string]removedAccount)}
 }
 
 // settlement is the USDC rail of a removed account.
@@ -70,31 +62,35 @@ func (r *removedAccounts) get(account string) removedAccount {
 	return found
 }
 
-// Run watches the removed accounts, and those that are added, until ctx ends.
-func (r *removedAccounts) Run(ctx context.Context) {
-	r.running = make(map[string]bool)
-	defer r.watching.Wait()
-	r.loop.Run(ctx)
-}
-
 // watchRetry is the pause before the ledger is read again after an error.
 const watchRetry = 10 * time.Second
 
-// watch runs the observers of the removed accounts in the ledger that do not run yet.
-func (r *removedAccounts) watch(ctx context.Context) (time.Duration, error) {
-	stored, err := r.Ledger.Accounts(ctx, r.settings.Offer.ID)
-	if err != nil {
-		return watchRetry, err // the ledger logs it
+// Run runs the observers of the removed accounts until ctx ends.
+func (r *removedAccounts) Run(ctx context.Context) {
+	observers, err := r.observers(ctx)
+	for ; err != nil; observers, err = r.observers(ctx) { // the ledger logs it
+		select {
+		case <-time.After(watchRetry):
+		case <-ctx.Done():
+			return
+		}
 	}
+	var running sync.WaitGroup
+	for _, o := range observers {
+		running.Go(func() { o.Run(ctx) })
+	}
+	running.Wait()
+}
+
+// observers are those of the accounts in the ledger that are not configured any more.
+func (r *removedAccounts) observers(ctx context.Context) (map[string]Runner, error) {
+	found := make(map[string]Runner)
+	stored, err := r.Ledger.Accounts(ctx, r.settings.Offer.ID)
 	for _, account := range stored {
 		configured := slices.ContainsFunc(r.settings.Accounts(), func(a ledger.Account) bool { return a.ID == account.ID })
-		if configured || r.running[account.ID] {
-			continue
-		}
-		if o := r.get(account.ID).observer; o != nil {
-			r.running[account.ID] = true
-			r.watching.Go(func() { o.Run(ctx) })
+		if o := r.get(account.ID).observer; o != nil && !configured {
+			found[account.ID] = o
 		}
 	}
-	return fallbackEvery, nil
+	return found, err
 }

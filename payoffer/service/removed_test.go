@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -14,16 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-func TestFormerAccountsAreStillWatched(t *testing.T) {
+func TestRemovedUSDCAccountsAreObserved(t *testing.T) {
 	const today, before = "0x52908400098527886E0F7030069857D2E4169EE7", "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
 	card, err := offer.NewCard("https://checkout.example/pay", nil, 42_00)
 	require.NoError(t, err)
@@ -40,10 +37,10 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 	configured := USDC{USDC: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
 	quiet := slog.New(slog.DiscardHandler)
 	accounts := newRemovedAccounts(&Settings{Offer: o, Rails: []Rail{configured}}, &dependencies{
-		Common: Common{
-			Ledger: book, Clock: clock.New(time.Now), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
-		},
-		facilitators: map[pool.Key]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
+		Runtime: NewRuntime(Config{
+			Ledger: book, Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
+		}),
+		facilitators: map[string]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
 	}, quiet)
 
 	changed := rail("base-sepolia", before).Account()
@@ -74,13 +71,7 @@ func TestFormerAccountsAreStillWatched(t *testing.T) {
 // watched are the accounts whose observers run.
 func watched(t *testing.T, r *removedAccounts) []string {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var work sync.WaitGroup
-	work.Go(func() { r.Run(ctx) })
-	require.Eventually(t, func() bool { _, well := r.loop.Last(); return well }, time.Minute, time.Millisecond)
-	cancel()
-	work.Wait()
-	return slices.Collect(maps.Keys(r.running))
+	return slices.Collect(maps.Keys(must(r.observers(t.Context()))(t)))
 }
 
 // refusing is a transport that notes the hosts that were asked, and answers nothing.
@@ -98,7 +89,7 @@ func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // A Bitcoin key or address that was replaced, and one whose line was removed, is
 // read on, by who reads its network today or else by the public endpoints.
-func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
+func TestRemovedBitcoinAccountsAreObserved(t *testing.T) {
 	const single, test = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
 	const public = "mempool.space"
 	for name, c := range map[string]struct {
@@ -130,9 +121,9 @@ func TestFormerBitcoinAccountsAreStillRead(t *testing.T) {
 			if b := o.Bitcoin(); b != nil {
 				settings.Rails = []Rail{Bitcoin{Bitcoin: b, Esplora: c.esplora, Confirmations: 2, Since: 1}}
 			}
-			accounts := newRemovedAccounts(settings, &dependencies{Common: Common{
-				Ledger: book, Clock: clock.New(time.Now), Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
-			}}, quiet)
+			accounts := newRemovedAccounts(settings, &dependencies{Runtime: NewRuntime(Config{
+				Ledger: book, Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
+			})}, quiet)
 
 			require.NoError(t, book.Open(t.Context()))
 			defer book.Close()

@@ -1,42 +1,45 @@
+// Package service runs the offers of a configuration. It does not know Caddy.
+//
+// Each load of a configuration has a Runtime. It prepares the offers and makes their services without any I/O. Start
+// opens the ledger, loads the keys, and stores the accounts, the prices and the positions of the notifications of all
+// offers at once. Then each offer takes payments, resolves open ones and sends notifications; its observers begin one
+// offer after the other. Stop ends that work, and Wait waits for its end.
+//
+// A load may start while the one before still runs: they are like two instances on one ledger. Config.Share has what
+// outlives a load: the signing keys, the clients of chains, facilitators and price sources, and the memory of each offer.
+// The ledger does, too. A payment that is taken holds it, because requests may be answered after Stop.
 package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/clock"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
+	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // qrKeyPath is where the storage keeps the key of QR addresses.
 const qrKeyPath = "pay_offer/qr.key"
 
-// Environment is what a configuration provides to its offers.
-type Environment struct {
-	Logger slog.Handler
-	// Storage keeps the secrets that instances share.
-	Storage signature.Storage
-	// Emit emits an event of the server, see announce.Config.
-	Emit func(name string, data map[string]any) error
-}
-
-// environment is that of the configuration that started last.
-type environment = pool.Current[Environment]
-
-// Instruments count and time what offers do. All configurations share them.
+// Instruments count and time what offers do. All loads share them.
 type Instruments struct {
 	// Transport carries the calls to upstreams of a kind, such as rpc.
 	Transport func(kind string) http.RoundTripper
+	// PublicTransport is Transport without private addresses, for addresses that an upstream names.
+	PublicTransport func(kind string) http.RoundTripper
 	// Mailed is called after each attempt to send an e-mail with the last status of the
 	// mail server (0 for none) and the duration.
 	Mailed func(host string, status int, took time.Duration)
@@ -46,114 +49,120 @@ type Instruments struct {
 	Delivery func(offerID, rail string, v observe.Verdict)
 	// ClientIP is the address by which the rate limit counts a request.
 	ClientIP func(r *http.Request) string
+	// SiteFile is a file of the site; see web.Config.
+	SiteFile func(r *http.Request, address string) []byte
 }
 
-// Common is what all offers on one ledger share.
-type Common struct {
-	Ledger      *ledger.Ledger
-	DuePoller   *ledger.DuePoller
-	Clock       *clock.Clock
-	Instruments *Instruments
-}
+// Runner is a shared value with work in the background, which ends with ctx.
+type Runner interface{ Run(ctx context.Context) }
 
-// transport carries the calls to trusted upstreams of a kind. Their Date is compared with
-// the clock.
-func (c *Common) transport(kind string) http.RoundTripper {
-	return c.Clock.Transport(c.Instruments.Transport(kind))
-}
-
-// Runtime runs the offers of one configuration.
-type Runtime struct {
-	*pool.Use[Environment]
-	Common
+// Config is what one load of the configuration provides to its offers.
+type Config struct {
+	Ledger    *ledger.Ledger
+	DuePoller *ledger.DuePoller
+	// Open opens the ledger, after a former handle of it is closed.
+	Open func(ctx context.Context) error
+	// Hold keeps the ledger open until release, also after the load has ended; held is false if it is closed.
+	Hold func() (release func(), held bool)
 	// LedgerKey and StorageKey identify the ledger and the storage.
-	LedgerKey, StorageKey pool.Key
+	LedgerKey, StorageKey string
+	// Storage returns the storage with the secrets that instances share. A later load may replace it.
+	Storage func() signature.Storage
+	// Share returns the value that all loads have under a key, which is made if there is none. A Runner runs from the first
+	// start on.
+	Share func(key string, made any) any
+	// Emit emits an event of the server, see announce.Config.
+	Emit func(name string, data map[string]any) error
+	// Exiting reports whether the process ends.
+	Exiting     func() bool
+	Instruments *Instruments
+	Logger      *slog.Logger
 }
 
-// NewRuntime prepares the offers of a configuration. It calls newLedger unless the ledger
-// with the key is in use.
-func NewRuntime(members *pool.Use[Environment], ledgerKey, storageKey pool.Key, newLedger func() (*ledger.Ledger, error), i *Instruments) (*Runtime, error) {
-	r := &Runtime{Use: members, LedgerKey: ledgerKey, StorageKey: storageKey}
-	r.Instruments = i
-	a := acquisition{members: members}
-	r.Ledger = use(&a, ledgerKey, func(e *environment) (*ledger.Ledger, error) {
-		l, err := newLedger()
-		if err == nil {
-			l.Logger = newLogger(e)
+// Runtime runs the offers of one load of the configuration.
+type Runtime struct {
+	Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	// services and chains are complete before Start.
+	services []*Service
+	chains   map[*evm.Chain]bool
+}
+
+// NewRuntime does no I/O.
+func NewRuntime(c Config) *Runtime {
+	r := &Runtime{Config: c, chains: make(map[*evm.Chain]bool)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// KeyOf is equal for the same kind and equal settings, compared as JSON. The settings may
+// contain secrets: the key does not reveal them.
+func KeyOf(kind string, settings ...any) string {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		panic("settings of a " + kind + ": " + err.Error()) // they are plain values
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(kind), kind, text)))
+}
+
+// share returns what all loads have under a key, which is made if there is nothing.
+func share[T any](r *Runtime, key string, made T) T { return r.Share(key, made).(T) }
+
+// ClockOffset is how far the clock of this machine is ahead of the newest block, negative if it is behind; 0 up to a
+// minute, and without a chain. Of several chains the nearest one counts, because a chain may stand still.
+func (r *Runtime) ClockOffset() (nearest time.Duration) {
+	known := false
+	for chain := range r.chains {
+		if offset, read := chain.ClockOffset(); read && (!known || offset.Abs() < nearest.Abs()) {
+			nearest, known = offset, true
 		}
-		return l, err
-	})
-	r.Clock = use(&a, pool.KeyOf("clock"), func(*environment) (*clock.Clock, error) { return clock.New(time.Now), nil })
-	r.DuePoller = use(&a, pool.KeyOf("due poller", ledgerKey), func(*environment) (*ledger.DuePoller, error) { return ledger.NewDuePoller(r.Ledger), nil })
-	return r, a.err
+	}
+	return nearest
 }
 
-// dependencies are what one offer depends on. Each is a member of the pool of its own, so
-// that a new description of an offer replaces none of them.
+// longestCorrection is the age of the newest block up to which it shows how far this machine's clock is ahead. An older one
+// shows a chain or an endpoint that stands still.
+const longestCorrection = 10 * time.Minute
+
+// clockCorrection is what is subtracted from this machine's clock before it is compared with the times of a source, negative
+// if the clock is behind.
+func (r *Runtime) clockCorrection() time.Duration { return min(r.ClockOffset(), longestCorrection) }
+
+// dependencies are what the work of one offer depends on.
 type dependencies struct {
-	Common
-	hold         func() (release func() error, held bool) // of the ledger
+	*Runtime
 	keys         *signature.Keys
 	qrKey        *signature.Secret
-	limiter      *x402.Limiter
-	ready        *readiness
+	memory       *memory
 	observers    map[string]observer // by rail
 	hooks        map[string]observe.Hook
 	addresses    addressObserver // nil without a rail that changes its address
-	rates        *rate.Watcher   // nil without a Bitcoin rail
-	indexes      *bitcoin.Indexes
-	facilitators map[pool.Key]*x402.Facilitator
-	readers      map[int64]*evm.Chain // by chain id
-}
-
-// readiness ends when an offer was open once, so that it can take payments and knows the
-// addresses of receipts. New settings of the offer share it: a reload interrupts nothing.
-type readiness struct {
-	context.Context
-	set context.CancelFunc
-}
-
-// acquisition acquires the dependencies of an offer until one cannot be made.
-type acquisition struct {
-	*dependencies
-	members   *pool.Use[Environment]
-	ledgerKey pool.Key
-	settings  *Settings
-	err       error
-}
-
-// use acquires a member of the pool. It returns the zero value after an error.
-func use[T any](a *acquisition, key pool.Key, make func(*environment) (T, error)) (member T) {
-	if a.err == nil {
-		member, a.err = pool.Acquire(a.members, key, make)
-	}
-	return member
+	invoices     map[string]web.Invoicer
+	rates        *rate.Watcher // nil without a rail that needs it
+	limiter      *x402.Limiter // of payments and invoices
+	esplora      *bitcoin.Usage
+	facilitators map[string]*x402.Facilitator // by facilitatorKey
+	readers      map[int64]*evm.Chain         // by chain id
 }
 
 func (r *Runtime) acquire(s *Settings) (*dependencies, error) {
 	d := &dependencies{
-		Common: r.Common, hold: r.Holder(r.LedgerKey), observers: make(map[string]observer), hooks: make(map[string]observe.Hook),
-		facilitators: make(map[pool.Key]*x402.Facilitator), readers: make(map[int64]*evm.Chain),
+		Runtime: r, observers: make(map[string]observer), hooks: make(map[string]observe.Hook), invoices: make(map[string]web.Invoicer),
+		facilitators: make(map[string]*x402.Facilitator), readers: make(map[int64]*evm.Chain), limiter: x402.NewLimiter(s.Limit),
 	}
-	a := acquisition{dependencies: d, members: r.Use, ledgerKey: r.LedgerKey, settings: s}
-	d.keys = use(&a, pool.KeyOf("signing keys", r.StorageKey, s.Offer.DID()), func(e *environment) (*signature.Keys, error) {
-		return signature.NewKeys(signature.KeysConfig{
-			DID: s.Offer.DID(), Path: s.KeysPath, Storage: storage(e), Now: time.Now, Logger: newLogger(e),
-		}), nil
-	})
-	d.qrKey = use(&a, pool.KeyOf("qr key", r.StorageKey), func(e *environment) (*signature.Secret, error) {
-		return signature.NewSecret(storage(e), qrKeyPath, "the key of QR addresses"), nil
-	})
-	d.limiter = use(&a, pool.KeyOf("limiter", r.LedgerKey, s.Offer.ID, s.Limit), func(*environment) (*x402.Limiter, error) {
-		return x402.NewLimiter(s.Limit), nil
-	})
-	d.ready = use(&a, pool.KeyOf("ready", r.LedgerKey, r.StorageKey, s.Offer.ID), func(*environment) (*readiness, error) {
-		ctx, set := context.WithCancel(context.Background())
-		return &readiness{ctx, set}, nil
-	})
+	d.keys = share(r, KeyOf("signing keys", r.StorageKey, s.Offer.DID()), signature.NewKeys(signature.KeysConfig{
+		DID: s.Offer.DID(), Path: s.KeysPath, Storage: r.Storage, Now: time.Now, Logger: r.Logger,
+	}))
+	d.qrKey = share(r, KeyOf("qr key", r.StorageKey), signature.NewSecret(r.Storage, qrKeyPath, "the key of QR addresses"))
+	d.memory = share(r, KeyOf("memory", r.LedgerKey, r.StorageKey, s.Offer.ID), newMemory())
 	for _, rail := range s.Rails {
-		o := rail.observe(&a)
-		if o == nil || a.err != nil {
+		o, err := rail.observe(s, d)
+		if err != nil {
+			return nil, err
+		}
+		if o == nil {
 			continue
 		}
 		d.observers[rail.Name()] = o
@@ -161,51 +170,9 @@ func (r *Runtime) acquire(s *Settings) (*dependencies, error) {
 			d.addresses = addresses
 		}
 	}
-	return d, a.err
+	return d, nil
 }
 
-// railKey is the key of a rail's observer. Each offer and ledger has its own.
-func (a *acquisition) railKey(rail offer.Rail, settings ...any) pool.Key {
-	return pool.KeyOf("observer", a.ledgerKey, a.settings.account(rail), settings)
-}
-
-func (a *acquisition) railLogger(e *environment, rail offer.Rail) *slog.Logger {
-	return newLogger(e).With("offer", a.settings.Offer.ID, "rail", rail.Name())
-}
-
-func storage(e *environment) func() signature.Storage {
-	return func() signature.Storage { return e.Get().Storage }
-}
-
-// newLogger writes to the log of the configuration that started last, because members of
-// the pool outlive the configuration that made them.
-func newLogger(e *environment) *slog.Logger {
-	return slog.New(forwarder{e, func(h slog.Handler) slog.Handler { return h }})
-}
-
-// forwarder is a slog.Handler that passes records on to the current one.
-type forwarder struct {
-	environment *environment
-	// derive adds the attributes and groups of the logger.
-	derive func(slog.Handler) slog.Handler
-}
-
-// Enabled implements slog.Handler.
-func (f forwarder) Enabled(ctx context.Context, level slog.Level) bool {
-	return f.environment.Get().Logger.Enabled(ctx, level)
-}
-
-// Handle implements slog.Handler.
-func (f forwarder) Handle(ctx context.Context, r slog.Record) error {
-	return f.derive(f.environment.Get().Logger).Handle(ctx, r)
-}
-
-// WithAttrs implements slog.Handler.
-func (f forwarder) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return forwarder{f.environment, func(h slog.Handler) slog.Handler { return f.derive(h).WithAttrs(attrs) }}
-}
-
-// WithGroup implements slog.Handler.
-func (f forwarder) WithGroup(name string) slog.Handler {
-	return forwarder{f.environment, func(h slog.Handler) slog.Handler { return f.derive(h).WithGroup(name) }}
+func (d *dependencies) railLogger(s *Settings, rail offer.Rail) *slog.Logger {
+	return d.Logger.With("offer", s.Offer.ID, "rail", rail.Name())
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -19,7 +18,7 @@ import (
 // logged.
 type Settings struct {
 	// Key is equal for equal options, on any day.
-	Key   pool.Key
+	Key   string
 	Offer *offer.Offer
 	// Rails are those rails of the offer that say how their payments are observed.
 	Rails []Rail
@@ -73,8 +72,8 @@ func (s *Settings) Check() error {
 	return web.CheckImages(s.Offer)
 }
 
-// own reports whether an EVM address is one of the operator's own.
-func (s *Settings) own(address string) bool {
+// isOwn reports whether an EVM address is one of the operator's own.
+func (s *Settings) isOwn(address string) bool {
 	return slices.ContainsFunc(s.OwnPayers, func(own string) bool { return strings.EqualFold(own, address) })
 }
 
@@ -82,15 +81,15 @@ func (s *Settings) own(address string) bool {
 // published needs none.
 type Rail interface {
 	offer.Rail
-	// observe acquires the observer and what it depends on, and registers the webhook.
+	// observe makes the observer, acquires what it depends on, and registers the webhook.
 	// It returns nil if the payments of the rail are not monitored.
-	observe(a *acquisition) observer
+	observe(s *Settings, d *dependencies) (observer, error)
 }
 
 // warner is a Rail that knows which of its settings are probably mistakes.
 type warner interface{ warn(logger *slog.Logger) }
 
-// observer reads the payments of one rail. The pool runs it.
+// observer reads the payments of one rail. One that is a Runner reads them in the background.
 type observer interface {
 	// Health says how well the rail is observed. It never blocks.
 	Health() observe.Health
@@ -105,16 +104,16 @@ type addressObserver interface {
 	Quoted(satoshis, usdCents int64)
 }
 
-// constant is the health of a rail that has no observer.
-type constant observe.Health
+// constantHealth is the health of a rail that has no observer.
+type constantHealth observe.Health
 
-func (c constant) Health() observe.Health { return observe.Health(c) }
+func (c constantHealth) Health() observe.Health { return observe.Health(c) }
 
 // Manual is a rail whose payments only the operator enters.
 type Manual struct{ offer.Rail }
 
-func (m Manual) observe(*acquisition) observer {
-	return constant{Rail: m.Name(), Source: "operator"}
+func (m Manual) observe(*Settings, *dependencies) (observer, error) {
+	return constantHealth{Rail: m.Name(), Source: "operator"}, nil
 }
 
 // RailsOf returns the rails of one kind, in order.

@@ -22,7 +22,6 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -59,7 +58,7 @@ func checkoutEvent() string {
 }
 
 // Caddy serves a little before the ledger is open. Requests that need it wait for that, for a limited time.
-func TestRequestsWaitForTheLedgerAtAStart(t *testing.T) {
+func TestRequestsWaitForLedgerAtStart(t *testing.T) {
 	for name, c := range needsLedger {
 		for _, opens := range []bool{true, false} {
 			if !opens {
@@ -104,7 +103,7 @@ func TestRequestsWaitForTheLedgerAtAStart(t *testing.T) {
 	}
 }
 
-func TestNoRequestWaitsWhoseClientHasLeft(t *testing.T) {
+func TestWaitEndsIfClientLeaves(t *testing.T) {
 	h := newHouse(t)
 	synctest.Test(t, func(t *testing.T) {
 		h.t = t
@@ -113,7 +112,7 @@ func TestNoRequestWaitsWhoseClientHasLeft(t *testing.T) {
 		defer h.release(runtime)
 		ctx, leave := context.WithCancel(t.Context())
 		answered := make(chan bool, 1)
-		go func() { answered <- svc.started(ctx) }()
+		go func() { answered <- svc.waitStarted(ctx) }()
 		synctest.Wait()
 		require.Empty(t, answered)
 		leave()
@@ -136,7 +135,7 @@ func (h *house) numbered(n int) *Settings {
 	}, card, usdc)
 	require.NoError(h.t, err)
 	s := h.settings("one of many")
-	s.Key, s.Offer, s.KeysPath = pool.KeyOf("numbered", n), o, "pay_offer/signing/"+id+".json"
+	s.Key, s.Offer, s.KeysPath = KeyOf("numbered", n), o, "pay_offer/signing/"+id+".json"
 	s.Rails = []Rail{Card{Card: card, WebhookSecret: "whsec_0123456789abcdef"}, USDC{USDC: usdc, Facilitators: RailsOf[USDC](s)[0].Facilitators}}
 	s.Announce = []announce.Endpoint{announce.Webhook{URL: fmt.Sprintf("%s/%d", h.down, n)}}
 	return s
@@ -152,7 +151,7 @@ func (h *house) many(runtime *Runtime, offers int) (all []*Service) {
 }
 
 // The number of ledger queries of a start does not depend on the number of offers.
-func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
+func TestStartQueriesIndependentOfOfferCount(t *testing.T) {
 	server := postgres.Shared(t)
 	var first, again []int64
 	for _, offers := range []int{1, 10, cases.Of(40, 200, 200)} {
@@ -162,11 +161,10 @@ func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 			runtime := h.runtimeOn(new(lockedBuffer), func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
 			defer h.release(runtime)
 			all := h.many(runtime, offers)
-			runtime.Attach()
 			require.NoError(t, runtime.Ledger.Open(t.Context()))
 			before := far.Trips() // the number of queries of a migration varies
-			s := &startup{runtime: runtime, offers: all, closed: all, logger: all[0].logger}
-			require.NoError(t, s.open(t.Context()))
+			s := &startup{Runtime: runtime}
+			require.NoError(t, s.open(all...))
 			s.warnForgotten(t.Context())
 			runtime.DuePoller.Poll(t.Context())
 			return far.Trips() - before
@@ -179,7 +177,7 @@ func TestAStartAsksTheLedgerAsOftenForAnyNumberOfOffers(t *testing.T) {
 }
 
 // A thousand offers on a server that is far away start as one does.
-func TestManyOffersOnALedgerFarAwayArePayable(t *testing.T) {
+func TestManyOffersOnSlowLedgerStart(t *testing.T) {
 	h := newHouse(t)
 	server := postgres.Shared(t)
 	far := server.Far(t, 15*time.Millisecond)
@@ -187,7 +185,7 @@ func TestManyOffersOnALedgerFarAwayArePayable(t *testing.T) {
 	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
 	defer h.release(runtime)
 	all := h.many(runtime, 100)
-	require.NoError(t, h.start(runtime, false, all...))
+	require.NoError(t, runtime.Start(t.Context(), false))
 	h.untilOpen(all...)
 	for _, svc := range all {
 		require.Equal(t, http.StatusBadRequest, h.pays(svc).Code)
@@ -200,11 +198,10 @@ var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","
 	"value":"42000000","validAfter":"0","validBefore":"99999999999","nonce":"0x` + strings.Repeat("44", 32) + `"}}}`)}
 
 // Whoever paid before would be told another address of the receipt later.
-func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
+func TestPaymentWaitsForStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		ctx, set := context.WithCancel(t.Context())
-		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, dependencies: &dependencies{ready: &readiness{ctx, set}}}
+		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, dependencies: &dependencies{Runtime: new(Runtime), memory: newMemory()}}
 		svc.Instruments = &Instruments{Attempt: func(_ string, status x402.Status) { counted = append(counted, status) }}
 		p := countedPayments{new(x402.Service), svc}
 		began := time.Now()
@@ -228,7 +225,7 @@ func TestNobodyPaysBeforeTheAddressOfTheReceiptCanBeTold(t *testing.T) {
 	})
 }
 
-func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
+func TestUntrustedProxyWarnedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		peer, counted, header string
 		direct, warned        bool
@@ -272,14 +269,14 @@ func TestAProxyThatIsNotTrustedIsWarnedOfOnce(t *testing.T) {
 	}
 }
 
-func TestTheDiagnosticsOfAnOfferAtWork(t *testing.T) {
+func TestDiagnosticsOfRunningOffer(t *testing.T) {
 	h := newHouse(t)
 	runtime := h.runtime(new(lockedBuffer))
 	svc := h.acquire(runtime, "")
 	h.open(runtime, svc)
 	got := svc.Operator.Diagnose(t.Context())
 	require.Equal(t, "pay.example", got.ID)
-	require.Equal(t, svc.Key.String(), got.Settings)
+	require.Equal(t, svc.Key, got.Settings)
 	require.Len(t, got.Keys, 1)
 	require.True(t, strings.HasPrefix(got.Keys[0], svc.Offer.DID()+"#"))
 	require.True(t, got.Ledger.Writable)

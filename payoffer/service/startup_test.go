@@ -30,13 +30,6 @@ func (h *house) untilOpen(all ...*Service) {
 	}
 }
 
-// start starts offers in the background, as a server does.
-func (h *house) start(runtime *Runtime, whole bool, all ...*Service) error {
-	h.t.Helper()
-	runtime.Attach()
-	return runtime.Start(h.t.Context(), whole, all...)
-}
-
 // pays is how a payment is answered that cannot be read.
 func (h *house) pays(svc *Service) *httptest.ResponseRecorder {
 	h.t.Helper()
@@ -51,16 +44,16 @@ type unsteady struct {
 	away func(path string) bool
 }
 
-func (s *unsteady) Load(ctx context.Context, path string) ([]byte, error) {
-	if s.away(path) {
+func (u *unsteady) Load(ctx context.Context, path string) ([]byte, error) {
+	if u.away(path) {
 		return nil, errNoStorage
 	}
-	return s.Storage.Load(ctx, path)
+	return u.Storage.Load(ctx, path)
 }
 
 // Whatever cannot be reached: the start returns, what is fixed is served, whatever needs
 // the ledger says when to come again, and the offers come by themselves.
-func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
+func TestOfferOpensLateAfterOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		trouble string
 		// build returns what is to be called when the trouble is over.
@@ -84,7 +77,7 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 			runtime, over := c.build(t, h)
 			defer h.release(runtime)
 			one, other := h.acquire(runtime, "one"), h.many(runtime, 1)[0]
-			require.NoError(t, h.start(runtime, false, one, other))
+			require.NoError(t, runtime.Start(t.Context(), false))
 
 			for _, svc := range []*Service{one, other} {
 				require.False(t, svc.IsOpen())
@@ -112,9 +105,8 @@ func TestAnOfferWhoseLedgerOrStorageIsAwayComesLate(t *testing.T) {
 	}
 }
 
-// A reload while the ledger is away leaves nothing behind, and goes on with what was
-// begun.
-func TestAReloadWhileTheLedgerIsAwayGoesOnWaiting(t *testing.T) {
+// A reload while the ledger is away ends what the configuration before had begun, and opens when the ledger is back.
+func TestReloadDuringLedgerOutage(t *testing.T) {
 	h := newHouse(t)
 	server := postgres.Shared(t)
 	far := server.Far(t, 0)
@@ -124,18 +116,17 @@ func TestAReloadWhileTheLedgerIsAwayGoesOnWaiting(t *testing.T) {
 		return h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(dsn, time.Now) })
 	}
 	first := on()
-	svc := h.acquire(first, "one")
-	require.NoError(t, h.start(first, false, svc))
+	former := h.acquire(first, "one")
+	require.NoError(t, first.Start(t.Context(), false))
 	second := on()
-	require.Same(t, svc, h.acquire(second, "one"))
-	require.NoError(t, h.start(second, false, svc))
+	defer h.release(second)
+	svc := h.acquire(second, "one")
+	require.NoError(t, second.Start(t.Context(), false))
 	h.release(first)
 	require.False(t, svc.IsOpen())
 	far.Open()
 	h.untilOpen(svc)
-	h.release(second)
-	require.Zero(t, h.pool.Len())
-	require.False(t, second.Ledger.IsOpen())
+	require.False(t, former.IsOpen())
 }
 
 // A fatal error that is found at once is returned. One that is found later is logged.
@@ -179,7 +170,7 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 				runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(far.DSN(t, dsn), time.Now) })
 				defer h.release(runtime)
 				svc := h.many(runtime, 2)[1]
-				err := h.start(runtime, false, svc)
+				err := runtime.Start(t.Context(), false)
 				if !late {
 					require.ErrorContains(t, err, c.want)
 					return
@@ -198,7 +189,7 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 }
 
 // An offer that is found late to be wrong does not stop the others.
-func TestOnlyTheOfferThatCannotOpenStaysClosed(t *testing.T) {
+func TestBrokenOfferDoesNotStopOthers(t *testing.T) {
 	h := newHouse(t)
 	server := postgres.Shared(t)
 	dsn, far := server.DSN(t), server.Far(t, 0)
@@ -212,7 +203,7 @@ func TestOnlyTheOfferThatCannotOpenStaysClosed(t *testing.T) {
 	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) { return ledger.NewPostgres(far.DSN(t, dsn), time.Now) })
 	defer h.release(runtime)
 	all := h.many(runtime, 3)
-	require.NoError(t, h.start(runtime, false, all...))
+	require.NoError(t, runtime.Start(t.Context(), false))
 	far.Open()
 	h.untilOpen(all[0], all[2])
 	require.False(t, all[1].IsOpen())
@@ -223,29 +214,35 @@ func TestOnlyTheOfferThatCannotOpenStaysClosed(t *testing.T) {
 }
 
 // What answers neither yes nor no is not waited for, unless other offers would be replaced.
-func TestAStartWaitsOnlySoLongForWhatDoesNotAnswer(t *testing.T) {
+func TestStartTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(lockedBuffer)
-		hangs := func(wait bool) *startup {
-			return &startup{wait: wait, result: make(chan error, 1), logger: slog.New(slog.NewTextHandler(log, nil))}
+		hangs := func() *Runtime {
+			r := NewRuntime(Config{
+				Open:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+				Logger: slog.New(slog.NewTextHandler(log, nil)),
+			})
+			t.Cleanup(r.Stop)
+			return r
 		}
 		began := time.Now()
-		require.NoError(t, hangs(false).returns(t.Context()))
+		require.NoError(t, hangs().Start(t.Context(), false))
 		require.Equal(t, startWait, time.Since(began))
 		require.Contains(t, log.String(), "the ledger or the storage is slow")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		require.ErrorIs(t, hangs(true).returns(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, hangs().Start(ctx, true), context.DeadlineExceeded)
 	})
 }
 
 // Where other offers would be replaced, nothing comes late.
-func TestAStartThatMustBeWholeIsRefusedWhereTheLedgerIsAway(t *testing.T) {
+func TestReloadFailsIfNewLedgerUnreachable(t *testing.T) {
 	h := newHouse(t)
 	runtime := h.runtimeOn(h.log, func() (*ledger.Ledger, error) {
 		return ledger.NewPostgres("postgres://role@127.0.0.1:1/base", time.Now)
 	})
 	defer h.release(runtime)
-	require.ErrorContains(t, h.start(runtime, true, h.acquire(runtime, "one")), "the server cannot be reached: connection refused")
+	h.acquire(runtime, "one")
+	require.ErrorContains(t, runtime.Start(t.Context(), true), "the server cannot be reached: connection refused")
 }

@@ -23,20 +23,18 @@ func (s Storefront) warn(logger *slog.Logger) {
 	warnUnreadSince(logger, s.Since, "token", s.Token != "")
 }
 
-func (s Storefront) observe(a *acquisition) observer {
+func (s Storefront) observe(settings *Settings, d *dependencies) (observer, error) {
 	if s.HookSecret == "" && s.Token == "" {
-		return nil
+		return nil, nil
 	}
-	o := use(a, a.railKey(s, s.Seller, s.HookSecret, s.Token, s.Since), func(e *environment) (*storefront.Observer, error) {
-		return storefront.New(storefront.Config{
-			OfferID: a.settings.Offer.ID, Account: a.settings.Offer.AccountOf(s), Rail: s.Name(),
-			Seller: s.Seller, Product: s.Product, Secret: s.HookSecret, Token: s.Token,
-			Since: s.Since, ClockOffset: a.Clock.Offset,
-			Ledger: a.Ledger, Transport: a.transport("storefront"), Now: time.Now, Logger: a.railLogger(e, s),
-		})
+	o, err := storefront.New(storefront.Config{
+		OfferID: settings.Offer.ID, Account: settings.Offer.AccountOf(s), Rail: s.Name(),
+		Seller: s.Seller, Product: s.Product, Secret: s.HookSecret, Token: s.Token,
+		Since: s.Since, ClockOffset: d.clockCorrection,
+		Ledger: d.Ledger, Transport: d.Instruments.Transport("storefront"), Now: time.Now, Logger: d.railLogger(settings, s),
 	})
 	if s.HookSecret != "" {
-		a.hooks[s.Name()] = o
+		d.hooks[s.Name()] = o
 	}
-	return o
+	return o, err
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/pool"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -31,39 +30,42 @@ func (u USDC) warn(logger *slog.Logger) {
 	}
 }
 
-func (u USDC) observe(a *acquisition) observer {
+func (u USDC) observe(s *Settings, d *dependencies) (observer, error) {
 	for _, f := range u.Facilitators {
-		a.facilitators[facilitatorKey(f)] = use(a, facilitatorKey(f), func(e *environment) (*x402.Facilitator, error) {
-			f.Transport, f.Now, f.Logger = a.transport("facilitator"), time.Now, newLogger(e)
-			return x402.NewFacilitator(f)
-		})
+		f.Transport, f.Now, f.Logger = d.Instruments.Transport("facilitator"), time.Now, d.Logger
+		made, err := x402.NewFacilitator(f)
+		if err != nil {
+			return nil, err
+		}
+		d.facilitators[facilitatorKey(f)] = share(d.Runtime, facilitatorKey(f), made)
 	}
 	if len(u.RPC) == 0 {
-		return constant{Rail: u.Name(), Source: "facilitator", Blind: true}
+		return constantHealth{Rail: u.Name(), Source: "facilitator", Blind: true}, nil
 	}
-	network := u.Network
-	reader := use(a, pool.KeyOf("chain", a.ledgerKey, network.CAIP2(), u.RPC), func(e *environment) (*evm.Chain, error) {
-		return evm.NewChain(u.reader(&a.Common, newLogger(e)))
-	})
-	a.readers[network.ChainID] = reader
-	return use(a, a.railKey(u, network.CAIP2(), u.RPC, u.Confirm, u.FromBlock, a.settings.OwnPayers), func(e *environment) (*evm.Observer, error) {
-		return evm.New(u.observer(a.settings, &a.Common, reader, newLogger(e).With("offer", a.settings.Offer.ID)))
-	})
+	made, err := evm.NewChain(u.reader(d, d.Logger))
+	if err != nil {
+		return nil, err
+	}
+	reader := share(d.Runtime, KeyOf("chain", d.LedgerKey, u.Network.CAIP2(), u.RPC), made)
+	d.readers[u.Network.ChainID], d.chains[reader] = reader, true
+	return evm.New(u.observer(s, d, d.Logger.With("offer", s.Offer.ID)))
 }
 
 // reader configures the reader of the chain, which all offers with these endpoints share.
-func (u USDC) reader(c *Common, logger *slog.Logger) evm.ChainConfig {
+func (u USDC) reader(d *dependencies, logger *slog.Logger) evm.ChainConfig {
 	return evm.ChainConfig{
-		Network: u.Network, Endpoints: u.RPC, Ledger: c.Ledger, Transport: c.transport("rpc"),
+		Network: u.Network, Endpoints: u.RPC, Ledger: d.Ledger, Transport: d.Instruments.Transport("rpc"),
 		Now: time.Now, Logger: logger.With("network", u.Network.CAIP2()),
 	}
 }
 
-// observer configures an observer. Without a reader it reads the chain itself.
-func (u USDC) observer(s *Settings, c *Common, reader *evm.Chain, logger *slog.Logger) evm.Config {
+// observer configures an observer. Without a configured reader of the chain it reads the chain itself.
+func (u USDC) observer(s *Settings, d *dependencies, logger *slog.Logger) evm.Config {
+	own := u.reader(d, logger)
+	own.Logger = logger
 	return evm.Config{
-		OfferID: s.Offer.ID, USDC: u.USDC, Chain: reader, Endpoints: u.RPC, Transport: c.transport("rpc"),
-		Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.own, ClockOffset: c.Clock.Offset, Ledger: c.Ledger, Now: time.Now, Logger: logger,
+		ChainConfig: own, OfferID: s.Offer.ID, USDC: u.USDC, Chain: d.readers[u.Network.ChainID],
+		Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.isOwn, ClockOffset: d.clockCorrection,
 	}
 }
 
@@ -81,13 +83,12 @@ func (u USDC) settlement(d *dependencies) x402.Rail {
 
 // facilitatorKey is equal for facilitators with equal settings, whatever the offer: they
 // share one state of health.
-func facilitatorKey(c x402.FacilitatorConfig) pool.Key {
-	return pool.KeyOf("facilitator", c.URL, c.KeyID, c.KeySecret, c.Header, c.HeaderValue, c.Timeout)
+func facilitatorKey(c x402.FacilitatorConfig) string {
+	return KeyOf("facilitator", c.URL, c.KeyID, c.KeySecret, c.Header, c.HeaderValue, c.Timeout)
 }
 
-// removedUSDC follows payments that were sent before the account was removed. The
-// configured rail of the chain provides the facilitators and endpoints; the endpoint of
-// a chain without a rail is its public one.
+// removedUSDC makes a follow-only observer of a removed account, with the facilitators and
+// endpoints configured for its chain, or the public endpoints.
 func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok bool) {
 	network, payTo, err := offer.ParseUSDCAccount(account)
 	if err != nil {
@@ -106,7 +107,7 @@ func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok b
 	rail := u.settlement(r.dependencies)
 	rail.Chain = nil // the observer of the configured account
 	if len(u.RPC) > 0 {
-		config := u.observer(r.settings, &r.Common, r.readers[network.ChainID], r.logger)
+		config := u.observer(r.settings, r.dependencies, r.logger)
 		config.FollowOnly = true
 		chain, err := evm.New(config)
 		if err != nil {
@@ -127,7 +128,7 @@ func newPayments(s *Settings, d *dependencies, removed *removedAccounts, logger 
 	}
 	return x402.New(x402.Config{
 		Offer: s.Offer, Rails: rails, Ledger: d.Ledger, Limiter: d.limiter, Owner: rand.Text(),
-		Hold: d.hold, RemovedRail: removed.settlement, Own: s.own, Signer: d.keys, ClockWrong: d.Clock.Wrong, ResolveEvery: fallbackEvery, Now: time.Now, Logger: logger,
+		Hold: d.Hold, RemovedRail: removed.settlement, Own: s.isOwn, Signer: d.keys, ResolveEvery: fallbackEvery, Now: time.Now, Logger: logger,
 	})
 }
 
@@ -143,12 +144,12 @@ type countedPayments struct {
 }
 
 // Pay implements web.Payments.
-func (p countedPayments) Pay(ctx context.Context, a x402.Attempt) (outcome x402.Outcome) {
-	if p.svc.started(ctx) {
-		outcome = p.Service.Pay(ctx, a)
+func (c countedPayments) Pay(ctx context.Context, a x402.Attempt) (outcome x402.Outcome) {
+	if c.svc.waitStarted(ctx) {
+		outcome = c.Service.Pay(ctx, a)
 	} else {
-		outcome = p.NotReady(a, startRetry)
+		outcome = c.NotReady(a, startRetry)
 	}
-	p.svc.Instruments.Attempt(p.svc.Offer.ID, outcome.Status)
+	c.svc.Instruments.Attempt(c.svc.Offer.ID, outcome.Status)
 	return outcome
 }

@@ -70,7 +70,7 @@ func begin(t *testing.T, k *Keys) (stop func()) {
 	}
 }
 
-func TestInstancesThatStartTogetherSignWithOneKey(t *testing.T) {
+func TestConcurrentInstancesShareSigningKey(t *testing.T) {
 	folder := t.TempDir()
 	instances := make([]*Keys, 4)
 	errs := make([]error, len(instances))
@@ -89,7 +89,7 @@ func TestInstancesThatStartTogetherSignWithOneKey(t *testing.T) {
 	require.NotEqual(t, instances[0].Published(), loaded(t, keysIn(t, t.TempDir())).Published())
 }
 
-func TestDamagedSigningKeysAreReportedAndNotReplaced(t *testing.T) {
+func TestDamagedSigningKeysAreNotReplaced(t *testing.T) {
 	k := keysIn(t, t.TempDir())
 	require.NoError(t, k.Storage().Store(t.Context(), k.Path, []byte("[]")))
 	err := k.Load(t.Context())
@@ -103,7 +103,7 @@ func TestDamagedSigningKeysAreReportedAndNotReplaced(t *testing.T) {
 }
 
 // During a rotation, each instance publishes the keys with which the others sign.
-func TestRotationReachesEveryInstanceBeforeTheNewKeySigns(t *testing.T) {
+func TestRotationPublishesBeforeSigning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()
 		one, two := loaded(t, keysIn(t, folder)), loaded(t, keysIn(t, folder))
@@ -142,14 +142,14 @@ type lostStorage struct {
 	lost atomic.Bool
 }
 
-func (s *lostStorage) Load(ctx context.Context, key string) ([]byte, error) {
-	if s.lost.Load() {
+func (l *lostStorage) Load(ctx context.Context, key string) ([]byte, error) {
+	if l.lost.Load() {
 		return nil, errors.New("no route to the storage")
 	}
-	return s.Storage.Load(ctx, key)
+	return l.Storage.Load(ctx, key)
 }
 
-func TestKeysStayInUseWhileTheStorageIsUnreachable(t *testing.T) {
+func TestKeysSurviveUnreachableStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		storage := &lostStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
 		k := loaded(t, keysOf(storage))
@@ -164,7 +164,7 @@ func TestKeysStayInUseWhileTheStorageIsUnreachable(t *testing.T) {
 	})
 }
 
-func TestRevokedKeysAreKnownOnlyByTheirIDs(t *testing.T) {
+func TestRevokedKeysKeepOnlyIDs(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	k := loaded(t, keysOf(storage))
 	first := k.Published()[0]
@@ -179,7 +179,7 @@ func TestRevokedKeysAreKnownOnlyByTheirIDs(t *testing.T) {
 	require.Nil(t, publicBy(other, other.DID+"#"+first.ID))
 }
 
-func TestRotateChangesNothingIfTheCheckFails(t *testing.T) {
+func TestRotateFailedCheckChangesNothing(t *testing.T) {
 	folder := t.TempDir()
 	k := loaded(t, keysIn(t, folder))
 	before := k.IDs()
@@ -196,7 +196,7 @@ func TestRotateChangesNothingIfTheCheckFails(t *testing.T) {
 }
 
 // Otherwise a revoked key would sign again on instances that have not seen the revocation.
-func TestARestoredStorageGetsTheKeysInUse(t *testing.T) {
+func TestRestoredStorageGetsCurrentKeys(t *testing.T) {
 	for _, revoke := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			storage := &certmagic.FileStorage{Path: t.TempDir()}
@@ -223,7 +223,7 @@ func TestARestoredStorageGetsTheKeysInUse(t *testing.T) {
 }
 
 // Examples of RFC 8785 sections 3.2.2 and 3.2.3 and appendix B.
-func TestCanonicalFollowsTheStandard(t *testing.T) {
+func TestCanonicalRFC8785(t *testing.T) {
 	for text, want := range map[string]string{
 		`{
 		  "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -265,7 +265,7 @@ func rfcKey(t testing.TB) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed)
 }
 
-func TestJWSIsThatOfTheStandard(t *testing.T) {
+func TestJWSMatchesRFCExample(t *testing.T) {
 	key := rfcKey(t)
 	public := key.Public().(ed25519.PublicKey)
 	require.Equal(t, rfcThumbprint, thumbprint(public))
@@ -277,7 +277,7 @@ func TestJWSIsThatOfTheStandard(t *testing.T) {
 	require.True(t, j.VerifiedBy(public))
 }
 
-func TestVerifiedByRejectsChangedStatementsAndOtherKeys(t *testing.T) {
+func TestVerifiedByRejectsChangesAndOtherKeys(t *testing.T) {
 	key := rfcKey(t)
 	public := key.Public().(ed25519.PublicKey)
 	parts := strings.Split(rfcJWS, ".")

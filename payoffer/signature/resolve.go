@@ -41,7 +41,7 @@ func (r *Resolver) Key(ctx context.Context, origin, keyID string) (ed25519.Publi
 			URL: origin + offer.PathDID, Header: http.Header{"Accept": {"application/did+json, application/json"}}, Limit: 256 << 10,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s could not be read: %w", offer.PathDID, err)
+			return nil, fmt.Errorf("%s could not be read: %w", offer.PathDID, source.ExplainCertificate(err))
 		}
 		r.documents[origin] = text
 	}

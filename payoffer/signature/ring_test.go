@@ -28,7 +28,7 @@ func reloaded(t *testing.T, r ring) ring {
 	return loaded
 }
 
-func TestRotationPublishesFirstSignsLaterAndForgetsNoPublicKey(t *testing.T) {
+func TestRingRotate(t *testing.T) {
 	first := ring{newKey(at)}
 	old := first.current(at)
 	lead := at.Add(10 * time.Minute)
@@ -53,7 +53,7 @@ func TestRotationPublishesFirstSignsLaterAndForgetsNoPublicKey(t *testing.T) {
 }
 
 // A clock that was set back leaves a key that signs.
-func TestRingAlwaysHasAKeyThatSigns(t *testing.T) {
+func TestRingAlwaysHasSigningKey(t *testing.T) {
 	r := ring{newKey(at)}
 	require.Equal(t, r[0], r.current(time.Unix(0, 0)))
 	require.Equal(t, r[0], r.rotate(at, at.Add(time.Hour)).current(time.Unix(0, 0)))
@@ -110,7 +110,7 @@ const method = `{"id":"` + testKeyID + `","type":"JsonWebKey2020","controller":"
 
 const document = `{"@context":["https://www.w3.org/ns/did/v1"],"id":"` + testDID + `","verificationMethod":[` + method + `],"assertionMethod":["` + testKeyID + `"]}`
 
-func TestResolverRequestsADocumentOnce(t *testing.T) {
+func TestResolverCachesDocument(t *testing.T) {
 	var asked []string
 	r := NewResolver(serving(http.StatusOK, document, &asked))
 	for range 2 {
@@ -121,7 +121,7 @@ func TestResolverRequestsADocumentOnce(t *testing.T) {
 	require.Equal(t, []string{"GET https://pay.example.org:8443/.well-known/did.json"}, asked)
 }
 
-func TestResolverRejectsKeysOfOtherDomainsWithoutARequest(t *testing.T) {
+func TestResolverRejectsOtherDomains(t *testing.T) {
 	for _, keyID := range []string{
 		"", "did:web:pay.example.org#k", "did:web:evil.example#k", "did:key:z6Mk#z6Mk", testDID, testDID + "#", strings.ToLower(testDID) + "#k",
 		testDID + ".evil.example#k", testDID + ":user#k",
@@ -133,7 +133,7 @@ func TestResolverRejectsKeysOfOtherDomainsWithoutARequest(t *testing.T) {
 	}
 }
 
-func TestResolverRejects(t *testing.T) {
+func TestResolverRejectsInvalidDocument(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		body, want string
@@ -176,7 +176,7 @@ func secretIn(storage Storage) *Secret {
 
 // Instances that share a storage share the key, also when they start together:
 // each serves the QR addresses that another gave out.
-func TestSecretIsMadeOnceForAllInstances(t *testing.T) {
+func TestSecretIsSharedByInstances(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	secrets := make([]*Secret, 4)
 	errs := make([]error, len(secrets))
@@ -199,13 +199,13 @@ func TestSecretIsMadeOnceForAllInstances(t *testing.T) {
 	require.NotEqual(t, secrets[0].ID(), other.ID())
 }
 
-func TestDamagedSecretIsReportedAndNotReplaced(t *testing.T) {
+func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	require.NoError(t, storage.Store(t.Context(), "pay_offer/qr.key", []byte("short")))
 	require.ErrorContains(t, secretIn(storage).Load(t.Context()), "the key of QR addresses in Caddy's storage (pay_offer/qr.key) has 5 bytes, not 32")
 }
 
-func TestSecretThatIsLoadedStaysWhileTheStorageIsAway(t *testing.T) {
+func TestSecretSurvivesUnreachableStorage(t *testing.T) {
 	storage := &lostStorage{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
 	s := secretIn(storage)
 	require.NoError(t, s.Load(t.Context()))

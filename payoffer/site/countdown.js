@@ -1,8 +1,7 @@
 "use strict";
-// Opens the checkout after a visible countdown. Any event of a person ends it for good, and
-// coming back from the checkout does not start it again. A screen reader causes no event, so
-// it is told twice when the page leaves, 20 seconds before at the latest (WCAG 2.2, 2.2.1).
-// With reduced motion, more contrast or forced colors there is no countdown.
+// Opens the checkout after a visible countdown, which any event of a person ends for good. A browser that
+// has just paid, which a cookie shows, gets a question. A screen reader causes no event, so it says the
+// remaining time twice, first 20 seconds before the page leaves (WCAG 2.2, 2.2.1).
 (() => {
 	const total = 20;
 	const calm = ["(prefers-reduced-motion: reduce)", "(prefers-contrast: more)", "(forced-colors: active)"];
@@ -17,9 +16,11 @@
 	let timer;
 
 	function show() {
-		if (left === total || left === total / 2) status.textContent = say.soon.replace("{n}", left);
-		find("countdown").textContent = (left === 1 ? say["left.one"] : say.left).replace("{n}", left);
-		find("bar").firstElementChild.style.transform = "scaleX(" + left / total + ")";
+		const said = (left === 1 ? say["left.one"] : say.left).replace("{n}", left);
+		const count = find("countdown");
+		count.ariaLive = left === total || left === total / 2 ? "polite" : "off";
+		count.textContent = said;
+		find("bar").value = left / total;
 	}
 	function end(text) {
 		clearInterval(timer);
@@ -46,13 +47,26 @@
 		location.assign(find("checkout").href);
 	}
 
+	function ask(paid) {
+		find("paid").hidden = !paid;
+		find("pay").hidden = paid;
+		return paid;
+	}
+	const paid = () => ask(document.cookie.includes("pay_offer_paid="));
+	find("again").addEventListener("click", () => {
+		ask(false);
+		find("checkout").focus();
+	});
+	addEventListener("pageshow", (event) => event.persisted && !paid() && timer && stop());
+
 	const [entry] = performance.getEntriesByType("navigation");
+	if (paid()) return;
 	if (document.hidden || document.activeElement !== document.body || entry?.type === "back_forward") return;
 	if (calm.some((query) => matchMedia(query).matches)) return;
 	find("wait").hidden = false;
 	find("stay").addEventListener("click", stop);
 	for (const name of events) addEventListener(name, stop, { capture: true, passive: true });
+	status.textContent = say.soon;
 	show();
 	timer = setInterval(tick, 1000);
-	addEventListener("pageshow", (event) => event.persisted && stop());
 })();

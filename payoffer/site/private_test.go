@@ -8,7 +8,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-func TestPageLinksOnlyToPublicTotals(t *testing.T) {
+func TestPageLinksToPublicTotalsOnly(t *testing.T) {
 	o := makeOffer(t, "Example", "Example Org", "One payment.")
 	for _, private := range []bool{false, true} {
 		o.PrivateReceived = private

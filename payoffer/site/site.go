@@ -39,6 +39,7 @@ var Style string
 type Data struct {
 	// Texts of the operator; all but the name may be empty.
 	Name, Operator, Description, Contact, Refunds string
+	Lead                                          string // the description, unless it only repeats the price
 	Amount                                        offer.USD
 	Currency                                      string // "USD"
 	Payee                                         string // the operator, or the offer's name
@@ -50,8 +51,9 @@ type Data struct {
 	Pretend  bool // everything behind the page is a demo, including the checkout
 	Test     bool // the checkout takes test payments only
 	// BaseURL is the origin of the service host. The others are URLs of the page and of images.
-	BaseURL, Page, Logo, Icon, Preview string
-	Initial, Host                      string // of the payee, in place of a logo; of the page
+	BaseURL, Page, Logo, Icon, Stylesheet, Preview string
+	Initial, Host                                  string // of the payee, in place of a logo; of the page
+	Where                                          string // names the host of the checkout
 	// Methods are the first method of each rail but the card, without prices that follow an
 	// exchange rate.
 	Methods []Method
@@ -64,30 +66,32 @@ type Data struct {
 	chosen        bool // the URL names the language
 }
 
-// Method is a payment method and its name on the page.
+// Method is a payment method with its name and how long it takes, as on the payment page.
 type Method struct {
 	offer.Method
-	Name string
+	Name, Time string
 }
 
 // NewData is the Data of an offer in the requested language: that of the tag, or of the lines
 // of an Accept-Language header.
 func NewData(o *offer.Offer, tag string, accept []string) Data {
+	language, chosen := text.Choose(tag, accept)
+	o = language.Offer(*o, o.Amount)
 	d := Data{
-		Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
+		Language: language, chosen: chosen, Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
 		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Reported: !o.PrivateReceived, Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		Initial: Initial(cmp.Or(o.Operator, o.Name)), Host: offer.Host(o.SiteURL),
-		JSONLD: inScript(NewJSONLD(o)), Style: Style + countdownStyle + Brand(o),
+		JSONLD: inScript(NewJSONLD(o)), Style: Brand(o) + Style,
 	}
-	d.Icon = cmp.Or(o.Logo, "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(picture.Icon(o)))
+	d.Icon, d.Stylesheet, d.Lead = Icon(o), o.Style, language.Lead(o)
 	d.Preview = o.URL(offer.PathPreview)
-	d.Language, d.chosen = text.Choose(tag, accept)
+	d.Where = d.Language.Say(o.Card.Face().Note)
 	for _, rail := range o.Rails[1:] {
 		name := d.Language.Say(rail.Face().Name)
 		if rail.Test() {
 			name += " " + d.Language.Text("received.test")
 		}
-		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], name})
+		d.Methods = append(d.Methods, Method{rail.Methods(o, offer.Live{})[0], name, d.Language.Say(rail.Face().Hint)})
 	}
 	// The page loads its own icon and the operator's image, and nothing else.
 	policy := "default-src 'none'; img-src data:"
@@ -95,9 +99,12 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 		policy += " " + d.BaseURL
 	}
 	policy += "; style-src " + Source(d.Style)
+	if d.Stylesheet != "" {
+		policy += " " + d.BaseURL
+	}
 	if !d.Demo {
 		d.Script, d.Texts = countdown, inScript(d.Language.Group("site.countdown"))
-		policy += "; script-src " + Source(d.Script)
+		policy += "; script-src " + Source(d.Script) + "; connect-src 'self'" // for checkers of robots.txt
 	}
 	d.Headers = map[string]string{
 		"Content-Security-Policy": policy + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -109,8 +116,6 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 var (
 	//go:embed countdown.js
 	countdown string
-	//go:embed countdown.css
-	countdownStyle string
 )
 
 // Source allows an inlined style or script in a Content-Security-Policy (CSP Level 3).
@@ -137,12 +142,9 @@ func Demo(o *offer.Offer) bool {
 	return err == nil && reservedNames.MatchString(u.Hostname())
 }
 
-// Brand is the style of the offer's accent; empty for the default.
-func Brand(o *offer.Offer) string {
-	if o.Accent == "" || o.Accent == offer.DefaultAccent {
-		return ""
-	}
-	return ":root { --brand: " + string(o.Accent) + "; }"
+// Icon is the address of the icon of a page on any host: the logo, or the icon itself.
+func Icon(o *offer.Offer) string {
+	return cmp.Or(o.Logo, "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(picture.Icon(o)))
 }
 
 // Initial is the first letter of a name, in upper case.

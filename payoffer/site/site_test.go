@@ -13,39 +13,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-const checkout = "https://checkout.shop/pay?a=1&b=2"
-
 func makeOffer(t *testing.T, name, operator, description string) *offer.Offer {
 	t.Helper()
-	card, err := offer.NewCard(checkout, nil, 42_00)
-	require.NoError(t, err)
-	network, err := offer.LookupNetwork("base")
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", 42_00)
-	require.NoError(t, err)
-	btc, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", name, 42_00)
-	require.NoError(t, err)
-	o, err := offer.New(offer.Terms{
+	o := payoffertest.Offer(t, offer.Terms{
 		BaseURL: "https://pay.example.org", SiteURL: "https://www.example.org", Amount: 42_00,
 		Name: name, Operator: operator, Description: description,
-	}, card, usdc, btc)
-	require.NoError(t, err)
+	}, "base")
+	o.Card.URL = "https://checkout.shop/pay?a=1&b=2" // as no demo has
 	return o
 }
 
 // respHeader is what Caddy's templates handler gives a template of the response.
 type respHeader struct{ http.Header }
 
-func (h respHeader) Set(name, value string) string {
-	h.Header.Set(name, value)
+func (r respHeader) Set(name, value string) string {
+	r.Header.Set(name, value)
 	return ""
 }
 
-func (h respHeader) Add(name, value string) string {
-	h.Header.Add(name, value)
+func (r respHeader) Add(name, value string) string {
+	r.Header.Add(name, value)
 	return ""
 }
 
@@ -66,13 +57,14 @@ func render(t *testing.T, o *offer.Offer, tag, accept string) (string, http.Head
 	return out.String(), header
 }
 
-func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
+func TestPageContent(t *testing.T) {
 	page, _ := render(t, makeOffer(t, "Example Offer", "Example Org", "One payment."), "", "")
 	require.True(t, strings.HasPrefix(page, "<!doctype html>"))
 	for _, want := range []string{
 		"<h1>Example Offer</h1>", `<p class="price">$42 <small>USD, one-time</small></p>`, "One payment.",
 		`id="checkout" rel="payment" href="https://checkout.shop/pay?a=1&amp;b=2"`,
-		`href="https://pay.example.org/v1/pay#usdc"><strong>USDC on Base<`, `href="https://pay.example.org/v1/pay#btc"><strong>Bitcoin<`,
+		`href="https://pay.example.org/v1/pay#usdc"><strong>USDC on Base</strong><small>About a minute<`, `href="https://pay.example.org/v1/pay#btc"><strong>Bitcoin</strong><small>10 to 60 minutes<`,
+		"You will pay on the secure page of checkout.shop.", `<path d="M6 11h12v9H6zM8.5`,
 		`"price":"42.00"`, ".sheet {", `<link rel="canonical" href="https://www.example.org/offer/">`,
 		`<meta property="og:title" content="Example Offer: $42">`, `<meta name="twitter:card" content="summary_large_image">`,
 		`<meta property="og:image" content="https://pay.example.org/v1/pay/preview.png">`, `<meta property="og:image:alt" content="Example Offer: $42">`,
@@ -82,7 +74,7 @@ func TestThePageSaysWhatIsPaidAndToWhom(t *testing.T) {
 }
 
 // What the pages of the service host say of the operator, this one says, too.
-func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
+func TestPageShowsOperatorDetails(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	o.Amount, o.Contact, o.Refunds, o.Logo = 1042_50, "pay+42@example.org", `Refunds "within" 14 days.`, "https://pay.example.org/logo.svg?a&b"
 	for _, l := range text.Languages {
@@ -90,7 +82,7 @@ func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 		price := l.Text("fact.price", "amount", o.Amount)
 		for _, want := range []string{
 			"<title>Example Offer: " + price + "</title>", `<p class="price">` + price + " <small>", ">" + l.Text("site.pay", "amount", o.Amount) + "<",
-			`content="Example Offer: ` + price + `"`, `src="https://pay.example.org/logo.svg?a&amp;b" width="40" height="40" alt="">`,
+			`content="Example Offer: ` + price + `"`, `src="https://pay.example.org/logo.svg?a&amp;b" height="40" alt="">`,
 			`<link rel="icon" href="https://pay.example.org/logo.svg?a&amp;b">`,
 			`<a href="mailto:pay+42@example.org">` + l.Text("layout.question") + "</a>", "<li>Refunds &#34;within&#34; 14 days.</li>",
 		} {
@@ -101,14 +93,14 @@ func TestThePageSaysOfTheOperatorWhatTheServiceSays(t *testing.T) {
 	}
 }
 
-func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
+func TestPageLanguage(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	for _, l := range text.Languages {
 		for query, link := range map[string]string{"": "", l.Tag: "?lang=" + l.Tag} {
 			page, header := render(t, o, query, l.Tag)
 			require.Contains(t, page, `<html lang="`+l.Tag+`">`)
 			require.Contains(t, page, "<h2 id=\"checkout-title\">"+l.Text("site.title")+"</h2>")
-			require.Contains(t, page, `href="https://pay.example.org/v1/pay`+link+`#usdc"><strong>`+l.Say(o.Rails[1].Face().Name)+"<")
+			require.Contains(t, page, `href="https://pay.example.org/v1/pay`+link+`#usdc"><strong>`+l.Say(o.USDC()[0].Face().Name)+"<")
 			require.Contains(t, page, `<link rel="canonical" href="https://www.example.org/offer/`+link+`">`)
 			require.Equal(t, l.Tag, header.Get("Content-Language"))
 			require.Equal(t, []string{"Accept-Language, Accept-Encoding"}, header.Values("Vary"))
@@ -116,7 +108,7 @@ func TestThePageSpeaksTheLanguageOfItsReader(t *testing.T) {
 	}
 }
 
-func TestThePageRunsAndLoadsOnlyWhatItCarries(t *testing.T) {
+func TestPageLoadsNothingExternal(t *testing.T) {
 	for _, l := range text.Languages {
 		page, header := render(t, makeOffer(t, "Example Offer", "Example Org", "One payment."), l.Tag, "")
 		require.NotRegexp(t, regexp.MustCompile(`(?i)\ssrc=|url\(|@import|http-equiv|\sstyle=|\son[a-z]+=`), page)
@@ -129,12 +121,12 @@ func TestThePageRunsAndLoadsOnlyWhatItCarries(t *testing.T) {
 			return Source(found[0][1])
 		}
 		require.Equal(t, "default-src 'none'; img-src data:; style-src "+inlined("style")+"; script-src "+inlined("script")+
-			"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", header.Get("Content-Security-Policy"))
+			"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", header.Get("Content-Security-Policy"))
 		require.Less(t, len(page), 16<<10)
 	}
 }
 
-func TestADemoGoesNowhereByItself(t *testing.T) {
+func TestDemoPageDoesNotRedirect(t *testing.T) {
 	for address, demo := range map[string]bool{
 		"https://checkout.example/pay-42": true, "https://example.com/": true, "https://pay.EXAMPLE.org:8443/x": true, "https://shop.test/": true,
 		"https://buy.checkout.shop/a": false, "https://example.shop/": false, "https://myexample.com/": false,
@@ -144,11 +136,22 @@ func TestADemoGoesNowhereByItself(t *testing.T) {
 		page, header := render(t, o, "", "")
 		require.Equal(t, demo, strings.Contains(page, "This is a demo"), address)
 		require.Equal(t, !demo, strings.Contains(page, "location.assign"), address)
+		require.Equal(t, !demo, strings.Contains(page, "You will pay on the secure page of"), address)
 		require.Equal(t, !demo, strings.Contains(header.Get("Content-Security-Policy"), "script-src"), address)
 	}
 }
 
-func TestHostileTextStaysText(t *testing.T) {
+func TestDefaultDescriptionIsNotUnderPrice(t *testing.T) {
+	for _, l := range text.Languages {
+		page, _ := render(t, makeOffer(t, "Example Offer", "", offer.DefaultDescription(42_00)), l.Tag, "")
+		require.NotContains(t, page, `class="lead"`)
+		require.Contains(t, page, `<meta name="description" content="`+l.Text("default.description", "amount", offer.USD(42_00)))
+	}
+	page, _ := render(t, makeOffer(t, "Example Offer", "", "A year of work."), "", "")
+	require.Contains(t, page, `<p class="lead">A year of work.</p>`)
+}
+
+func TestHostileTextIsEscaped(t *testing.T) {
 	evil := `</script></style><script>alert(1)</script><img src=x onerror=alert(2)>"'{{payOffer}}`
 	o := makeOffer(t, evil, evil, evil)
 	o.Contact, o.Refunds = evil, evil
@@ -159,7 +162,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	require.Equal(t, 1, strings.Count(page, "</style>"))
 }
 
-func TestWriteNeverOverwritesAnotherPage(t *testing.T) {
+func TestWriteKeepsExistingPage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "site")
 	require.NoError(t, Write(dir))
 	written, err := os.ReadFile(filepath.Join(dir, "offer", "index.html"))

@@ -28,9 +28,9 @@ var files embed.FS
 type Language struct {
 	Tag  string // BCP 47, such as "de"
 	Name string // in the language itself
-	// one reports whether a number takes the singular (CLDR plural rules).
-	one  func(n int64) bool
-	load func() catalogue
+	// isSingular reports whether a number takes the singular (CLDR plural rules).
+	isSingular func(n int64) bool
+	load       func() catalogue
 }
 
 // Languages are all languages. The first is the default.
@@ -98,7 +98,7 @@ func Quality(parameter string) float64 {
 type catalogue map[string]string
 
 func newLanguage(tag, name string, one func(int64) bool) *Language {
-	return &Language{Tag: tag, Name: name, one: one, load: sync.OnceValue(func() catalogue {
+	return &Language{Tag: tag, Name: name, isSingular: one, load: sync.OnceValue(func() catalogue {
 		all := read(tag + ".json")
 		for key, text := range read("rails.json") {
 			if rail, name, found := strings.Cut(key, "."+tag+"."); found {
@@ -132,6 +132,26 @@ func (c catalogue) add(prefix string, groups map[string]any) {
 	}
 }
 
+// Offer is an offer as pages show it: the default name and the default description, which
+// is that at a price, are in the language.
+func (l *Language) Offer(o offer.Offer, price offer.USD) *offer.Offer {
+	if o.Description == offer.DefaultDescription(o.Amount) {
+		o.Description = l.Text("default.description", "amount", price)
+	}
+	if o.Name == offer.DefaultName {
+		o.Name = l.Text("default.name")
+	}
+	return &o
+}
+
+// Lead is the description of an offer under its price, empty for the default one, which only repeats the price.
+func (l *Language) Lead(o *offer.Offer) string {
+	if o.Description == l.Text("default.description", "amount", o.Amount) {
+		return ""
+	}
+	return o.Description
+}
+
 // Say is a phrase in the language.
 func (l *Language) Say(p offer.Phrase) string {
 	if p.Key == "" {
@@ -152,7 +172,7 @@ func (l *Language) Text(key string, pairs ...any) string {
 
 func (l *Language) text(key string, with offer.With) string {
 	template := l.template(key)
-	if n, counted := integer(with["n"]); counted && l.one(n) {
+	if n, counted := integer(with["n"]); counted && l.isSingular(n) {
 		template = cmp.Or(l.load()[key+".one"], template)
 	}
 	var out strings.Builder
@@ -193,6 +213,8 @@ func (l *Language) value(v any) string {
 		return l.Say(v)
 	case offer.USD:
 		return l.Number(v.String())
+	case offer.Decimal:
+		return l.Number(string(v))
 	case offer.EUR:
 		return l.Number(v.String())
 	}

@@ -24,15 +24,14 @@ import (
 // name is what stands for a value in a text.
 var name = regexp.MustCompile(`\{[^}]*\}`)
 
-func TestEveryLanguageSaysEverything(t *testing.T) {
+func TestLanguagesHaveAllTexts(t *testing.T) {
 	want := Languages[0].load()
 	for _, l := range Languages {
 		got := l.load()
 		for _, key := range slices.Sorted(maps.Keys(want)) {
-			require.Contains(t, got, key, "a text is missing in %s", l.Tag)
+			require.True(t, got[key] != "", "the text %s is missing in %s; add it to payoffer/text/%[2]s.json, or to rails.json if it begins with rail", key, l.Tag)
 			names := func(text string) []string { return slices.Sorted(slices.Values(name.FindAllString(text, -1))) }
 			require.Equal(t, names(want[key]), names(got[key]), "%s: %s", l.Tag, key)
-			require.NotEmpty(t, got[key], "%s: %s", l.Tag, key)
 			require.NotContains(t, name.ReplaceAllString(got[key], ""), "{", "%s: %s", l.Tag, key)
 		}
 		for key := range got {
@@ -53,7 +52,7 @@ func TestKeysAreUnique(t *testing.T) {
 	}
 }
 
-func TestTheLanguageIsTheOneThatIsAskedFor(t *testing.T) {
+func TestChooseLanguage(t *testing.T) {
 	for _, c := range []struct {
 		tag, accept, want string
 		byTag             bool
@@ -83,7 +82,7 @@ func TestTheLanguageIsTheOneThatIsAskedFor(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, func() { Choose("", []string{"de-AT,de;q=0.9,en-US;q=0.8,en;q=0.7"}) }))
 }
 
-func TestNumbersAndDatesHaveTheLanguagesForm(t *testing.T) {
+func TestNumberAndDateFormats(t *testing.T) {
 	at := time.Date(2026, 11, 1, 23, 5, 0, 0, time.FixedZone("", 3600))
 	for tag, want := range map[string][]string{
 		"en": {"1,234,567.50", "42", "-12,345", "1,234", "0.00000001", "1 November 2026, 22:05 UTC", "31 March 2026"},
@@ -103,7 +102,7 @@ func TestNumbersAndDatesHaveTheLanguagesForm(t *testing.T) {
 
 // Texts have the apostrophes, quotation marks and spaces of print: in French no
 // line breaks before a colon, and in Spanish a question begins as one.
-func TestTextsAreWrittenAsInPrint(t *testing.T) {
+func TestTextTypography(t *testing.T) {
 	wrong := map[string]*regexp.Regexp{
 		"de": regexp.MustCompile(`['"]|\.\.\.| - `),
 		"fr": regexp.MustCompile(`['"]|\.\.\.| - | [:;?!»%]|[^\x{a0}]:(?:[^/]|$)|[^\x{202f}][;?!]|« |“|”`),
@@ -119,14 +118,14 @@ func TestTextsAreWrittenAsInPrint(t *testing.T) {
 
 // spoken is a language of a test, which says these texts.
 func spoken(tag string, one func(int64) bool, texts catalogue) *Language {
-	return &Language{Tag: tag, Name: tag, one: one, load: func() catalogue { return texts }}
+	return &Language{Tag: tag, Name: tag, isSingular: one, load: func() catalogue { return texts }}
 }
 
-func TestANumberChoosesBetweenSingularAndPlural(t *testing.T) {
+func TestTextPlural(t *testing.T) {
 	texts := catalogue{"n": "{n} payments", "n.one": "{n} payment", "same": "{n} paid", "language.ungrouped": "999", "language.group": ","}
 	for tag, singular := range map[string][]int64{"en": {1}, "de": {1}, "fr": {0, 1}, "es": {1}} {
 		l, _ := Choose(tag, nil)
-		l = spoken(tag, l.one, texts)
+		l = spoken(tag, l.isSingular, texts)
 		for _, n := range []int64{0, 1, 2, 1_000_000} {
 			want := l.Number(strconv.FormatInt(n, 10)) + " payments"
 			if slices.Contains(singular, n) {
@@ -140,14 +139,31 @@ func TestANumberChoosesBetweenSingularAndPlural(t *testing.T) {
 }
 
 // What a payer or an operator wrote is put in as it is, and never read again.
-func TestAValueIsPutInOnceAndAsItIs(t *testing.T) {
+func TestTextValuesAreInsertedOnce(t *testing.T) {
 	l := spoken("tlh", exactlyOne, catalogue{"k": "{a}, {b}.", "in": "<{p}>"})
 	require.Equal(t, "{b}, {a}.", l.Text("k", "a", "{b}", "b", "{a}"))
 	require.Equal(t, "<{b}, .>", l.Text("in", "p", offer.Phrase{Key: "k", With: offer.With{"a": "{b}", "b": offer.Literal("")}}))
 	require.Equal(t, "{a}, x.", l.Text("k", "b", "x"), "what is not given stands there for a test to find")
 }
 
-func TestAMissingTextTakesNoPageDown(t *testing.T) {
+// A name and a description that the operator chose stay as they are.
+func TestDefaultsAreInTheLanguage(t *testing.T) {
+	o := offer.Offer{Terms: offer.Terms{Name: offer.DefaultName, Description: offer.DefaultDescription(42_00), Amount: 42_00}}
+	for _, l := range Languages {
+		got := l.Offer(o, 50_00)
+		require.Equal(t, l.Tag == "en", got.Name == o.Name, l.Tag)
+		require.Equal(t, l.Text("default.description", "amount", offer.USD(50_00)), got.Description, l.Tag)
+		own := offer.Offer{Terms: offer.Terms{Name: "Tea", Description: "One fixed payment.", Amount: 42_00}}
+		require.Equal(t, &own, l.Offer(own, 50_00), l.Tag)
+		require.Equal(t, own.Description, l.Lead(&own), l.Tag)
+		require.Empty(t, l.Lead(l.Offer(o, o.Amount)), "%s: it would repeat the price", l.Tag)
+	}
+	english := Languages[0].Offer(o, o.Amount)
+	require.Equal(t, &o, english, "documents and pages in English agree")
+	require.Equal(t, offer.DefaultName, o.Name, "the offer itself keeps its name")
+}
+
+func TestMissingTextFallsBack(t *testing.T) {
 	l := spoken("tlh", exactlyOne, catalogue{"language.months": ""})
 	require.Equal(t, "Amount", l.Text("fact.amount"), "the default language says it")
 	require.Equal(t, "1 January 2026, 00:00 UTC", l.Moment(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
@@ -190,10 +206,10 @@ var inScript = regexp.MustCompile(`\b(?:say\.|text\(")(\w+)`)
 // aFile is what only looks like a key.
 var aFile = regexp.MustCompile(`\.(html|css|js|json|svg)$`)
 
-// TestEveryTextIsSaidSomewhereAndThereIsEveryTextThatIsSaid reads the sources for
+// TestTextKeysMatchSources reads the sources for
 // what stands there as a key: in templates and Go as a string, in a script as a
 // member of the texts of its own name.
-func TestEveryTextIsSaidSomewhereAndThereIsEveryTextThatIsSaid(t *testing.T) {
+func TestTextKeysMatchSources(t *testing.T) {
 	all := Languages[0].load()
 	groups := make(map[string]bool)
 	for key := range all {
@@ -246,7 +262,7 @@ func TestEveryTextIsSaidSomewhereAndThereIsEveryTextThatIsSaid(t *testing.T) {
 			given = append(given, key+".")
 			continue
 		}
-		require.NotEmpty(t, all[key], "%s says %s, which is in no catalogue", file, key)
+		require.NotEmpty(t, all[key], "%s says %s, which is in no catalogue; add it in every language to payoffer/text, in rails.json if it begins with rail", file, key)
 	}
 	for name, script := range scripts {
 		for _, member := range inScript.FindAllStringSubmatch(script, -1) {

@@ -29,7 +29,7 @@ import (
 
 // A body of which a byte arrives, and no more, is waited for at no address and
 // over no protocol.
-func TestASlowBodyIsNotWaitedFor(t *testing.T) {
+func TestBodyReadTimeout(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		w, r := newWorld(t), new(receiver)
 		w.hooks = allHooks(r)
@@ -93,7 +93,7 @@ func (p patient) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
 	return p.world.Pay(ctx, a)
 }
 
-func TestASettlementMayTakeLongerThanItsBody(t *testing.T) {
+func TestSettlementMayOutlastBodyTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.outcome = x402.Outcome{Status: x402.Settled}
@@ -185,7 +185,7 @@ const maxHead = 3900
 
 // Whatever the operator wrote and a facilitator says, a 402 passes through a proxy with the
 // smallest buffer in use.
-func TestEvery402FitsIntoTheBufferOfAProxy(t *testing.T) {
+func TestStatus402FitsProxyBuffer(t *testing.T) {
 	long := "https://" + longHost + ":65535"
 	for name, c := range map[string]struct{ base, card, name string }{
 		"usual":              {"https://pay.example.org", "https://buy.example.com/14k5nD0aB1cd2ef3gh", "Example Offer"},

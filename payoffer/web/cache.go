@@ -40,8 +40,8 @@ func (c *cache[K, V]) find(key K) (value V, found bool) {
 	return value, found
 }
 
-// once is a response that the first request renders.
-func once(render func() *response) responseFunc {
+// renderOnce is a response that the first request renders.
+func renderOnce(render func() *response) responseFunc {
 	rendered := sync.OnceValue(render)
 	return func(*http.Request) *response { return rendered() }
 }

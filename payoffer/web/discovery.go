@@ -2,10 +2,13 @@ package web
 
 import (
 	"errors"
+	"image"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -13,6 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/picture"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -23,16 +27,32 @@ func (s *Server) apiCatalog() *response {
 	return responder{common: append(slices.Clone(s.common), self)}.document(document.APICatalog(s.Offer))
 }
 
-// drawing is a response with an SVG image that has nothing to run or load.
-func drawing(draw func(*offer.Offer) []byte) func(*Server) http.Handler {
+// svgImage is a response with an SVG image that has nothing to run or load.
+func svgImage(draw func(*offer.Offer) []byte) func(*Server) http.Handler {
 	return static(func(s *Server) *response {
 		return s.compressible(typeSVG, cacheDocument, draw(s.Offer), header{"Content-Security-Policy", "default-src 'none'; sandbox"})
 	})
 }
 
-// raster is a response with an image of a media type.
-func raster(mediaType string, draw func(*offer.Offer) []byte) func(*Server) http.Handler {
+// rasterImage is a response with an image of a media type.
+func rasterImage(mediaType string, draw func(*offer.Offer) []byte) func(*Server) http.Handler {
 	return static(func(s *Server) *response { return s.render(http.StatusOK, mediaType, cacheDocument, draw(s.Offer)) })
+}
+
+// preview is the image of shared links. The first request reads the logo.
+func (s *Server) preview() http.Handler {
+	var drawn *response
+	var once sync.Once
+	return responseFunc(func(r *http.Request) *response {
+		once.Do(func() {
+			var logo image.Image
+			if s.SiteFile != nil && s.Offer.Logo != "" && !strings.Contains(s.Offer.Logo, offer.PathPreview) {
+				logo = picture.Logo(s.SiteFile(r, s.Offer.Logo))
+			}
+			drawn = s.render(http.StatusOK, typePNG, cacheDocument, picture.Preview(s.Offer, logo))
+		})
+		return drawn
+	})
 }
 
 func (s *Server) walletScript() *response {
@@ -42,13 +62,15 @@ func (s *Server) walletScript() *response {
 // hostMeta is /.well-known/host-meta: XRD, or JSON on request (RFC 6415 section 3).
 func (s *Server) hostMeta() http.Handler {
 	return negotiate(
-		variant{asksXRD, once(func() *response { return s.liveDocument(document.HostMetaXRD(s.Offer), varyAccept) })},
-		variant{asksJRD, once(func() *response { return s.liveDocument(document.HostMetaJSON(s.Offer), varyAccept) })})
+		variant{asksXRD, renderOnce(func() *response { return s.liveDocument(document.HostMetaXRD(s.Offer), varyAccept) })},
+		variant{asksJRD, renderOnce(func() *response { return s.liveDocument(document.HostMetaJSON(s.Offer), varyAccept) })})
 }
 
 // x402 is the document for directories, at both of its paths.
 func (s *Server) x402() http.Handler {
-	return s.shown(offer.PathX402, func(*liveState) *response { return s.document(document.X402(s.Offer, s.Payments.Accepts())) })
+	return s.fromLive(offer.PathX402, func(*liveState) *response {
+		return s.document(document.X402(s.Offer, s.Payments.Accepts()))
+	})
 }
 
 // securityText is security.txt as of today.
@@ -93,15 +115,28 @@ func OpenAPI(o *offer.Offer, hooks ...string) document.Document {
 	}
 	if len(o.USDC()) > 0 {
 		types["Quote"], types["Terms"], types["Settlement"] = x402.PaymentRequiredV1{}, payableTerms{}, paid{}
-		types["Requirement"] = x402.RequirementsV1{}
+		types["Requirement"], types["PaymentRequirements"], types["Resource"] = x402.RequirementsV1{}, x402.Requirements{}, offer.Resource{}
+		types["PaymentRequired"], types["SettleResponse"], types["ExactPayload"] = x402.PaymentRequired{}, x402.SettleResponse{}, x402.Authorized{}
+		types["PaymentPayload"], types["PaymentPayloadV1"] = x402.PaymentPayload{}, x402.PaymentPayloadV1{}
+		if o.Challenges() {
+			maps.Copy(types, mpp.Schemas())
+		}
 	} else {
 		types["Quote"], types["Terms"] = x402.CardQuote{}, cardTerms{}
 	}
 	if len(hooks) > 0 {
 		types["Delivery"] = delivered{}
 	}
+	if makesInvoices(o) {
+		types["PaymentRequest"] = paymentRequest{}
+	}
 	if o.BankTransfer() != nil {
 		types["Transfer"] = transferTerms{}
+	}
+	if o.PrivateReceived { // no operation has them
+		for name := range strings.FieldsSeq("Received RailReport Sum CurrencySum Receipt Feed Transition") {
+			delete(types, name)
+		}
 	}
 	return document.OpenAPI(o, append(operations, hookOperations(hooks)...), document.Schemas{Types: types, Enums: enums(o)})
 }
@@ -120,12 +155,14 @@ func enums(o *offer.Offer) map[string][]any {
 			observe.ErrUnauthorized, observe.ErrLimited, observe.ErrUnverified, observe.ErrClock, observe.ErrMalformed, observe.ErrHistory,
 		},
 		"Receipt.status": statuses, "Receipt.evidence": evidence, "Receipt.valueBasis": basis,
-		"Payment.status":     append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),
-		"Payment.evidence":   append(slices.Clip(evidence), ledger.EvidenceFacilitator),
-		"Payment.valueBasis": basis,
+		"Payment.status":        append(slices.Clip(statuses), ledger.StatusSettling, ledger.StatusClaimed),
+		"Payment.evidence":      append(slices.Clip(evidence), ledger.EvidenceFacilitator),
+		"Payment.valueBasis":    basis,
+		"PaymentRequest.status": {requestOpen, requestExpired},
 		"Arrival.state": append([]any{arrivalWaiting, arrivalUnknown, arrivalNone},
 			slices.DeleteFunc(slices.Clone(statuses), func(s any) bool { return s == ledger.StatusMoved })...),
 		"Transition.from": statuses, "Transition.to": statuses, "Transition.evidence": evidence,
+		"PaymentRequired.x402Version": {2}, "PaymentPayload.x402Version": {2}, "PaymentPayloadV1.x402Version": {1},
 	}
 	if o.Challenges() {
 		for _, name := range mpp.ProblemTypes() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
@@ -24,13 +23,9 @@ func (s *Server) readFeed(ctx context.Context, at position) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	testCounts := false
-	if s.Offer.Test() {
-		totals, err := s.Receipts.Totals(ctx, s.Offer.ID)
-		if err != nil {
-			return nil, err
-		}
-		testCounts = accounting.TestCounts(totals, true)
+	testCounts, err := report.TestCounts(ctx, s.Receipts, s.Offer)
+	if err != nil {
+		return nil, err
 	}
 	out := feed{Offer: s.Offer.ID, Transitions: make([]report.Transition, 0, len(rows)), Cursor: at.after.String()}
 	for _, row := range rows {

@@ -42,8 +42,8 @@ func (s Status) Error() string { return http.StatusText(int(s)) }
 // has little room; the quote of a longer path names the start of the gate.
 const maxResourcePath = 162
 
-// maxBack is the longest address to which a payer comes back, in bytes of its path and query, for the same reason.
-const maxBack = 300
+// maxReturnAddress is the longest address to which a payer comes back, in bytes of its path and query, for the same reason.
+const maxReturnAddress = 300
 
 // retryGate is the Retry-After while the ledger cannot be read.
 const retryGate = 10 * time.Second
@@ -65,7 +65,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 		return v.Next(bodiless{w}, r)
 	}
 	if cookie != "" || p.code != "" || p.payment != nil {
-		g.server.Started(r.Context())
+		g.server.WaitStarted(r.Context())
 	}
 	o, closed := g.granted(r.Context(), cookie, p)
 	reason, enters := "payment required", p.code != "" && r.Method == http.MethodGet && g.server.Keeper.IsCode(p.code)
@@ -78,8 +78,11 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 			return err
 		}
 		reason = "this entry link was used or has expired; open the receipt to get a new one"
+		if g.server.Keeper.IsPassCode(p.code) {
+			reason = "the pass of this entry link has ended or was revoked; ask the seller for another one"
+		}
 	}
-	till, payment := g.tillFor(v.URI), p.unused()
+	till, payment := g.tillFor(v.URI), p.unusedPayment()
 	if payment != nil {
 		if granted, err := g.byPayment(r, till, payment); err == nil {
 			return g.pass(w, r, v, &opened{gate: g, grant: granted, byHeader: true})
@@ -100,7 +103,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, v Visit) error {
 // granted opens the gate by a gate of the same offer around this one, else by the cookie.
 // Errors: gate.ErrClosed, gate.ErrUnreadable.
 func (g *Gate) granted(ctx context.Context, cookie string, p *Passage) (*opened, error) {
-	if outer := p.of(g.server); outer != nil {
+	if outer := p.openGate(g.server); outer != nil {
 		if outer.unpaid() || g.server.Now().Before(outer.grant.Expires(g.Access)) {
 			return &opened{gate: g, grant: outer.grant, held: outer.held}, nil
 		}
@@ -114,15 +117,15 @@ func (g *Gate) granted(ctx context.Context, cookie string, p *Passage) (*opened,
 // file servers answer as GET.
 type bodiless struct{ http.ResponseWriter }
 
-func (w bodiless) Write(p []byte) (int, error) {
-	w.Header().Del("Content-Length")
+func (b bodiless) Write(p []byte) (int, error) {
+	b.Header().Del("Content-Length")
 	return len(p), nil
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w bodiless) WriteHeader(status int) {
-	w.Header().Del("Content-Length")
-	w.ResponseWriter.WriteHeader(status)
+func (b bodiless) WriteHeader(status int) {
+	b.Header().Del("Content-Length")
+	b.ResponseWriter.WriteHeader(status)
 }
 
 // byPayment is the grant of a payment that was charged before.
@@ -152,7 +155,7 @@ func (g *Gate) enter(w http.ResponseWriter, r *http.Request, v Visit, cookie str
 	case err != nil:
 		return true, g.unreadable(w, r)
 	case question != "":
-		g.ask(w, r, v, question)
+		g.askToReplace(w, r, v, question)
 		return true, nil
 	}
 	value, grant, err := g.server.Keeper.Enter(r.Context(), code)
@@ -193,7 +196,7 @@ func (g *Gate) tillFor(uri string) till {
 // require answers 402: the terms for programs, with a page for people.
 func (g *Gate) require(w http.ResponseWriter, r *http.Request, v Visit, till till, reason string, expired bool) {
 	wanted := v.URI
-	if len(wanted) > maxBack {
+	if len(wanted) > maxReturnAddress {
 		wanted = strings.TrimPrefix(g.Start, g.Origin())
 	}
 	pay := g.server.Offer.URL(offer.PathMethods) + "?back=" + url.QueryEscape(g.server.Keeper.Back(g.Gate, wanted))
@@ -201,19 +204,27 @@ func (g *Gate) require(w http.ResponseWriter, r *http.Request, v Visit, till til
 	res := till.paymentRequired(till.refusal(reason), link)
 	if prefersPage(r) {
 		f := g.server.frame(r, "")
+		_, query, _ := strings.Cut(v.URI, "?")
+		f.Query, _ = url.ParseQuery(query) // the links to other languages keep it
+		f.Query.Del("lang")
 		content := struct {
-			Pay, Opens string
-			Expired    bool
-		}{pay, opens(f, g.Access), expired}
-		p := page.Gate.Render(f, g.server.Offer.Name, content)
+			Pay, Opens, Ended, Renew string // Ended says what is wrong with the link, and Renew how to get another one
+		}{Pay: pay, Opens: accessText(f, g.Access)}
+		switch {
+		case expired && g.server.Keeper.IsPassCode(v.Passage.code):
+			content.Ended, content.Renew = f.Language.Text("gate.ended"), f.Language.Text("gate.another")
+		case expired:
+			content.Ended, content.Renew = f.Language.Text("gate.expired"), f.Language.Text("gate.renew", "open", f.Language.Text("gate.open"))
+		}
+		p := page.Gate.Render(f, f.Offer.Name, content)
 		shown := till.page(http.StatusPaymentRequired, cacheNever, p, link)
 		shown.required, res = res.required, shown
 	}
 	till.challenge(res).ServeHTTP(w, r)
 }
 
-// opens says for how long a payment opens the gate.
-func opens(f page.Frame, access time.Duration) string {
+// accessText returns the access period in the page's language, such as 30 days.
+func accessText(f page.Frame, access time.Duration) string {
 	for _, unit := range []struct {
 		key  string
 		long time.Duration

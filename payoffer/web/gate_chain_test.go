@@ -59,7 +59,7 @@ func (g *gated) chain(first uint, access ...time.Duration) (gates []*Gate) {
 }
 
 // Whoever pays once enters every door, in each order and with each way of charging.
-func TestOnePaymentOpensAllGatesOfAChain(t *testing.T) {
+func TestGateChainOpensWithOnePayment(t *testing.T) {
 	for _, access := range [][]time.Duration{
 		{time.Hour, 24 * time.Hour}, {24 * time.Hour, time.Hour}, {time.Hour, time.Hour},
 		{time.Hour, 24 * time.Hour, 48 * time.Hour}, {48 * time.Hour, time.Hour, 24 * time.Hour},
@@ -107,7 +107,7 @@ func TestOnePaymentOpensAllGatesOfAChain(t *testing.T) {
 	}
 }
 
-func TestAnEntryLinkOpensAllGatesOfAChain(t *testing.T) {
+func TestGateChainOpensWithEntryLink(t *testing.T) {
 	g := newGated(t)
 	gates := g.chain(0, time.Hour, 24*time.Hour, time.Hour)
 	res, _, _ := g.through(gates, "/course/?pay_offer="+g.server.Keeper.Code(g.pays()))
@@ -117,7 +117,7 @@ func TestAnEntryLinkOpensAllGatesOfAChain(t *testing.T) {
 }
 
 // The request of a chain of two offers pays none of them by its header; by cookies and links it enters both.
-func TestAChainOfTwoOffers(t *testing.T) {
+func TestGateChainOfTwoOffers(t *testing.T) {
 	for _, free := range []bool{false, true} { // whether the outer one is open by a cookie
 		t.Run(fmt.Sprint("outer one open: ", free), func(t *testing.T) {
 			a, b := newGatedOffer(t, "offer-a"), newGatedOffer(t, "offer-b")
@@ -152,7 +152,7 @@ func TestAChainOfTwoOffers(t *testing.T) {
 }
 
 // A payment that opened the outer gate, by its charge or its header, is not offered to the gate of another offer.
-func TestAChargedPaymentIsNotSentToAnotherOffer(t *testing.T) {
+func TestGateChainChargesOnlyOneOffer(t *testing.T) {
 	a, b := newGatedOffer(t, "offer-a"), newGatedOffer(t, "offer-b")
 	a.ChargeFirst = true
 	forA := a.charges()
@@ -164,7 +164,7 @@ func TestAChargedPaymentIsNotSentToAnotherOffer(t *testing.T) {
 }
 
 // The first gate has taken the cookie from the request, and a gate in an error route gets it all the same.
-func TestAGateOfAnErrorRouteKnowsTheCookie(t *testing.T) {
+func TestGateInErrorRouteReadsCookie(t *testing.T) {
 	g := newGated(t)
 	r := httptest.NewRequest("GET", "https://www.example.org/members/missing", nil)
 	r.Header.Set("Cookie", g.enters(g.pays()))

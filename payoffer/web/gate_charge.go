@@ -22,7 +22,7 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, v Visit, o *opened) 
 		if !o.held.pay(http.StatusOK) {
 			return nil
 		}
-		o.grant = v.Passage.of(g.server).grant
+		o.grant = v.Passage.openGate(g.server).grant
 	}
 	defer v.Passage.enter(o)()
 	return v.Next(&paidWriter{ResponseWriter: w}, r)
@@ -31,39 +31,42 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, v Visit, o *opened) 
 // charge takes the payment of a request as POST /v1/sponsor does: before the site runs if the gate charges first, and
 // otherwise between the status of the site and its first byte. The content follows in the same response.
 func (g *Gate) charge(w http.ResponseWriter, r *http.Request, v Visit, t till, payment http.Header) (err error) {
-	ctx, whole := x402.TrackGatedResponse(r.Context()), false
-	defer func() { x402.EndResponse(ctx, whole) }()
 	attempt, credential, refused := t.attempt(payment, g.server.ClientIP(r))
 	if refused != nil {
 		refused.ServeHTTP(w, r)
 		return nil
 	}
-	attempt.Deferred = !g.ChargeFirst
-	verified, outcome := g.server.Payments.Verify(ctx, attempt)
+	if release, held := g.server.Hold(); held {
+		defer release() // what the charge opens is read after it is recorded
+	}
+	attempt.Deferred, attempt.Response = !g.ChargeFirst, &x402.Response{Gated: true}
+	attempt.Response.Serve(w, func() (delivered bool) {
+		refused, err = g.take(w, r, v, t, attempt, credential)
+		// A payer without the content is answered again: the charge is not acknowledged.
+		return err == nil && (refused == nil || refused.status == http.StatusPaymentRequired)
+	})
+	return err
+}
+
+// take has an attempt charged, and writes the response. refused is the response that was sent instead of the site's.
+func (g *Gate) take(w http.ResponseWriter, r *http.Request, v Visit, t till, attempt x402.Attempt, credential *mpp.Credential) (refused *response, err error) {
+	verified, outcome := g.server.Payments.Verify(r.Context(), attempt)
 	if verified != nil && attempt.Deferred {
 		defer verified.Release()
 		payer := gate.Grant{Rail: verified.Rail, Payer: verified.Payer}
-		refused, err = g.hold(w, r, v, payer, verified.Release, func(h http.Header) (gate.Grant, *response) {
-			return g.admit(ctx, h, t, verified.Charge(ctx), credential)
+		return g.hold(w, r, v, payer, verified.Release, func(h http.Header) (gate.Grant, *response) {
+			return g.admit(r.Context(), h, t, verified.Charge(r.Context()), credential)
 		})
-	} else {
-		if verified != nil {
-			outcome = verified.Charge(ctx)
-		}
-		var granted gate.Grant
-		if granted, refused = g.admit(ctx, w.Header(), t, outcome, credential); refused != nil {
-			refused.ServeHTTP(w, r)
-		} else {
-			err = g.pass(w, r, v, &opened{gate: g, grant: granted, byHeader: true})
-		}
 	}
-	// A payer without the content is answered again: the charge is not acknowledged.
-	delivered := err == nil && (refused == nil || refused.status == http.StatusPaymentRequired)
-	if x402.AwaitsResponse(ctx) && delivered {
-		err := http.NewResponseController(w).Flush()
-		whole = err == nil || errors.Is(err, http.ErrNotSupported)
+	if verified != nil {
+		outcome = verified.Charge(r.Context())
 	}
-	return err
+	granted, refused := g.admit(r.Context(), w.Header(), t, outcome, credential)
+	if refused != nil {
+		refused.ServeHTTP(w, r)
+		return refused, nil
+	}
+	return nil, g.pass(w, r, v, &opened{gate: g, grant: granted, byHeader: true})
 }
 
 // hold runs the site once and has the payment charged, or released, before the first byte of its response. charge adds the
@@ -90,7 +93,7 @@ func (g *Gate) hold(w http.ResponseWriter, r *http.Request, v Visit, payer gate.
 		case r.Context().Err() == nil: // the client is there
 			var granted gate.Grant
 			if granted, refused = charge(held.header); refused == nil {
-				v.Passage.charged(held, granted)
+				v.Passage.markCharged(held, granted)
 				return true
 			}
 			refused.ServeHTTP(w, r)
@@ -145,7 +148,7 @@ func (g *Gate) admit(ctx context.Context, h http.Header, t till, o x402.Outcome,
 			"Anyone can read a charged payment on the chain. It opens nothing again without the token or ID of its quote, which x402 version 1 does not have: use the cookie of that response.")
 	}
 	holder := gate.Holder{Account: o.Account, Name: ledger.AuthorizationName(o.Payer, o.Intent)}
-	granted, err := g.server.Keeper.Charged(ctx, holder, g.Access)
+	granted, err := g.server.Keeper.ByCharge(ctx, holder, g.Access)
 	switch {
 	case errors.Is(err, gate.ErrUnreadable):
 		o.RetryAfter = retryGate

@@ -81,15 +81,15 @@ type early struct {
 	informed bool
 }
 
-func (w *early) WriteHeader(status int) {
-	if w.informed = w.informed || status < http.StatusOK; status >= http.StatusOK {
-		w.ResponseRecorder.WriteHeader(status)
+func (e *early) WriteHeader(status int) {
+	if e.informed = e.informed || status < http.StatusOK; status >= http.StatusOK {
+		e.ResponseRecorder.WriteHeader(status)
 	}
 }
 
 // What the site does with a request that pays: what is charged, and what is answered. The row of a method or of a gate
 // that charges first says only what differs.
-func TestTheChargeFollowsTheAnswerOfTheSite(t *testing.T) {
+func TestGateChargeFollowsSiteResponse(t *testing.T) {
 	errGone := errors.New("dial tcp: connection refused")
 	for name, c := range map[string]struct {
 		site    func(http.ResponseWriter, *http.Request) error
@@ -203,7 +203,7 @@ func TestTheChargeFollowsTheAnswerOfTheSite(t *testing.T) {
 }
 
 // What the charge becomes if the site answers 200: nothing of it comes out unless it is charged for.
-func TestARefusedChargeHoldsTheContentBack(t *testing.T) {
+func TestGateRefusedChargeWithholdsContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome x402.Outcome
 		status  int
@@ -259,7 +259,7 @@ func TestARefusedChargeHoldsTheContentBack(t *testing.T) {
 	}
 }
 
-func TestAPanicIsPassedOn(t *testing.T) {
+func TestGatePanicIsPassedOn(t *testing.T) {
 	refused := x402.Outcome{Status: x402.Refused}
 	for name, c := range map[string]struct {
 		outcome x402.Outcome
@@ -287,7 +287,7 @@ func (g *gated) serveTo(ctx context.Context, w http.ResponseWriter) error {
 	return g.Serve(w, r, Visit{URI: "/members/a", Passage: new(Passage), Next: g.next})
 }
 
-func TestAClientThatHasLeftIsNotCharged(t *testing.T) {
+func TestGateCanceledClientIsNotCharged(t *testing.T) {
 	g := newGated(t)
 	settled := g.charges()
 	ctx, leave := context.WithCancel(t.Context())
@@ -303,7 +303,7 @@ func TestAClientThatHasLeftIsNotCharged(t *testing.T) {
 }
 
 // A GET that pays gets all of the content; other preconditions stay.
-func TestAPaidGetHasNoRange(t *testing.T) {
+func TestGatePaidGETIgnoresRange(t *testing.T) {
 	headers := []string{
 		headerSignature, "e30=", "Range", "bytes=5-", "If-Range", `"a"`, "If-None-Match", `"a"`, "If-Modified-Since", "Mon, 02 Jan 2006 15:04:05 GMT", "If-Match", `"b"`,
 	}
@@ -322,7 +322,7 @@ func TestAPaidGetHasNoRange(t *testing.T) {
 	require.Contains(t, g.visits[0], "Range: bytes=5-", "a pass asks for what it wants")
 }
 
-func TestAChargeThatCannotBeReadIsNotAnsweredAsUnpaid(t *testing.T) {
+func TestGateUnreadableChargeIs503(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		g := newGated(t)
 		g.ChargeFirst = first
@@ -343,7 +343,7 @@ func TestAChargeThatCannotBeReadIsNotAnsweredAsUnpaid(t *testing.T) {
 }
 
 // A charge is acknowledged once its payer has the whole response.
-func TestOnlyAWholeResponseAcknowledgesItsCharge(t *testing.T) {
+func TestGateAcknowledgesOnlyWholeResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		site  func(w http.ResponseWriter, r *http.Request) error
 		whole bool
@@ -357,7 +357,7 @@ func TestOnlyAWholeResponseAcknowledgesItsCharge(t *testing.T) {
 			g.charges()
 			charge, whole := g.world.charge, []bool(nil)
 			g.world.charge = func(ctx context.Context) x402.Outcome {
-				x402.OnResponse(ctx, func(complete bool) { whole = append(whole, complete) })
+				g.world.attempts[len(g.world.attempts)-1].Response.OnEnd(ctx, func(complete bool) { whole = append(whole, complete) })
 				return charge(ctx)
 			}
 			g.site = c.site
@@ -368,7 +368,7 @@ func TestOnlyAWholeResponseAcknowledgesItsCharge(t *testing.T) {
 }
 
 // An answer that is not paid for says nothing of the content, and its payer can pay for another request while it is read.
-func TestAFailedAnswerIsNotOfTheContent(t *testing.T) {
+func TestGateUnpaidErrorHidesContentHeaders(t *testing.T) {
 	g := newGated(t)
 	g.charges()
 	var released int
@@ -390,7 +390,7 @@ func TestAFailedAnswerIsNotOfTheContent(t *testing.T) {
 }
 
 // A payer that is not told of the charge, or gets no content for it, is answered by it again.
-func TestARefusalAcknowledgesNoCharge(t *testing.T) {
+func TestGateRefusalDoesNotAcknowledge(t *testing.T) {
 	settled := x402.Outcome{Status: x402.Settled, Account: "a", Payer: payer, Intent: nonce, Response: new(x402.SettleResponse)}
 	paid := settled
 	paid.ByPayer = true
@@ -412,7 +412,7 @@ func TestARefusalAcknowledgesNoCharge(t *testing.T) {
 			g.ChargeFirst, g.ledger.away = first, c.away
 			var whole []bool
 			g.world.charge = func(ctx context.Context) x402.Outcome {
-				x402.OnResponse(ctx, func(complete bool) { whole = append(whole, complete) })
+				g.world.attempts[len(g.world.attempts)-1].Response.OnEnd(ctx, func(complete bool) { whole = append(whole, complete) })
 				return c.outcome
 			}
 			w := httptest.NewRecorder()
@@ -428,7 +428,7 @@ type hijackable struct{ *httptest.ResponseRecorder }
 
 func (hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
 
-func TestAPassCanUpgradeItsConnection(t *testing.T) {
+func TestGatePassAllowsConnectionUpgrade(t *testing.T) {
 	g := newGated(t)
 	cookie := g.enters(g.pays())
 	r := httptest.NewRequest("GET", "https://www.example.org/members/a", nil)
@@ -440,7 +440,7 @@ func TestAPassCanUpgradeItsConnection(t *testing.T) {
 	require.NoError(t, g.Serve(hijackable{httptest.NewRecorder()}, r, Visit{URI: "/members/a", Passage: new(Passage), Next: g.next}))
 }
 
-func TestTheQuoteOfAGateSaysWhenItCharges(t *testing.T) {
+func TestGateQuoteStatesChargeTime(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		g := newGated(t)
 		g.Gate = g.server.Gate(offer.Gate{Start: "https://www.example.org/members/", Access: time.Hour, ChargeFirst: first})
@@ -449,7 +449,7 @@ func TestTheQuoteOfAGateSaysWhenItCharges(t *testing.T) {
 }
 
 // The handlers behind a gate can remove a header that a handler before it has set.
-func TestAPaidResponseHasTheHeadersOfTheSite(t *testing.T) {
+func TestGatePaidResponseKeepsSiteHeaders(t *testing.T) {
 	for _, status := range []int{200, 404} {
 		g := newGated(t)
 		g.charges()
@@ -467,7 +467,7 @@ func TestAPaidResponseHasTheHeadersOfTheSite(t *testing.T) {
 }
 
 // A browser that is signed in is led to the address without the code, too.
-func TestACodeLeavesTheAddressOfABrowserThatIsIn(t *testing.T) {
+func TestGateCodeOfSignedInBrowser(t *testing.T) {
 	g := newGated(t)
 	h := g.pays()
 	cookie, code := g.enters(h), g.server.Keeper.Code(h)

@@ -43,8 +43,8 @@ func (p *Passage) Grant() (g gate.Grant, expires string) {
 	return p.last.grant, p.last.grant.ExpiresAt(p.last.gate.Access)
 }
 
-// of returns the open gate of the same offer, or nil.
-func (p *Passage) of(s *Server) *opened {
+// openGate returns the open gate of the same offer, or nil.
+func (p *Passage) openGate(s *Server) *opened {
 	for _, o := range slices.Backward(p.open) {
 		if o.gate.server == s {
 			return o
@@ -53,8 +53,8 @@ func (p *Passage) of(s *Server) *opened {
 	return nil
 }
 
-// unused is the payment of the request, or nil if it opened a gate around this one.
-func (p *Passage) unused() http.Header {
+// unusedPayment returns the payment of the request, or nil if it opened a gate around this one.
+func (p *Passage) unusedPayment() http.Header {
 	if slices.ContainsFunc(p.open, func(o *opened) bool { return o.byHeader }) {
 		return nil
 	}
@@ -67,8 +67,8 @@ func (p *Passage) enter(o *opened) (leave func()) {
 	return func() { p.open = p.open[:len(p.open)-1] }
 }
 
-// charged notes what the payment of a held response opens.
-func (p *Passage) charged(held *paidWriter, granted gate.Grant) {
+// markCharged records what the payment of a held response opens.
+func (p *Passage) markCharged(held *paidWriter, granted gate.Grant) {
 	for _, o := range p.open {
 		if o.held == held {
 			o.grant = granted

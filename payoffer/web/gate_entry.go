@@ -11,9 +11,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// back is the wanted address of a payer, whom the 402 of a gate sent to the payment page. It
-// moves from the URL into a cookie, which stays while the payer is at a checkout.
-func (s *Server) back(r *http.Request) *response {
+// storeReturnAddress moves the address that the payer requested from the URL into a cookie, which stays while
+// the payer is at a checkout. The 402 of a gate sent the payer to the payment page.
+func (s *Server) storeReturnAddress(r *http.Request) *response {
 	query, _ := url.ParseQuery(r.URL.RawQuery) // invalid parameters are ignored
 	back := query.Get("back")
 	if !s.Keeper.IsBack(back) {
@@ -24,11 +24,11 @@ func (s *Server) back(r *http.Request) *response {
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	cookie := gate.Cookie(s.backCookie(), back, s.Offer.BaseURL, time.Hour)
+	cookie := gate.Cookie(s.returnCookie(), back, s.Offer.BaseURL, time.Hour)
 	return s.personal.redirect(target, header{"Set-Cookie", cookie.String()})
 }
 
-func (s *Server) backCookie() string {
+func (s *Server) returnCookie() string {
 	if strings.HasPrefix(s.Offer.BaseURL, "https:") {
 		return "__Host-" + gate.CookieBack
 	}
@@ -43,15 +43,15 @@ func (s *Server) enterGate(r *http.Request) *response {
 	if problem != nil {
 		return problem
 	}
-	if _, err := s.Keeper.Opens(r.Context(), gate.HolderOf(row)); err != nil {
+	if _, err := s.Keeper.OpenUntil(r.Context(), gate.HolderOf(row)); err != nil {
 		return s.personal.redirect(offer.PathReceipt+"/"+id, noIndex, noReferrer)
 	}
 	var back string
-	if cookie, err := r.Cookie(s.backCookie()); err == nil {
+	if cookie, err := r.Cookie(s.returnCookie()); err == nil {
 		back = cookie.Value
 	}
 	link := s.Keeper.Link(s.Keeper.Code(gate.HolderOf(row)), back)
-	gone := gate.Cookie(s.backCookie(), "", s.Offer.BaseURL, -time.Second)
+	gone := gate.Cookie(s.returnCookie(), "", s.Offer.BaseURL, -time.Second)
 	return s.personal.redirect(link, noIndex, noReferrer, header{"Set-Cookie", gone.String()})
 }
 
@@ -82,7 +82,7 @@ func (s *Server) entrance(receipt string) *entrance {
 type access struct{ Enter, End, Until string }
 
 func (s *Server) accessOf(r *http.Request, row ledger.Receipt, say formatter) (a access) {
-	until, err := s.Keeper.Opens(r.Context(), gate.HolderOf(row))
+	until, err := s.Keeper.OpenUntil(r.Context(), gate.HolderOf(row))
 	if key := s.QRKey(); err == nil && key != nil {
 		address := offer.PathReceipt + "/" + receiptID(key, row)
 		a = access{address + enterFile, address + endFile, say.when(until.UTC().Format(time.RFC3339), "")}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -132,7 +134,7 @@ func (g *gated) requireClosed(status int, method, path string, headers ...string
 	require.Empty(g.t, res.Header.Get("Set-Cookie"))
 }
 
-func TestARefundBetweenTwoRequestsClosesTheGate(t *testing.T) {
+func TestGateClosesAfterRefund(t *testing.T) {
 	g := newGated(t)
 	h := g.pays()
 	cookie := g.enters(h)
@@ -150,12 +152,22 @@ func TestARefundBetweenTwoRequestsClosesTheGate(t *testing.T) {
 	}
 }
 
-func TestALateCodeAndTheEndOfTheAccessCloseTheGate(t *testing.T) {
+func TestGateExpiredCodeAndAccess(t *testing.T) {
 	g := newGated(t)
 	h := g.pays()
 	late, cookie := g.server.Keeper.Code(h), g.enters(h)
 	g.now = g.now.Add(61 * time.Second)
 	g.requireClosed(402, "GET", "/members/?pay_offer="+late)
+	used, fresh := read(t, g.ask("GET", "/members/?pay_offer="+late, "Accept", browser)), read(t, g.ask("GET", "/members/", "Accept", browser))
+	filled := regexp.MustCompile(`<a class="button" href="([^:"]*)`)
+	require.Contains(t, used, "<h1>This link was used or has expired</h1>")
+	require.Equal(t, "mailto", filled.FindStringSubmatch(used)[1], "a payer is not led to a second payment")
+	require.Len(t, filled.FindAllString(used, -1), 1)
+	require.Equal(t, "https", filled.FindStringSubmatch(fresh)[1])
+	g.server.Offer.Contact = ""
+	used = read(t, g.ask("GET", "/members/?pay_offer="+late, "Accept", browser))
+	require.Equal(t, []string{`<a class="button" href="` + g.server.Offer.Home + `">`}, regexp.MustCompile(`<a class="button" [^>]*>`).FindAllString(used, -1),
+		"without a contact it leads to the seller")
 	g.requireClosed(402, "POST", "/members/?pay_offer="+g.server.Keeper.Code(h))
 	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", cookie).StatusCode)
 	g.now = at.Add(time.Hour)
@@ -164,7 +176,7 @@ func TestALateCodeAndTheEndOfTheAccessCloseTheGate(t *testing.T) {
 
 // A stranger sees no difference; a payer whom this server does not know yet is asked to come back; one that it knows passes
 // for ten minutes.
-func TestNoContentLeaksWhileTheLedgerCannotBeRead(t *testing.T) {
+func TestGateLeaksNothingWithoutLedger(t *testing.T) {
 	g := newGated(t)
 	h := g.pays()
 	known := g.enters(h)
@@ -184,7 +196,7 @@ func TestNoContentLeaksWhileTheLedgerCannotBeRead(t *testing.T) {
 	require.Equal(t, 200, g.ask("GET", "/members/", "Cookie", known).StatusCode)
 }
 
-func TestWhatCannotBePaidIsNotCharged(t *testing.T) {
+func TestGateRefusesUnpayableRequests(t *testing.T) {
 	g := newGated(t)
 	for _, method := range []string{"HEAD", "CONNECT"} {
 		g.requireClosed(402, method, "/members/", headerSignature, "e30=")
@@ -201,14 +213,14 @@ func TestWhatCannotBePaidIsNotCharged(t *testing.T) {
 }
 
 // Somebody without proof that the payment is theirs gets no content, even if it was charged.
-func TestAChargeOpensTheGateForItsPayerOnly(t *testing.T) {
+func TestGateOpensOnlyForPayer(t *testing.T) {
 	g := newGated(t)
 	g.world.outcome = x402.Outcome{Status: x402.Settled, Account: g.card.ID, Payer: payer, Intent: nonce, Response: &x402.SettleResponse{Success: true}}
 	g.requireClosed(409, "GET", "/members/", headerSignature, "e30=")
 	require.Empty(t, g.visits)
 }
 
-func TestTheQuoteOfAGateHasTheVaryOfItsContent(t *testing.T) {
+func TestGateQuoteVary(t *testing.T) {
 	g := newGated(t)
 	for _, accept := range []string{"*/*", browser} {
 		res := g.ask("GET", "/members/", "Accept", accept)
@@ -224,7 +236,7 @@ func TestTheQuoteOfAGateHasTheVaryOfItsContent(t *testing.T) {
 }
 
 // The name of the parameter can be encoded, and its word can be a value.
-func TestACodeIsFoundAndRemovedInEverySpelling(t *testing.T) {
+func TestGateCodeInEverySpelling(t *testing.T) {
 	g := newGated(t)
 	h := g.pays()
 	for _, query := range []string{"pay_offer=%s", "x=pay_offer&pay%%5Foffer=%s", "pay%%5foffer=%s&x=pay_offer", "%%70ay_offer=%s&x=1&y"} {
@@ -241,13 +253,19 @@ func TestACodeIsFoundAndRemovedInEverySpelling(t *testing.T) {
 	require.Contains(t, g.visits[len(g.visits)-1], "/members/?a=%zz&b\n", "other queries are not touched")
 }
 
-func TestAUsedCodeDoesNotStopAPayment(t *testing.T) {
+func TestGateUsedCodeAllowsPayment(t *testing.T) {
 	g := newGated(t)
 	used := g.server.Keeper.Code(g.pays())
 	require.Equal(t, http.StatusSeeOther, g.ask("GET", "/members/?pay_offer="+used).StatusCode)
 	res := g.ask("GET", "/members/?pay_offer="+used)
 	require.Equal(t, 402, res.StatusCode)
 	require.Contains(t, read(t, res), "this entry link was used")
+	for _, l := range text.Languages {
+		page := html.UnescapeString(read(t, g.ask("GET", "/members/?pay_offer="+used+"&lang="+l.Tag, "Accept", browser)))
+		require.Contains(t, page, "<h1>"+l.Text("gate.expired")+"</h1>")
+		require.Contains(t, page, l.Text("gate.renew", "open", l.Text("gate.open")))
+		require.Regexp(t, `<p class="quiet small">`+regexp.QuoteMeta(l.Text("gate.unpaid"))+`</p>\s<p class="actions"><a class="button plain" href="`, page)
+	}
 	for name, code := range map[string]string{"used": used, "of another offer": "abc.def", "empty": ""} {
 		g.charges()
 		res := g.ask("GET", "/members/?pay_offer="+code, headerSignature, "e30=")
@@ -257,7 +275,7 @@ func TestAUsedCodeDoesNotStopAPayment(t *testing.T) {
 	require.Contains(t, read(t, g.ask("GET", "/members/?pay_offer=abc")), "payment required", "it is not an entry link")
 }
 
-func TestTheSiteGetsNoCredentials(t *testing.T) {
+func TestGateHidesCredentialsFromSite(t *testing.T) {
 	g := newGated(t)
 	h := g.pays()
 	cookie := g.enters(h)
@@ -267,9 +285,10 @@ func TestTheSiteGetsNoCredentials(t *testing.T) {
 		if method != "GET" {
 			path += "&pay_offer=" + g.server.Keeper.Code(h)
 		}
-		res := g.ask(method, path, "Cookie", "a=1; "+cookie+"; b=2", headerSignature, "e30=", "Authorization", "Payment x")
+		res := g.ask(method, path, "Cookie", "a=1; "+cookie+"; b=2", headerSignature, "e30=",
+			"Authorization", "Bearer abc", "Authorization", "Payment x")
 		require.Equal(t, 200, res.StatusCode, method)
-		require.Equal(t, []string{method + " https://www.example.org/members/?x=1\nCookie: a=1; b=2\r\n"}, g.visits)
+		require.Equal(t, []string{method + " https://www.example.org/members/?x=1\nAuthorization: Bearer abc\r\nCookie: a=1; b=2\r\n"}, g.visits)
 		if method == "OPTIONS" {
 			require.Empty(t, read(t, res), "no gate stops it")
 		}
@@ -277,12 +296,12 @@ func TestTheSiteGetsNoCredentials(t *testing.T) {
 }
 
 // A proxy reads the header block of a response into a buffer of its own, and a cookie has at most 4 KB.
-func TestALongAddressMakesNoLongHeaders(t *testing.T) {
+func TestGateLongURLKeepsHeadersShort(t *testing.T) {
 	g := newGated(t)
 	for path, want := range map[string]string{
-		"/members/a?x=" + strings.Repeat("x", maxBack-13):  "/members/a?x=" + strings.Repeat("x", maxBack-13),
-		"/members/a?x=" + strings.Repeat("x", maxBack-12):  "/members/",
-		"/members/a?x=" + strings.Repeat("x", 100*maxBack): "/members/",
+		"/members/a?x=" + strings.Repeat("x", maxReturnAddress-13):  "/members/a?x=" + strings.Repeat("x", maxReturnAddress-13),
+		"/members/a?x=" + strings.Repeat("x", maxReturnAddress-12):  "/members/",
+		"/members/a?x=" + strings.Repeat("x", 100*maxReturnAddress): "/members/",
 	} {
 		res := g.ask("GET", path)
 		require.Equal(t, http.StatusPaymentRequired, res.StatusCode)
@@ -373,7 +392,7 @@ func published(t *testing.T, s *Server) (d demanded, listed []any, extensions []
 
 // Whatever a document says can be paid is demanded at run time, in the same words, and
 // nothing is that no document tells of.
-func TestEveryPublishedOfferOfPaymentHasItsChallenge(t *testing.T) {
+func TestPublishedOffersMatchChallenges(t *testing.T) {
 	for _, field := range []string{"Authorization", "Payment-Authorization", ""} {
 		for _, chains := range [][]string{nil, {"base"}, {"base", "arbitrum-sepolia"}, {"arbitrum-sepolia", "avalanche", "base"}} {
 			t.Run(fmt.Sprintf("%q on %d chains", field, len(chains)), func(t *testing.T) {

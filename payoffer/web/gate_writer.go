@@ -25,83 +25,83 @@ type paidWriter struct {
 var errRefused = errors.New("the payment for this response was not charged, so it is not sent")
 
 // pay charges for a held response. It reports whether the response may be sent.
-func (w *paidWriter) pay(status int) bool {
-	if w.header != nil && w.settle(status) {
-		h := w.ResponseWriter.Header()
+func (pw *paidWriter) pay(status int) bool {
+	if pw.header != nil && pw.settle(status) {
+		h := pw.ResponseWriter.Header()
 		clear(h)
-		maps.Copy(h, w.header)
-		w.header = nil
+		maps.Copy(h, pw.header)
+		pw.header = nil
 	}
-	return w.header == nil
+	return pw.header == nil
 }
 
 // Header implements http.ResponseWriter.
-func (w *paidWriter) Header() http.Header {
-	if w.header != nil {
-		return w.header
+func (pw *paidWriter) Header() http.Header {
+	if pw.header != nil {
+		return pw.header
 	}
-	return w.ResponseWriter.Header()
+	return pw.ResponseWriter.Header()
 }
 
 // WriteHeader implements http.ResponseWriter. Before the charge it drops 1xx responses, which can have links to the content.
-func (w *paidWriter) WriteHeader(status int) {
+func (pw *paidWriter) WriteHeader(status int) {
 	if status < http.StatusOK {
-		if w.header == nil {
-			w.ResponseWriter.WriteHeader(status)
+		if pw.header == nil {
+			pw.ResponseWriter.WriteHeader(status)
 		}
 		return
 	}
-	if !w.pay(status) {
+	if !pw.pay(status) {
 		return
 	}
-	if !w.started {
-		w.started = true
-		gate.Private(w.Header())
+	if !pw.started {
+		pw.started = true
+		gate.Private(pw.Header())
 	}
-	w.ResponseWriter.WriteHeader(status)
+	pw.ResponseWriter.WriteHeader(status)
 }
 
 // begin starts the response. Error: errRefused.
-func (w *paidWriter) begin() error {
-	if !w.started {
-		w.WriteHeader(http.StatusOK)
+func (pw *paidWriter) begin() error {
+	if !pw.started {
+		pw.WriteHeader(http.StatusOK)
 	}
-	if w.header != nil {
+	if pw.header != nil {
 		return errRefused
 	}
 	return nil
 }
 
-func (w *paidWriter) Write(p []byte) (int, error) {
-	if err := w.begin(); err != nil {
+func (pw *paidWriter) Write(p []byte) (int, error) {
+	if err := pw.begin(); err != nil {
 		return 0, err
 	}
-	return w.ResponseWriter.Write(p)
+	return pw.ResponseWriter.Write(p)
 }
 
 // ReadFrom implements io.ReaderFrom, so that files are sent without a copy.
-func (w *paidWriter) ReadFrom(r io.Reader) (int64, error) {
-	if err := w.begin(); err != nil {
+func (pw *paidWriter) ReadFrom(r io.Reader) (int64, error) {
+	if err := pw.begin(); err != nil {
 		return 0, err
 	}
-	return io.Copy(w.ResponseWriter, r)
+	return io.Copy(pw.ResponseWriter, r)
 }
 
 // FlushError implements the flusher of http.ResponseController.
-func (w *paidWriter) FlushError() error {
-	if err := w.begin(); err != nil {
+func (pw *paidWriter) FlushError() error {
+	if err := pw.begin(); err != nil {
 		return err
 	}
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	return http.NewResponseController(pw.ResponseWriter).Flush()
 }
 
 // Hijack implements http.Hijacker, because Unwrap would bypass the charge.
-func (w *paidWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if w.header != nil {
+func (pw *paidWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if pw.header != nil {
 		return nil, nil, errRefused
 	}
-	return http.NewResponseController(w.ResponseWriter).Hijack()
+	return http.NewResponseController(pw.ResponseWriter).Hijack()
 }
 
 // Unwrap is for http.ResponseController, whose other methods send nothing.
-func (w *paidWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (pw *paidWriter) Unwrap() http.ResponseWriter { return pw.ResponseWriter }

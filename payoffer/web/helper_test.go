@@ -3,10 +3,12 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,14 +20,14 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 const (
 	baseURL  = "https://pay.example.org"
-	checkout = "https://checkout.example/pay?a=1&b=2"
-	payTo    = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
-	address  = "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"
+	checkout = payoffertest.Checkout
+	payTo    = payoffertest.PayTo
 )
 
 // at is the time of the tests.
@@ -42,22 +44,6 @@ func terms() offer.Terms {
 	}
 }
 
-// makeOffer is an offer with every rail, its chains named, its text as given.
-func makeOffer(t testing.TB, terms offer.Terms, usdcNetwork string) *offer.Offer {
-	t.Helper()
-	card := must(offer.NewCard(checkout, nil, terms.Amount))(t)
-	network := must(offer.LookupNetwork(usdcNetwork))(t)
-	usdc := must(offer.NewUSDC("usdc", network, payTo, terms.Amount))(t)
-	btc := must(offer.NewBitcoin(address, terms.Name, terms.Amount))(t)
-	transfer, err := offer.NewBankTransfer("transfer", "bank@example.org", terms.Name+" 42", terms.Operator, terms.Amount)
-	require.NoError(t, err)
-	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", terms.Amount)
-	require.NoError(t, err)
-	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", terms.Amount)
-	require.NoError(t, err)
-	return must(offer.New(terms, card, usdc, btc, transfer, tip, pack))(t)
-}
-
 // world is what a server under test stands in.
 type world struct {
 	offer   *offer.Offer
@@ -68,12 +54,14 @@ type world struct {
 	charge   func(context.Context) x402.Outcome
 	released int
 	attempts []x402.Attempt
+	written  []bool // whether all of each response to Pay was written
 	accepts  []x402.Requirements
 	quote    *x402.Quote
 	totals   []ledger.Total
 	accounts []ledger.Account
 	receipts []ledger.Receipt
 	intents  []ledger.Intent
+	invoices []ledger.Invoice
 	changes  []ledger.Transition
 	err      error
 	// changed says how often what follows may have changed; nil is that it always
@@ -89,6 +77,12 @@ type world struct {
 	identity       x402.Identity
 	browsers       []string // that entered
 	prices         []int64  // at the time of every payment
+	// busy says that no invoice can be made now, refusal, if not nil, is the error of a new one, and watched are the invoices whose pages were read.
+	refusal error
+	watched []string
+	busy    bool
+	limiter *x402.Limiter
+	now     func() time.Time
 	// older, if not nil, is what a read of older receipts or of changes waits for.
 	older chan struct{}
 	// delivered is what Config.OnDelivery was told.
@@ -100,17 +94,28 @@ func newWorld(t testing.TB) *world {
 		X402Version: 1, CardQuote: x402.CardQuote{Error: "payment required", Fallback: offer.Fallback{AmountUSD: 42_00}},
 		Accepts: []x402.RequirementsV1{{Scheme: "exact"}},
 	}
-	return &world{
-		offer: makeOffer(t, terms(), "base"), key: qrKey,
+	w := &world{
+		offer: payoffertest.Offer(t, terms(), "base"), key: qrKey, now: func() time.Time { return at },
+		limiter: x402.NewLimiter(x402.Limit{Attempts: 1000, Period: time.Second}),
 		live:    offer.Live{Satoshis: 45_678, RateAt: at},
 		accepts: []x402.Requirements{{Scheme: "exact", Network: "eip155:8453", Amount: "42000000", PayTo: payTo}},
 		quote:   &x402.Quote{HeaderStart: "cXVvdGUg", Body: encode(quoted), Terms: quoted},
 		health: []observe.Health{
 			{Rail: "card", Source: "webhook", At: at.Unix() - 3}, {Rail: "usdc", Source: "chain", ObservedThrough: "block 7", At: at.Unix() - 9},
-			{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "transfer", Source: "operator"},
-			{Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},
+			{Rail: "btc", Source: "chain", At: at.Unix()}, {Rail: "lightning", Source: "provider", At: at.Unix()}, {Rail: "tip-jar", Source: "webhook"}, {Rail: "pack", Source: "webhook"},
 		},
 	}
+	for _, rail := range w.offer.Rails {
+		if rail.Source() == offer.SourceSeller {
+			w.health = append(w.health, observe.Health{Rail: rail.Name(), Source: "operator"})
+		}
+	}
+	return w
+}
+
+// healthOf is the health of a rail.
+func (w *world) healthOf(rail string) *observe.Health {
+	return &w.health[slices.IndexFunc(w.health, func(h observe.Health) bool { return h.Rail == rail })]
 }
 
 func (w *world) Quote() *x402.Quote           { return w.quote }
@@ -151,8 +156,9 @@ func (w *world) EndBrowsers(context.Context, string, string) error {
 	return w.err
 }
 
-func (w *world) Pay(_ context.Context, a x402.Attempt) x402.Outcome {
+func (w *world) Pay(ctx context.Context, a x402.Attempt) x402.Outcome {
 	w.attempts = append(w.attempts, a)
+	a.Response.OnEnd(ctx, func(complete bool) { w.written = append(w.written, complete) })
 	return w.outcome
 }
 
@@ -192,6 +198,31 @@ func (w *world) TotalsAndReceipts(_ context.Context, _ string, before int64, lim
 	}
 	return w.totals, page, w.err
 }
+
+func (w *world) Invoice(_ context.Context, offerID, account, hash string) (found ledger.Invoice, known bool, err error) {
+	for _, i := range w.invoices {
+		if i.Offer == offerID && i.Account == account && i.Hash == hash {
+			found, known = i, true
+		}
+	}
+	return found, known && w.err == nil, w.err
+}
+
+// NewInvoice makes the invoice number len(w.invoices) of the rail lightning, which the server can monitor.
+func (w *world) NewInvoice(context.Context) (ledger.Invoice, error) {
+	if w.refusal != nil {
+		return ledger.Invoice{}, w.refusal
+	}
+	hash := fmt.Sprintf("%064x", len(w.invoices))
+	i := ledger.Invoice{
+		Hash: hash, Offer: w.offer.ID, Account: "lightning/alice@wallet.example", Rail: "lightning", Request: "lnbc456780n1" + hash,
+		Verify: "https://wallet.example/verify/" + hash, Satoshis: w.live.Satoshis, USDCents: 4200, CreatedAt: at.Unix(), ExpireAt: at.Unix() + 600,
+	}
+	w.invoices = append(w.invoices, i)
+	return i, nil
+}
+
+func (w *world) IsReady() bool { return !w.busy }
 
 func (w *world) Accounts(context.Context, string) ([]ledger.Account, error) { return w.accounts, w.err }
 
@@ -239,9 +270,11 @@ func (w *world) config() Config {
 			_, _ = io.WriteString(rw, `{"jsonrpc":"2.0"}`)
 		}),
 		Live: func() offer.Live { return w.live }, Health: func() []observe.Health { return w.health },
-		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
+		WaitStarted: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
 		QRKey: func() []byte { return w.key }, ClientIP: func(r *http.Request) string { return r.RemoteAddr },
-		Now: func() time.Time { return at }, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return w.now() }, Logger: slog.New(slog.DiscardHandler),
+		Invoices: map[string]Invoicer{"lightning": w}, Limiter: w.limiter,
+		WatchInvoice: func(account, hash string) { w.watched = append(w.watched, account+" "+hash) },
 	}
 }
 

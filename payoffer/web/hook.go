@@ -147,7 +147,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, rail, secret st
 		return observe.Malformed, s.private.problem(problemBody,
 			"The body is incomplete, so nothing was recorded. Send the delivery again.")
 	}
-	s.Started(ctx)
+	s.WaitStarted(ctx)
 	verdict, detail := hook.Receive(ctx, observe.Delivery{Header: r.Header, Secret: secret, Body: body})
 	return verdict, s.respond(verdict, detail)
 }

@@ -49,7 +49,7 @@ func allHooks(r *receiver) map[string]observe.Hook {
 // hookTargets are the addresses of webhooks by rail.
 var hookTargets = map[string]string{"card": "/v1/hook/card", "tip-jar": "/v1/hook/tip-jar/" + hookSecret}
 
-func TestAVerdictTellsTheProviderWhetherToRepeat(t *testing.T) {
+func TestWebhookStatusPerVerdict(t *testing.T) {
 	for verdict, want := range map[observe.Verdict]struct {
 		status      int
 		kind, retry string
@@ -96,7 +96,7 @@ var othersHooks = []string{
 // Caddy answers what is nobody's with an empty 200, which a provider takes for a
 // receipt. Everything below the webhooks' prefix is refused instead, in whatever
 // spelling it comes.
-func TestAWebhookIsServedAtItsOwnAddressOnly(t *testing.T) {
+func TestWebhookPathIsExact(t *testing.T) {
 	w, r := newWorld(t), new(receiver)
 	w.hooks, w.hooksOff = map[string]observe.Hook{"card": r, "tip-jar": r}, []string{"pack"}
 	s := w.server(t)
@@ -140,7 +140,7 @@ func TestAWebhookIsServedAtItsOwnAddressOnly(t *testing.T) {
 
 // A provider repeats what it sent while a secret had no value, and nobody outside
 // raises an alert by asking.
-func TestAWebhookWhoseSecretHasNoValueAsksToComeAgain(t *testing.T) {
+func TestWebhookWithEmptySecretIs503(t *testing.T) {
 	w := newWorld(t)
 	w.hooksOff = []string{"card", "tip-jar"}
 	s := w.server(t)
@@ -164,7 +164,7 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestADeliveryThatIsNotAdmittedIsNotRead(t *testing.T) {
+func TestWebhookRefusedDeliveryIsNotRead(t *testing.T) {
 	for rail, target := range hookTargets {
 		w, r := newWorld(t), &receiver{refusal: "it shows nothing"}
 		w.hooks = allHooks(r)
@@ -177,7 +177,7 @@ func TestADeliveryThatIsNotAdmittedIsNotRead(t *testing.T) {
 	}
 }
 
-func TestAWebhookAnswersPostOnlyAndNoScripts(t *testing.T) {
+func TestWebhookAllowsOnlyPOST(t *testing.T) {
 	w, r := newWorld(t), &receiver{verdict: observe.Recorded}
 	w.hooks = allHooks(r)
 	s := w.server(t)
@@ -200,7 +200,7 @@ func TestAWebhookAnswersPostOnlyAndNoScripts(t *testing.T) {
 	}
 }
 
-func TestASecretIsInNoAnswer(t *testing.T) {
+func TestWebhookResponsesHideSecret(t *testing.T) {
 	target := "/v1/hook/tip-jar/" + hookSecret
 	for _, verdict := range []observe.Verdict{observe.Recorded, observe.Unverified, observe.Malformed, observe.Unavailable} {
 		w := newWorld(t)
@@ -215,7 +215,7 @@ func TestASecretIsInNoAnswer(t *testing.T) {
 	}
 }
 
-func TestADeliveryIsReadUpToItsBound(t *testing.T) {
+func TestWebhookBodyLimit(t *testing.T) {
 	for _, target := range hookTargets {
 		w, r := newWorld(t), &receiver{verdict: observe.Recorded}
 		w.hooks = allHooks(r)
@@ -230,7 +230,7 @@ func TestADeliveryIsReadUpToItsBound(t *testing.T) {
 	}
 }
 
-func TestRecordingADeliveryHasItsTimeAndOutlivesTheRequest(t *testing.T) {
+func TestWebhookRecordingOutlivesRequest(t *testing.T) {
 	for rail, patience := range map[string]time.Duration{"card": 10 * time.Second, "tip-jar": 4 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			w, r := newWorld(t), &receiver{verdict: observe.Unavailable}
@@ -260,35 +260,35 @@ func newPipeListener() *pipeListener {
 	return &pipeListener{waiting: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (l *pipeListener) dial() net.Conn {
+func (p *pipeListener) dial() net.Conn {
 	client, server := net.Pipe()
-	l.waiting <- server
+	p.waiting <- server
 	return client
 }
 
-func (l *pipeListener) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	select {
-	case conn := <-l.waiting:
+	case conn := <-p.waiting:
 		return conn, nil
-	case <-l.closed:
+	case <-p.closed:
 		return nil, errors.New("closed")
 	}
 }
 
-func (l *pipeListener) Close() error { close(l.closed); return nil }
+func (p *pipeListener) Close() error { close(p.closed); return nil }
 
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+func (p *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 // stalled is a body that says when it is read, and ends when it is told to.
 type stalled struct{ read, end chan struct{} }
 
-func (b stalled) Read([]byte) (int, error) {
-	b.read <- struct{}{}
-	<-b.end
+func (s stalled) Read([]byte) (int, error) {
+	s.read <- struct{}{}
+	<-s.end
 	return 0, io.EOF
 }
 
-func TestBodiesThatStallKeepBoundedPlaces(t *testing.T) {
+func TestWebhookStalledBodyLimit(t *testing.T) {
 	for rail, target := range hookTargets {
 		w, r := newWorld(t), &receiver{verdict: observe.Recorded}
 		w.hooks = allHooks(r)

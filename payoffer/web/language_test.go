@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/page"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -64,7 +66,7 @@ func attribute(n *html.Node, name string) string {
 
 // A page depends on what its reader accepts and in which language, and tells caches
 // so; what programs read is the same in all of them.
-func TestPagesDependOnTheLanguageAndAnswersToProgramsDoNot(t *testing.T) {
+func TestAcceptLanguageChangesOnlyPages(t *testing.T) {
 	s, pages := newWorld(t).server(t), 0
 	for _, target := range targets(s) {
 		for _, accept := range accepts {
@@ -105,7 +107,7 @@ func TestPagesDependOnTheLanguageAndAnswersToProgramsDoNot(t *testing.T) {
 
 // A language that was chosen stays chosen on the way through the pages, and to choose
 // another leads to the same page.
-func TestAChosenLanguageIsCarriedOn(t *testing.T) {
+func TestChosenLanguageStaysInLinks(t *testing.T) {
 	w := newWorld(t)
 	for id := int64(9); id > 0; id-- {
 		w.receipts = append(w.receipts, ledger.Receipt{ID: id, ExternalID: "r"})
@@ -148,7 +150,26 @@ func TestAChosenLanguageIsCarriedOn(t *testing.T) {
 }
 
 // maxPage is how many bytes a page may have without its images.
-const maxPage = 40 << 10
+const maxPage = 46 << 10
+
+// maxWire is how many compressed bytes the payment page may have with its wallet script and the code of its open row.
+const maxWire = 24 << 10
+
+func TestPayPageIsSmallOnTheWire(t *testing.T) {
+	w := newWorld(t)
+	s := w.server(t)
+	for _, l := range text.Languages {
+		chooser := fetch(s, "GET", "/v1/pay?lang="+l.Tag, "Accept", browser, "Accept-Encoding", "gzip")
+		size := chooser.Body.Len()
+		code := regexp.MustCompile(`/v1/qr/btc/[^"]+`).FindString(unpacked(t, chooser))
+		for _, target := range []string{page.WalletPath, code} {
+			part := fetch(s, "GET", target, "Accept-Encoding", "gzip")
+			require.Equal(t, 200, part.Code, target)
+			size += part.Body.Len()
+		}
+		require.LessOrEqual(t, size, maxWire, l.Name)
+	}
+}
 
 func TestPagesAreSmallInEveryLanguage(t *testing.T) {
 	w := newWorld(t)
@@ -207,7 +228,7 @@ func fetch(s *Server, method, target string, headers ...string) *httptest.Respon
 
 // Every path in every representation is the same in each coding, and who has it in one
 // that it takes is not sent it again.
-func TestWhatIsCompressedIsTheSame(t *testing.T) {
+func TestGzipContentIsIdentical(t *testing.T) {
 	s := newWorld(t).server(t)
 	compressed := map[string]bool{}
 	for _, target := range targets(s) {
@@ -253,7 +274,15 @@ func TestWhatIsCompressedIsTheSame(t *testing.T) {
 	}
 }
 
-func TestGzipIsForClientsThatNameIt(t *testing.T) {
+func TestGzipOfReceivedPage(t *testing.T) {
+	s := newWorld(t).server(t)
+	got := fetch(s, "GET", "/v1/received", "Accept", browser, "Accept-Encoding", "gzip")
+	require.Equal(t, "gzip", got.Header().Get("Content-Encoding"))
+	require.Equal(t, "no-store", got.Header().Get("Cache-Control"))
+	require.Contains(t, unpacked(t, got), `<h1 id="sum">`)
+}
+
+func TestGzipNeedsAcceptEncoding(t *testing.T) {
 	s := newWorld(t).server(t)
 	for accept, want := range map[string]string{
 		"": "", "gzip": "gzip", "zstd": "", "GZIP": "gzip", "gzip, deflate, br, zstd": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "gzip ; q=0.000": "",
@@ -269,7 +298,7 @@ func TestGzipIsForClientsThatNameIt(t *testing.T) {
 }
 
 // What one client alone may know, or has sent itself, tells nothing by its size.
-func TestWhatIsOfOneClientIsNotCompressed(t *testing.T) {
+func TestGzipSkipsPrivateResponses(t *testing.T) {
 	w := newWorld(t)
 	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Intent: "0x1", Response: &x402.SettleResponse{Success: true}}
 	s := w.server(t)
@@ -289,7 +318,7 @@ func TestWhatIsOfOneClientIsNotCompressed(t *testing.T) {
 	require.Empty(t, paid.Header().Get("Content-Encoding"))
 }
 
-func TestAClientPrefersHTMLOnlyByNamingIt(t *testing.T) {
+func TestAcceptMustNameHTML(t *testing.T) {
 	const json, html = 0, 1
 	for accept, want := range map[string]int{
 		"":                                  json,

@@ -40,8 +40,8 @@ func (l *liveState) page(f page.Frame, render func() *response) *response {
 	return l.answers.get(pageKey{f.Path, f.Language.Tag, f.Chosen}, render)
 }
 
-// shown serves a response that is rendered from the live state, once for each path.
-func (s *Server) shown(path string, render func(*liveState) *response) responseFunc {
+// fromLive serves a response that is rendered from the live state, once for each path.
+func (s *Server) fromLive(path string, render func(*liveState) *response) responseFunc {
 	return func(*http.Request) *response {
 		live := s.live.Load()
 		return live.answers.get(pageKey{path: path}, func() *response { return render(live) })
@@ -49,7 +49,7 @@ func (s *Server) shown(path string, render func(*liveState) *response) responseF
 }
 
 // didDocument is the DID document, at both of its paths.
-func (s *Server) didDocument() http.Handler { return s.shown(offer.PathDID, s.did) }
+func (s *Server) didDocument() http.Handler { return s.fromLive(offer.PathDID, s.did) }
 
 func (s *Server) did(live *liveState) *response {
 	return s.document(document.DID(s.Offer, live.keys...))
@@ -62,13 +62,13 @@ func (s *Server) liveDocument(d document.Document, headers ...header) *response 
 
 // invoices is GET /v1/invoice, and methods is GET /v1/pay.
 func (s *Server) invoices() http.Handler {
-	return negotiate(s.forPrograms(), s.forPeople(), variant{asksURIs, s.shown(offer.PathInvoice+" list", s.links)})
+	return negotiate(s.forPrograms(), s.forPeople(), variant{asksURIs, s.fromLive(offer.PathInvoice+" list", s.links)})
 }
 
 func (s *Server) methods() http.Handler { return negotiate(s.forPrograms(), s.forPeople()) }
 
 func (s *Server) forPrograms() variant {
-	return variant{asksJSON, s.shown(offer.PathInvoice, s.invoice)}
+	return variant{asksJSON, s.fromLive(offer.PathInvoice, s.invoice)}
 }
 
 func (s *Server) forPeople() variant { return variant{asksHTML, responseFunc(s.payPage)} }
@@ -90,7 +90,7 @@ func (s *Server) links(live *liveState) *response {
 
 // priced serves what needs the price of a rail. Without a price it is refused, because amounts are never guessed.
 func (s *Server) priced(path string, rail offer.Rail, render func(*liveState, offer.Method) *response) responseFunc {
-	return s.shown(path, func(live *liveState) *response {
+	return s.fromLive(path, func(live *liveState) *response {
 		m := rail.Methods(s.Offer, live.now)[0]
 		if !m.Available {
 			return s.refuse(problemNoRate, "detail", offer.With{"reason": m.Why, "url": s.Offer.URL(offer.PathInvoice)}, retryAfter(noRateRetry))
@@ -136,7 +136,7 @@ type transferTerms struct {
 
 // bankTransfer is the bank-transfer rail: a page or JSON.
 func (s *Server) bankTransfer(t *offer.BankTransfer) http.Handler {
-	terms := once(func() *response {
+	terms := renderOnce(func() *response {
 		m := t.Methods(s.Offer, offer.Live{})[0]
 		return s.terms(transferTerms{
 			Rail: m.Rail, Title: m.Title, Payee: s.Offer.Operator, AmountUSD: m.AmountUSD, Amount: m.AmountUSD.Decimal(),

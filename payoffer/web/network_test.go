@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAGateChallengesOnlyOnNetworksThatAreOffered(t *testing.T) {
+func TestGateChallengesOnlyOfferedNetworks(t *testing.T) {
 	g := newGated(t)
 	challenges := func() int { return len(g.ask(http.MethodGet, "/members/").Header.Values("WWW-Authenticate")) }
 	require.Equal(t, 1, challenges())

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
@@ -19,8 +20,8 @@ func (re responder) page(status int, cache string, p page.Page, headers ...heade
 }
 
 // compressiblePage is a page without secrets.
-func (re responder) compressiblePage(p page.Page) *response {
-	return re.compressible(typeHTML, cacheLive, p.Body, pageHeaders(p, nil)...)
+func (re responder) compressiblePage(cache string, p page.Page) *response {
+	return re.compressible(typeHTML, cache, p.Body, pageHeaders(p, nil)...)
 }
 
 func pageHeaders(p page.Page, headers []header) []header {
@@ -31,9 +32,10 @@ func pageHeaders(p page.Page, headers []header) []header {
 // frame is the frame of the page at path in the requested language: that of the parameter
 // lang, or of Accept-Language. parameters are the other ones that the page depends on.
 func (s *Server) frame(r *http.Request, path string, parameters ...string) page.Frame {
-	f := page.Frame{Offer: s.Offer, Path: path, Query: make(url.Values)}
+	f := page.Frame{Path: path, Query: make(url.Values)}
 	query, _ := url.ParseQuery(r.URL.RawQuery) // invalid parameters are ignored
 	f.Language, f.Chosen = text.Choose(query.Get("lang"), r.Header["Accept-Language"])
+	f.Offer = f.Language.Offer(*s.Offer, s.Offer.Amount)
 	for _, name := range parameters {
 		if query.Has(name) {
 			f.Query.Set(name, query.Get(name))
@@ -63,8 +65,9 @@ type railView struct {
 
 func newRailView(rail offer.Rail, m offer.Method, key []byte) railView {
 	view := railView{Method: m, Face: rail.Face(), Href: template.URL(m.Link()), Quote: offer.URIPath(m.Rail), Test: rail.Test()}
-	if m.Available && m.URL == "" && key != nil { // a checkout is opened here, not scanned
-		view.QR = qrPath(key, m.Rail, m.Code())
+	code := m.Code()
+	if m.Available && m.URL == "" && m.InvoiceURL == "" && key != nil && !strings.HasPrefix(code, "mailto:") { // a checkout, an invoice or a mail is opened here, not scanned
+		view.QR = qrPath(key, m.Rail, code)
 	}
 	return view
 }
@@ -87,7 +90,7 @@ func (s *Server) railViews(live *liveState) (views []railView) {
 
 // payPage is GET /v1/pay for browsers.
 func (s *Server) payPage(r *http.Request) *response {
-	if back := s.back(r); back != nil {
+	if back := s.storeReturnAddress(r); back != nil {
 		return back
 	}
 	f, live := s.frame(r, offer.PathMethods), s.live.Load()
@@ -97,8 +100,8 @@ func (s *Server) payPage(r *http.Request) *response {
 			Programs bool // can pay by x402
 		}
 		content.Rails, content.Programs = s.railViews(live), len(s.Payments.Accepts()) > 0
-		title := f.Language.Text("pay.title", "amount", s.Offer.Amount, "name", s.Offer.Name)
-		return s.compressiblePage(page.Pay.Render(f, title, content))
+		title := f.Language.Text("pay.title", "amount", s.Offer.Amount, "name", f.Offer.Name)
+		return s.compressiblePage(cacheLive, page.Pay.Render(f, title, content))
 	})
 }
 
@@ -107,10 +110,12 @@ func (s *Server) transferPage(t *offer.BankTransfer) responseFunc {
 	return func(r *http.Request) *response {
 		f, live := s.frame(r, offer.PagePath(t.Name())), s.live.Load()
 		return live.page(f, func() *response {
-			title := f.Language.Text("transfer.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
-			content := newRailView(t, t.Methods(s.Offer, live.now)[0], live.qrKey)
-			content.Facts = t.Facts()
-			return s.compressiblePage(page.Transfer.Render(f, title, content))
+			title := f.Language.Text("transfer.title", "amount", s.Offer.Amount) + ": " + f.Offer.Name
+			content := struct {
+				railView
+				Accounts []offer.Account
+			}{newRailView(t, t.Methods(s.Offer, live.now)[0], live.qrKey), t.Accounts()}
+			return s.compressiblePage(cacheLive, page.Transfer.Render(f, title, content))
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/page"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
@@ -25,25 +26,31 @@ import (
 // pageTargets are the pages for people.
 var pageTargets = []string{"/v1/pay", "/v1/invoice", "/v1/pay/transfer", "/v1/received", "/v1/thanks", "/v1/sponsor", "/v1/pay/nothing"}
 
-func TestTheReceivedPageSaysWhatIsNotMonitored(t *testing.T) {
+func TestReceivedPageShowsUnmonitoredRails(t *testing.T) {
 	w := newWorld(t)
 	page := func() string { return read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)) }
-	w.health[1].Blind = true
+	w.healthOf("usdc").Blind = true
 	w.totals = []ledger.Total{confirmed("card", ledger.LevelSigned, 10_00)}
 	require.Contains(t, page(), `<p class="price" role="status">$10 <small>1 payment</small></p>`)
-	require.Contains(t, page(), `<p class="quiet small">Not monitored automatically: USDC on Base, Bank transfer. Only confirmed`)
+	var names []string
+	for _, rail := range w.offer.Rails {
+		if rail.Name() == "usdc" || rail.Source() == offer.SourceSeller {
+			names = append(names, text.Languages[0].Say(rail.Face().Name))
+		}
+	}
+	require.Contains(t, page(), `<p class="quiet small">Not monitored automatically: `+strings.Join(names, ", ")+`. Only confirmed`)
 	require.Regexp(t, `<th scope="row" class="name">USDC on Base</th><td>–</td><td>not monitored automatically`, page())
-	require.Regexp(t, `<th scope="row" class="name">Bitcoin</th><td>0</td><td>monitored, 0 seconds ago</td>`, page())
+	require.Regexp(t, `<th scope="row" class="name">Bitcoin</th><td>0</td><td>monitored, just now</td>`, page())
 	require.Regexp(t, `<th scope="row" class="name">Bank transfer</th><td>0</td><td>entered by the seller</td>`, page())
 	for _, word := range []string{"at most", "at least", "partial", "unknown"} {
 		require.NotContains(t, strings.ToLower(page()), word)
 	}
 
-	w.health[1].LastError = observe.ErrUnreachable
+	w.healthOf("usdc").LastError = observe.ErrUnreachable
 	require.Contains(t, page(), "Not monitored automatically: Bank transfer.")
 	require.Regexp(t, `<th scope="row" class="name">USDC on Base</th><td>–</td><td>monitoring interrupted: its source does not answer`, page())
 
-	w.health[1].Blind, w.health[1].LastError = false, ""
+	w.healthOf("usdc").Blind, w.healthOf("usdc").LastError = false, ""
 	require.Contains(t, page(), "Not monitored automatically: Bank transfer.")
 	for i := range w.health {
 		w.health[i].Source = "webhook"
@@ -51,7 +58,7 @@ func TestTheReceivedPageSaysWhatIsNotMonitored(t *testing.T) {
 	require.NotContains(t, strings.ToLower(page()), "not monitored")
 }
 
-func TestTheReceivedPageShowsTestPaymentsApart(t *testing.T) {
+func TestReceivedPageSeparatesTestPayments(t *testing.T) {
 	w := newWorld(t)
 	page := func() string { return read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)) }
 	test := with(confirmed("card", ledger.LevelSigned, 84_00), func(t *ledger.Total) { t.Count, t.Testnet = 2, true })
@@ -64,11 +71,11 @@ func TestTheReceivedPageShowsTestPaymentsApart(t *testing.T) {
 }
 
 // What does not count stands below, so that nobody is told that there is nothing.
-func TestTheReceivedPageDoesNotSayThatThereIsNoPaymentAboveOneThatDoesNotCount(t *testing.T) {
+func TestReceivedPageWithOnlyUncountedPayment(t *testing.T) {
 	w := newWorld(t)
 	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "USD", Amount: 42_00, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned, Testnet: true}}
 	for _, blind := range []bool{false, true} {
-		w.health[1].Blind = blind
+		w.healthOf("usdc").Blind = blind
 		for _, l := range text.Languages {
 			page := read(t, send(t, w.server(t), "GET", "/v1/received?lang="+l.Tag, "", "Accept", browser))
 			require.Contains(t, page, "<small>"+l.Text("received.noneCounts")+"</small>")
@@ -78,7 +85,7 @@ func TestTheReceivedPageDoesNotSayThatThereIsNoPaymentAboveOneThatDoesNotCount(t
 }
 
 // An offer that sells again and again has no goal to speak of, unless it has one.
-func TestTheReceivedPageSpeaksOfAGoalOnlyWhereThereIsOne(t *testing.T) {
+func TestReceivedPageGoalOnlyIfSet(t *testing.T) {
 	w := newWorld(t)
 	w.totals = []ledger.Total{with(confirmed("card", ledger.LevelSigned, 210_00), func(t *ledger.Total) { t.Count = 5 })}
 	page := func() string {
@@ -93,7 +100,7 @@ func TestTheReceivedPageSpeaksOfAGoalOnlyWhereThereIsOne(t *testing.T) {
 
 	goal := terms()
 	goal.Goal = 1_000_00
-	w.offer = makeOffer(t, goal, "base")
+	w.offer = payoffertest.Offer(t, goal, "base")
 	require.Contains(t, page(), ">$210 <small>of $1,000 · 5 payments</small>")
 	require.Contains(t, page(), `<progress max="100" value="21"`)
 	report := readJSON(t, send(t, w.server(t), "GET", "/v1/received", ""))
@@ -102,7 +109,7 @@ func TestTheReceivedPageSpeaksOfAGoalOnlyWhereThereIsOne(t *testing.T) {
 	require.Contains(t, page(), "<small>of $1,000, goal reached · 5 payments</small>")
 }
 
-func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
+func TestReceivedPageOtherCurrencies(t *testing.T) {
 	w := newWorld(t)
 	w.totals = []ledger.Total{
 		confirmed("card", ledger.LevelSigned, 42_00),
@@ -111,7 +118,7 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	w.totals[0].Refunded, w.totals[0].RefundedCents = 10_00, 10_00
 	w.receipts = []ledger.Receipt{{ID: 1, ExternalID: "pi_1", Rail: "card", Asset: "JPY", Amount: 6_500, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelSigned}}
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<td class="number">6,500 JPY<span class="apart quiet">value unknown</span></td>`)
+	require.Contains(t, page, `<td>6,500 JPY</td>`)
 	require.Contains(t, page, "card, a signed message: pi_1")
 	require.Contains(t, page, `<td>2 <span class="quiet">($32)</span><span class="apart quiet">1 of unknown value</span>`)
 	require.Contains(t, page, `in JPY: 1 (6,500 JPY, value unknown)`)
@@ -120,7 +127,7 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 	for asset, want := range map[string]string{"EUR": "39.00 EUR", "KWD": "3.9 KWD", "JPY": "3,900 JPY", "ISK": "39.00 ISK"} {
 		w.totals[1].Currency, w.totals[1].Amount, w.receipts[0].Asset, w.receipts[0].Amount = asset, 2*3900, asset, 3900
 		page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
-		require.Contains(t, page, `<td class="number">`+want+`<span class="apart quiet">value unknown</span></td>`)
+		require.Contains(t, page, `<td>`+want+`</td>`)
 		w.totals[1].Amount = 3900
 		require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser)), "in "+asset+": 1 ("+want+", value unknown)")
 		require.NotContains(t, page, "smallest unit")
@@ -129,7 +136,7 @@ func TestTheReceivedPageShowsWhatIsInOtherCurrencies(t *testing.T) {
 
 // Receipts stand in the order in which they were recorded. Each is led by when its
 // money moved, which may be another order, and the evidence says both.
-func TestTheReceivedPageSaysWhenTheMoneyMovedAndWhenThatWasRecorded(t *testing.T) {
+func TestReceivedPageDates(t *testing.T) {
 	w := newWorld(t)
 	w.receipts = []ledger.Receipt{{
 		ID: 2, ExternalID: "INV-1", Rail: "transfer", Asset: "USD", Amount: 42_00, Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelManual, USDCents: cents(42_00), RefundedCents: 10_00,
@@ -137,12 +144,11 @@ func TestTheReceivedPageSaysWhenTheMoneyMovedAndWhenThatWasRecorded(t *testing.T
 	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
 	s := w.server(t)
 	page := read(t, send(t, s, "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<td>Bank transfer<time class="apart quiet" datetime="2026-11-14T13:14:15Z" title="14 November 2026, 13:14 UTC">7 days ago</time></td>`)
+	require.Contains(t, page, `<td>Bank transfer<time class="apart quiet" datetime="2026-11-14T13:14:15Z" title="14 November 2026, 13:14 UTC">7 days ago</time><span class="tag">$10 returned</span></td>`)
 	require.Contains(t, page, `14 November 2026, 13:14 UTC, recorded on 21 November 2026, 13:14 UTC, transfer, entered by the seller, value as the seller states it: INV-1`)
-	require.Contains(t, page, ">Payments, newest record first</caption>")
-	require.Contains(t, page, "confirmed, $10 refunded or disputed")
-	require.NotRegexp(t, "refunded( [^o]|[^ ])", page, "the part may be disputed")
-	require.Contains(t, page, "own transfer, not a payment")
+	require.Contains(t, page, ">Latest payments</caption>")
+	require.NotRegexp(t, "<t[dh].*refunded", page, "the part may be disputed")
+	require.Equal(t, 1, strings.Count(page, `<tr id="payment-`), "an own transfer is not a payment")
 
 	rows := readJSON(t, send(t, s, "GET", "/v1/received", ""))["receipts"].([]any)
 	first, second := rows[0].(map[string]any), rows[1].(map[string]any)
@@ -154,7 +160,7 @@ func TestTheReceivedPageSaysWhenTheMoneyMovedAndWhenThatWasRecorded(t *testing.T
 }
 
 // The operator wrote the day; where it began is no matter of the payer's.
-func TestADayThatTheOperatorEnteredIsShownAsThatDay(t *testing.T) {
+func TestManualEntryDateIsShownUnchanged(t *testing.T) {
 	w := newWorld(t)
 	row := w.payment(t, "transfer", func(r *ledger.Receipt) {
 		r.ExternalID, r.EvidenceLevel, r.Evidence = "INV-1", ledger.LevelManual, json.RawMessage(`{"day":"2026-11-20","enteredAt":"2026-11-21T13:14:15Z"}`)
@@ -169,7 +175,7 @@ func TestADayThatTheOperatorEnteredIsShownAsThatDay(t *testing.T) {
 		received := read(t, send(t, s, "GET", "/v1/received?lang="+l.Tag, "", "Accept", browser))
 		require.Contains(t, received, `datetime="2026-11-20" title="`+day+`">`+day+`</time>`)
 		require.Contains(t, received, ">"+day+", "+l.Text("received.recorded", "at", l.Moment(at))+",")
-		require.Contains(t, received, l.Say(w.offer.Rails[3].Face().Name)+", "+day)
+		require.Contains(t, received, l.Say(payoffertest.Rail(t, w.offer, "transfer").Face().Name)+", "+day)
 		require.NotContains(t, received, "23:00")
 	}
 	for _, told := range []map[string]any{
@@ -180,7 +186,7 @@ func TestADayThatTheOperatorEnteredIsShownAsThatDay(t *testing.T) {
 	}
 }
 
-func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
+func TestReceivedPageExplainsUncountedPayments(t *testing.T) {
 	w := newWorld(t)
 	sum := func(status ledger.Status, level ledger.EvidenceLevel, cents int64) ledger.Total {
 		return with(confirmed("card", level, cents), func(t *ledger.Total) { t.Status = status })
@@ -189,7 +195,7 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 		sum(ledger.StatusConfirmed, ledger.LevelSigned, 1_00), sum(ledger.StatusSeen, ledger.LevelSigned, 2_00),
 		sum(ledger.StatusClaimed, "", 4_00), sum(ledger.StatusSettling, "", 5_00), sum(ledger.StatusReversed, ledger.LevelSigned, 6_00),
 	}
-	w.health[0].LastError, w.health[0].At = observe.ErrLimited, at.Unix()-7_300
+	w.healthOf("card").LastError, w.healthOf("card").At = observe.ErrLimited, at.Unix()-7_300
 	page := read(t, send(t, w.server(t), "GET", "/v1/received", "", "Accept", browser))
 	require.Contains(t, page, ">$1 <small>1 payment</small></p>")
 	for _, want := range []string{
@@ -202,34 +208,33 @@ func TestTheReceivedPageSaysInPlainWordsWhatIsNotCounted(t *testing.T) {
 	require.NotContains(t, page, "refunded or disputed: ")
 }
 
-func TestReceiptsAreReadInPlainWords(t *testing.T) {
+func TestReceiptStatusText(t *testing.T) {
 	say := formatter{text.Languages[0], nil}
 	receipt := func(status, level, asset, refunded string, own, testnet bool) (r report.Receipt) {
 		r.Status, r.Evidence, r.Asset, r.RefundedAtomic, r.Own, r.Testnet = status, level, asset, refunded, own, testnet
 		return r
 	}
 	for want, r := range map[string]report.Receipt{
-		"confirmed":                                receipt("confirmed", "chain", "", "0", false, false),
-		"confirmed; the seller’s own":              receipt("confirmed", "chain", "", "0", true, false),
-		"confirmed, 650 JPY refunded or disputed":  receipt("confirmed", "signed", "JPY", "650", false, false),
-		"confirmed, 0.5 USDC refunded or disputed": receipt("confirmed", "chain", "USDC", "500000", false, false),
-		"confirmed, $1 refunded or disputed":       receipt("confirmed", "signed", "USD", "100", false, false),
-		"pending":                                  receipt("seen", "chain", "", "0", false, false),
-		"failed":                                   receipt("dropped", "chain", "", "0", false, false),
-		"refunded":                                 receipt("refunded", "signed", "", "1", false, false),
-		"disputed or voided":                       receipt("reversed", "signed", "", "0", false, false),
-		"voided":                                   receipt("reversed", "manual", "", "0", false, false),
-		"own transfer, not a payment":              receipt("moved", "chain", "", "0", true, false),
-		"confirmed (test, no real money)":          receipt("confirmed", "chain", "", "0", false, true),
+		"confirmed":                       receipt("confirmed", "chain", "", "0", false, false),
+		"by the seller":                   receipt("confirmed", "chain", "", "0", true, false),
+		"650 JPY returned":                receipt("confirmed", "signed", "JPY", "650", false, false),
+		"0.5 USDC returned":               receipt("confirmed", "chain", "USDC", "500000", false, false),
+		"$1 returned":                     receipt("confirmed", "signed", "USD", "100", false, false),
+		"pending":                         receipt("seen", "chain", "", "0", false, false),
+		"failed":                          receipt("dropped", "chain", "", "0", false, false),
+		"refunded":                        receipt("refunded", "signed", "", "1", false, false),
+		"reversed":                        receipt("reversed", "signed", "", "0", false, false),
+		"voided":                          receipt("reversed", "manual", "", "0", false, false),
+		"confirmed (test, no real money)": receipt("confirmed", "chain", "", "0", false, true),
 	} {
 		require.Equal(t, want, say.state(r))
 	}
-	for seconds, want := range map[int64]string{0: "0 seconds ago", 1: "1 second ago", 119: "119 seconds ago", 120: "2 minutes ago", 7_199: "119 minutes ago", 7_200: "2 hours ago", 172_800: "2 days ago"} {
+	for seconds, want := range map[int64]string{0: "just now", 9: "just now", 10: "10 seconds ago", 119: "119 seconds ago", 120: "2 minutes ago", 7_199: "119 minutes ago", 7_200: "2 hours ago", 172_800: "2 days ago"} {
 		require.Equal(t, want, say.ago(seconds))
 	}
 }
 
-func TestTheReceivedPageLeadsToOlderReceiptsAndBack(t *testing.T) {
+func TestReceivedPagePaging(t *testing.T) {
 	w := newWorld(t)
 	for id := int64(25); id > 0; id-- {
 		w.receipts = append(w.receipts, ledger.Receipt{ID: id, ExternalID: "r"})
@@ -238,14 +243,16 @@ func TestTheReceivedPageLeadsToOlderReceiptsAndBack(t *testing.T) {
 	page := func(target string) string { return read(t, send(t, s, "GET", target, "", "Accept", browser)) }
 	first := page("/v1/received")
 	require.Contains(t, first, `href="https://pay.example.org/v1/received?before=6&amp;limit=20"`)
-	require.NotContains(t, first, "Newest payments")
+	require.Contains(t, first, ">Latest payments</caption>")
+	require.NotContains(t, first, ">Latest payments</a>")
 	last := page("/v1/received?before=6&limit=20")
-	require.Contains(t, last, `<a href="/v1/received">Newest payments</a>`)
-	require.NotContains(t, last, "Older payments")
+	require.Contains(t, last, `<a href="/v1/received">Latest payments</a>`)
+	require.Contains(t, last, ">Older payments</caption>")
+	require.NotContains(t, last, ">Older payments</a>")
 	require.Contains(t, page("/v1/received?before=1"), "No older payment")
 }
 
-func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {
+func TestCardOnlyOfferPages(t *testing.T) {
 	w := newWorld(t)
 	bare := terms()
 	bare.Operator, bare.Contact, bare.Description = "", "", ""
@@ -258,6 +265,34 @@ func TestAnOfferOfTheCardAloneHasItsPages(t *testing.T) {
 	require.False(t, serves(t, s, "/v1/pay/transfer"))
 	require.False(t, serves(t, s, "/v1/pay/btc.uri"))
 	require.False(t, serves(t, s, "/.well-known/x402"))
+}
+
+// Before a payment the foot of the page names the seller by its legal lines; a receipt has them among its own.
+func TestLegalLinesAtFootOfPages(t *testing.T) {
+	w := newWorld(t)
+	o := terms()
+	o.Legal = []string{"Example Org Ltd", "1 Harbour Street"}
+	w.offer = payoffertest.Offer(t, o, "base")
+	s := w.server(t)
+	for path, shown := range map[string]bool{"/v1/pay": true, "/v1/pay/transfer": true, "/v1/pay/none.uri": true, "/v1/thanks": false} {
+		_, foot, _ := strings.Cut(read(t, send(t, s, "GET", path, "", "Accept", browser)), "<footer>")
+		require.Equal(t, shown, strings.Contains(foot, "<p>Example Org Ltd · 1 Harbour Street</p>"), path)
+	}
+	require.NotContains(t, read(t, send(t, newWorld(t).server(t), "GET", "/v1/pay", "", "Accept", browser)), "</nav>\n<p>", "no empty line")
+}
+
+// The default description says only what the price says.
+func TestDefaultDescriptionIsNotUnderPrice(t *testing.T) {
+	w := newWorld(t)
+	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/pay", "", "Accept", browser)), `<p class="lead" lang="">One fixed payment.</p>`)
+	o := terms()
+	o.Description = offer.DefaultDescription(o.Amount)
+	w.offer = payoffertest.Offer(t, o, "base")
+	for _, l := range text.Languages {
+		page := read(t, send(t, w.server(t), "GET", "/v1/pay?lang="+l.Tag, "", "Accept", browser))
+		require.NotContains(t, page, `class="lead"`)
+		require.Contains(t, page, `<meta name="description" content="`+l.Text("default.description", "amount", o.Amount), "other sites have no price beside it")
+	}
 }
 
 // A shape is what a page is: its elements with their attributes, in order, each

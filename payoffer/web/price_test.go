@@ -15,7 +15,7 @@ import (
 )
 
 // A receipt says what was offered when it was paid, and is signed if it paid that.
-func TestAReceiptSaysWhatWasOfferedThen(t *testing.T) {
+func TestReceiptShowsOfferAtPaymentTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		description string
 		prices      []int64
@@ -47,7 +47,7 @@ func TestAReceiptSaysWhatWasOfferedThen(t *testing.T) {
 }
 
 // A payment that opens nothing says why, and how to reach the seller: on the receipt and after the checkout, in every language.
-func TestAPaymentThatOpensNothingSaysWhy(t *testing.T) {
+func TestReceiptExplainsClosedGate(t *testing.T) {
 	refund := []ledger.Return{{ID: "re_1", Kind: ledger.ReturnRefund, Amount: 1, Gone: true, At: at.Unix()}}
 	for name, c := range map[string]struct {
 		checkout ledger.Checkout
@@ -105,14 +105,14 @@ func inEuros(s *ledger.Observation) {
 }
 
 // How the seller is reached without an address is the seller's site. Without a gate nothing is missing.
-func TestTheSellerIsReachedByAddressOrSite(t *testing.T) {
+func TestReceiptSellerContact(t *testing.T) {
 	w := newWorld(t)
 	row := w.payment(t, "card", func(r *ledger.Receipt) { r.USDCents = cents(1) })
 	path := "/v1/receipt/" + receiptID(qrKey, row)
 	open := func() string { return read(t, send(t, w.server(t), "GET", path, "", "Accept", browser)) }
 	require.NotContains(t, open(), "opens nothing")
 	card := must(offer.NewCard(checkout, nil, 42_00))(t)
-	for contact, link := range map[string]string{"pay@example.org": "mailto:pay@example.org", "": "https://www.example.org"} {
+	for contact, link := range map[string]string{"pay@example.org": "mailto:pay@example.org", "": "https://www.example.org/"} {
 		all := terms()
 		all.Contact = contact
 		w.offer = must(offer.New(all, card))(t)
@@ -124,7 +124,7 @@ func TestTheSellerIsReachedByAddressOrSite(t *testing.T) {
 }
 
 // Every reason has a sentence.
-func TestEveryReasonHasItsSentence(t *testing.T) {
+func TestGateReasonsHaveText(t *testing.T) {
 	for _, reason := range []gate.Reason{
 		gate.ReasonLess, gate.ReasonChosen, gate.ReasonCurrency, gate.ReasonValue, gate.ReasonTest, gate.ReasonRefunded, gate.ReasonEnded,
 	} {
@@ -135,7 +135,7 @@ func TestEveryReasonHasItsSentence(t *testing.T) {
 }
 
 // A checkout with a discount of 100 % brings no payment: the page that waits says so after a while, and names the seller.
-func TestACheckoutWithoutAPaymentSaysWhy(t *testing.T) {
+func TestThanksPageExplainsFreeCheckout(t *testing.T) {
 	page := read(t, send(t, newWorld(t).server(t), "GET", "/v1/thanks?session_id=cs_free", "", "Accept", browser))
 	require.Contains(t, page, "A code for 100% is not a payment.")
 	require.Contains(t, page, "mailto:pay@example.org")

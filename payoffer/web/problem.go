@@ -17,8 +17,8 @@ import (
 // problem is an error (RFC 9457).
 type problem struct {
 	Type        string          `json:"type" jsonschema:"The kind of problem."`
-	Title       string          `json:"title"`
-	Status      int             `json:"status"`
+	Title       string          `json:"title" jsonschema:"A name of the kind of problem."`
+	Status      int             `json:"status" jsonschema:"The HTTP status."`
 	Detail      string          `json:"detail" jsonschema:"What is wrong and what to do."`
 	Reason      string          `json:"reason,omitempty" jsonschema:"A stable code of the payment protocol."`
 	Intent      string          `json:"intent,omitempty" jsonschema:"The payment whose outcome is not known yet."`
@@ -46,6 +46,7 @@ var (
 	problemNotFound     = newKind(http.StatusNotFound, "not-found")
 	problemNotStarted   = newKind(http.StatusServiceUnavailable, "not-started")
 	problemNoRate       = newKind(http.StatusServiceUnavailable, "no-rate")
+	problemInvoice      = newKind(http.StatusServiceUnavailable, "invoice-unavailable")
 	problemResource     = newKind(http.StatusBadRequest, "bad-resource")
 	problemUnknown      = newKind(http.StatusNotFound, "unknown-resource")
 	problemPage         = newKind(http.StatusBadRequest, "bad-page")
@@ -74,9 +75,9 @@ func newKind(status int, name string) problemKind {
 }
 
 // maybePaid are the kinds of problems after which the payer may already have paid.
-var maybePaid = []problemKind{problemSession, problemOpen, problemConflict, problemUsed}
+var maybePaid = []problemKind{problemSession, problemOpen, problemConflict, problemUsed, problemLedger}
 
-func (k problemKind) title(l *text.Language) string { return l.Text("error." + k.name + ".title") }
+func (p problemKind) title(l *text.Language) string { return l.Text("error." + p.name + ".title") }
 
 // refuse is a problem whose detail is a text of its kind.
 func (re responder) refuse(kind problemKind, key string, with offer.With, headers ...header) *response {
@@ -108,24 +109,31 @@ func (re responder) explain(kind problemKind, detail offer.Phrase, p problem, he
 // renderProblem renders a problem as a page. The page links to the same address only if a new request is safe.
 func (s *Server) renderProblem(re responder, r *http.Request, kind problemKind, detail offer.Phrase, p problem, headers []header) *response {
 	f := s.frame(r, "")
+	f.Paid = slices.Contains(maybePaid, kind) || detail.Key == "error.not-found.receipt"
 	if session, ok := parseSession(r.URL.RawQuery); ok && session != "" {
 		f.Query.Set("session_id", session) // the links to other languages keep it
 	}
 	content := struct {
 		problem
+		Kind    string
 		English bool // the detail, on a page in another language
-		Pay     bool // the page links to the payment page: nothing can have been paid yet
 		Wait    int  // seconds
 		Again   bool
-	}{problem: p, English: detail.Key == "" && f.Language != text.Languages[0], Pay: !slices.Contains(maybePaid, kind)}
+	}{problem: p, Kind: kind.name, English: detail.Key == "" && f.Language != text.Languages[0]}
 	content.Status, content.Title, content.Detail = kind.status, kind.title(f.Language), capitalized(f.Language.Say(detail))
+	switch detail.Key {
+	case "error.not-found.receipt":
+		content.Title = f.Language.Text("error.not-found.none")
+	case "error.not-found.detail", "error.no-rate.detail", "error.invoice-unavailable.detail": // a button leads to the other methods
+		content.Detail = capitalized(f.Language.Say(offer.Phrase{Key: "error." + kind.name + ".page", With: detail.With}))
+	}
 	for _, h := range headers {
 		if h.name == "Retry-After" {
 			content.Wait, _ = strconv.Atoi(h.value) // set by retryAfter
 			content.Again = r.Method == http.MethodGet || r.Method == http.MethodHead
 		}
 	}
-	return re.page(kind.status, cacheNever, page.Problem.Render(f, content.Title+": "+s.Offer.Name, content), headers...)
+	return re.page(kind.status, cacheNever, page.Problem.Render(f, content.Title+": "+f.Offer.Name, content), headers...)
 }
 
 // retryAfter is the Retry-After header in whole seconds, at least one.

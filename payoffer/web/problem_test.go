@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/picture"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -61,6 +64,13 @@ func wrongs() []wrong {
 		{kind: problemNoRate, method: "GET", target: "/v1/pay/btc.uri", change: func(w *world, _ *http.Request) { w.live = offer.Live{} }},
 		{kind: problemNotStarted, method: "GET", target: "/v1/pay/usdc.png", change: func(w *world, _ *http.Request) { w.key = nil }},
 		{kind: problemLedger, method: "GET", target: "/v1/received", change: func(w *world, _ *http.Request) { w.err = errors.New("closed") }},
+		{kind: problemInvoice, method: "POST", target: "/v1/pay/lightning", change: func(w *world, _ *http.Request) { w.refusal = errors.New("bad_answer") }},
+		{kind: problemNoRate, method: "POST", target: "/v1/pay/lightning", change: func(w *world, _ *http.Request) { w.live = offer.Live{} }},
+		{kind: problemLedger, method: "POST", target: "/v1/pay/lightning", change: func(w *world, _ *http.Request) { w.refusal = observe.ErrNoLedger }},
+		{kind: problemTooManyTries, method: "POST", target: "/v1/pay/lightning", change: func(w *world, r *http.Request) {
+			w.limiter = x402.NewLimiter(x402.Limit{Attempts: 1, Period: time.Minute})
+			w.limiter.TakeAttempt(r.RemoteAddr, at)
+		}},
 		pays(problemMalformed, x402.Outcome{Status: x402.Malformed, Detail: "no <b>signature</b>"}),
 		pays(problemConflict, x402.Outcome{Status: x402.Conflict, Detail: "another payment is open", Intent: "0xabc"}),
 		pays(problemTooManyTries, x402.Outcome{Status: x402.Limited, RetryAfter: time.Second}),
@@ -70,12 +80,12 @@ func wrongs() []wrong {
 }
 
 // answer is what a server says to the request, from a client with these headers.
-func (c wrong) answer(t *testing.T, method string, headers ...string) *http.Response {
+func (wr wrong) answer(t *testing.T, method string, headers ...string) *http.Response {
 	t.Helper()
 	w := newWorld(t)
-	r := httptest.NewRequest(method, c.target, strings.NewReader(c.body))
-	if c.change != nil {
-		c.change(w, r)
+	r := httptest.NewRequest(method, wr.target, strings.NewReader(wr.body))
+	if wr.change != nil {
+		wr.change(w, r)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -85,7 +95,7 @@ func (c wrong) answer(t *testing.T, method string, headers ...string) *http.Resp
 	return rec.Result()
 }
 
-func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
+func TestProblemAsPageOrJSON(t *testing.T) {
 	var met []problemKind
 	for _, c := range wrongs() {
 		met = append(met, c.kind)
@@ -105,14 +115,19 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 			require.Contains(t, page, `<html lang="`+l.Tag+`">`, name)
 			require.Equal(t, 1, strings.Count(page, "<h1>"), name)
 			require.Contains(t, page, "<h1>"+c.kind.title(l)+"</h1>", name)
-			require.Contains(t, page, `href="/v1/pay"`, "a way on: %s", name)
-			paid := c.kind == problemSession || c.kind == problemOpen || c.kind == problemConflict
-			require.Equal(t, !paid, regexp.MustCompile(`class="button( plain)?" href="/v1/pay`).MatchString(page), "who may have paid is not asked to: %s", name)
+			paid := c.kind == problemSession || c.kind == problemOpen || c.kind == problemConflict || c.kind == problemLedger
+			require.Equal(t, !paid, strings.Contains(page, `href="/v1/pay`), "a payer who may have paid is not asked to: %s", name)
+			require.Equal(t, paid, regexp.MustCompile(`class="button( plain)?" href="mailto:pay@example.org">`+l.Text("error.write")).MatchString(page), name)
+			require.NotRegexp(t, ">[45][0-9][0-9]", page, "a bare number: %s", name)
 			require.False(t, c.method == http.MethodGet && strings.Contains(page, "Retry-After"), "payers know no headers: "+name)
 			require.NotContains(t, page, "<b>", name)
 			english := strings.Contains(page, `<p lang="en">`)
 			require.Equal(t, c.own && l.Tag != "en", english, name)
-			if english || l.Tag == "en" {
+			if c.kind == problemNoRate || c.kind == problemInvoice || strings.HasPrefix(c.target, "/v1/pay/none") { // a button leads to the others
+				said := l.Text("error."+c.kind.name+".page", "reason", offer.Phrase{Key: "rail.btc.noRate"})
+				require.Contains(t, html.UnescapeString(page), "<p>"+capitalized(said)+"</p>", name)
+				require.Contains(t, page, `href="/v1/pay">`+l.Text("layout.allWays")+"</a>", name)
+			} else if english || l.Tag == "en" {
 				detail := strings.NewReplacer("<", "&lt;", ">", "&gt;", "'", "&#39;", "+", "&#43;", "&", "&amp;").Replace(body["detail"].(string))
 				require.Contains(t, page, ">"+detail+"</p>", name)
 			}
@@ -147,13 +162,29 @@ func TestAProblemIsAPageForWhoPrefersOne(t *testing.T) {
 	}
 }
 
-func TestAProblemIsSaidInTheLanguageOfItsAddress(t *testing.T) {
+func TestProblemPageLanguage(t *testing.T) {
 	page := read(t, send(t, newWorld(t).server(t), "GET", "/v1/pay/none.uri?lang=fr", "", "Accept", browser, "Accept-Language", "de"))
-	require.Contains(t, page, "<h1>Il n’y a rien à cette adresse</h1>")
+	require.Contains(t, page, "<h1>Page introuvable</h1>")
 	require.Contains(t, page, `href="/v1/pay?lang=fr"`)
 }
 
-func TestAQuoteIsNeverAPage(t *testing.T) {
+func TestReceiptNotFoundLeadsToSeller(t *testing.T) {
+	w := newWorld(t)
+	for contact, button := range map[string]string{
+		"pay@example.org": `<a class="button" href="mailto:pay@example.org">Write to the seller</a>`,
+		"":                `<a class="button" href="https://www.example.org/">Back to Example Org</a>`,
+	} {
+		terms := w.offer.Terms
+		terms.Contact = contact
+		w.offer = payoffertest.Offer(t, terms, "base")
+		page := read(t, send(t, w.server(t), "GET", "/v1/receipt/none", "", "Accept", browser))
+		require.Contains(t, page, "<h1>Receipt not found</h1>")
+		require.Contains(t, page, button)
+	}
+	require.Equal(t, "Page not found", readJSON(t, send(t, w.server(t), "GET", "/v1/receipt/none", ""))["title"], "programs know the kind")
+}
+
+func TestSponsorPOSTIsAlwaysJSON(t *testing.T) {
 	for _, o := range []x402.Outcome{{Status: x402.Refused, Reason: "insufficient_funds"}, {Status: x402.Settled}} {
 		w := newWorld(t)
 		w.outcome = o
@@ -162,7 +193,7 @@ func TestAQuoteIsNeverAPage(t *testing.T) {
 	}
 }
 
-func TestProvidersAndAgentsGetNoPage(t *testing.T) {
+func TestProviderAndAgentProblemsAreJSON(t *testing.T) {
 	w := newWorld(t)
 	w.hooks = allHooks(new(receiver))
 	s := w.server(t)
@@ -174,11 +205,11 @@ func TestProvidersAndAgentsGetNoPage(t *testing.T) {
 	}
 }
 
-func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
+func TestPagePreviewAndLanguageLinks(t *testing.T) {
 	w := newWorld(t)
 	with := w.offer.Terms
 	with.Logo, with.Description = baseURL+"/logo.svg", `A "quoted" <sentence>`
-	w.offer = makeOffer(t, with, "base")
+	w.offer = payoffertest.Offer(t, with, "base")
 	s := w.server(t)
 	for target, address := range map[string]string{
 		"/v1/pay": "/v1/pay", "/v1/pay?lang=de": "/v1/pay?lang=de", "/v1/invoice": "/v1/pay", "/v1/sponsor": "/v1/sponsor", "/v1/pay/transfer": "/v1/pay/transfer",
@@ -190,7 +221,7 @@ func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
 		}
 		for _, want := range []string{
 			`<link rel="canonical" href="` + baseURL + address + `">`, `<meta property="og:url" content="` + baseURL + address + `">`,
-			`<meta property="og:type" content="website">`, `<meta property="og:site_name" content="Example Offer">`, `<meta name="twitter:card" content="summary_large_image">`,
+			`<meta property="og:site_name" content="Example Offer">`, `<meta name="twitter:card" content="summary_large_image">`,
 			`<meta property="og:image" content="` + baseURL + offer.PathPreview + `">`, `<meta property="og:image:width" content="1200">`,
 			`<meta property="og:image:height" content="630">`, `<meta property="og:image:alt" content="Example Offer: ` + price + `">`, `<meta property="og:description" content="A &#34;quoted&#34; &lt;sentence&gt;">`,
 			`<link rel="alternate" hreflang="fr" href="` + baseURL + strings.TrimSuffix(address, "?lang=de") + `?lang=fr">`,
@@ -204,7 +235,7 @@ func TestAPageCanBePreviewedAndKnowsItsOtherLanguages(t *testing.T) {
 }
 
 // A page with an address of its own has a preview, and others, such as receipts and errors, have none.
-func TestEveryPageWithAnAddressNamesItsPreview(t *testing.T) {
+func TestCanonicalPagesHavePreviewImage(t *testing.T) {
 	s, with := newWorld(t).server(t), 0
 	for _, l := range text.Languages {
 		for _, v := range visits(s, "text") {
@@ -217,7 +248,7 @@ func TestEveryPageWithAnAddressNamesItsPreview(t *testing.T) {
 			require.Equal(t, strings.Contains(page, `<link rel="canonical"`), has, v.name)
 			require.Equal(t, has, strings.Contains(page, "summary_large_image"), v.name)
 			require.Equal(t, !has, strings.Contains(page, `content="noindex"`), v.name)
-			require.Contains(t, page, `<link rel="icon" type="image/svg+xml" href="/favicon.svg">`)
+			require.Contains(t, page, `<link rel="icon" href="/favicon.svg">`)
 			if has {
 				with++
 			}
@@ -226,12 +257,12 @@ func TestEveryPageWithAnAddressNamesItsPreview(t *testing.T) {
 	require.Greater(t, with, 5*len(text.Languages))
 }
 
-func TestImagesForOtherSitesAreDrawnOfTheOffer(t *testing.T) {
+func TestOfferImages(t *testing.T) {
 	w := newWorld(t)
 	w.offer.Accent = "#6b21a8"
 	s := w.server(t)
 	for path, draw := range map[string]func(*offer.Offer) []byte{
-		offer.PathPreview: picture.Preview, offer.PathButton: picture.Button, offer.PathBadge: picture.Badge,
+		offer.PathPreview: func(o *offer.Offer) []byte { return picture.Preview(o, nil) }, offer.PathButton: picture.Button, offer.PathBadge: picture.Badge,
 		offer.PathIcon: picture.Icon, offer.PathFavicon: picture.Favicon, offer.PathTouchIcon: picture.TouchIcon,
 	} {
 		res := send(t, s, "GET", path, "")

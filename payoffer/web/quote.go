@@ -59,7 +59,7 @@ func (res *response) withQuote(q *x402.Quote) *response {
 func (s *Server) getQuote() http.Handler {
 	return negotiate(
 		variant{asksJSON, responseFunc(s.postQuote)},
-		variant{asksHTML, once(func() *response { return s.redirect(s.Offer.Card.URL, varyAccept) })})
+		variant{asksHTML, renderOnce(func() *response { return s.redirect(s.Offer.Card.URL, varyAccept) })})
 }
 
 // postQuote always answers 402 and ignores a payment.
@@ -73,7 +73,7 @@ func (s *Server) postQuote(r *http.Request) *response {
 
 // pays reports whether a request has a payment of any kind, valid or not.
 func (s *Server) pays(h http.Header) bool {
-	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0 || s.Challenges.Answered(h)
+	return len(h[headerSignature]) > 0 || len(h[headerSignatureV1]) > 0 || s.Challenges.HasCredential(h)
 }
 
 // discardBody reads and drops the body, so that the connection can be reused. It answers 413

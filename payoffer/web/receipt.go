@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -20,6 +21,7 @@ import (
 type singleReceipts interface {
 	gate.Ledger
 	Accounts(ctx context.Context, offerID string) ([]ledger.Account, error)
+	Invoice(ctx context.Context, offerID, account, hash string) (ledger.Invoice, bool, error)
 }
 
 // payment is the body of GET /v1/receipt/<id>: one payment, for its payer. What is not known yet is left out.
@@ -56,7 +58,7 @@ func (s *Server) receipt(r *http.Request) *response {
 	id := strings.TrimPrefix(r.URL.Path, offer.PathReceipt+"/")
 	row, problem := s.findPayment(r, id)
 	if problem != nil {
-		return problem
+		return cmp.Or(s.unpaid(r, id), problem)
 	}
 	p := s.payment(r.Context(), id, row)
 	if prefersPage(r) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -33,7 +34,7 @@ func emptyLedger(t *testing.T, database string) *ledger.Ledger {
 }
 
 // From the first answer to a payment on, through what chains and operators do to it.
-func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
+func TestReceiptAddressIsStable(t *testing.T) {
 	for database := range ledgers {
 		t.Run(database, func(t *testing.T) {
 			w := newWorld(t)
@@ -53,11 +54,13 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 			key := ledger.IntentKey{Network: usdc.Network.CAIP2(), Asset: usdc.Network.USDC, From: payer, Nonce: nonce}
 			require.NoError(t, l.InsertIntent(t.Context(), ledger.Intent{
 				IntentKey: key, Offer: w.offer.ID, Account: usdc.Account(), Amount: 42_000_000, USDCents: cents(42_00), Fingerprint: "f", Version: 2,
-				Payload: []byte("{}"), Requirement: []byte("{}"), Facilitator: "main", ValidBefore: at.Unix() + 60, Owner: "o", LeaseUntil: at.Unix() + 60,
+				Payload: []byte("{}"), Requirement: []byte("{}"), ValidBefore: at.Unix() + 60,
+				Progress: ledger.Progress{Facilitator: "main", Owner: "o", LeaseUntil: at.Unix() + 60},
 			}))
 			id := intentID(qrKey, w.offer.ID, usdc.Account(), payer, nonce)
 			require.Equal(t, "settling", show(s, id)["status"])
-			require.NoError(t, l.SettleIntent(t.Context(), key, tx, []byte("{}"), ledger.EvidenceFacilitator))
+			_, err := l.Apply(t.Context(), key, ledger.IntentChange{Event: accounting.EventClaimed, Transaction: tx, Answer: []byte("{}")})
+			require.NoError(t, err)
 			require.Equal(t, "claimed", show(s, id)["status"])
 
 			backup := filepath.Join(t.TempDir(), "backup.db")
@@ -105,7 +108,7 @@ func TestTheAddressOfAReceiptSurvivesWhatHappensToItsLedger(t *testing.T) {
 }
 
 // What a signed receipt says stands although the transaction may still be another.
-func TestAReceiptIsPrivateToWhoHasItsAddress(t *testing.T) {
+func TestReceiptIsPrivate(t *testing.T) {
 	w := newWorld(t)
 	id := receiptID(qrKey, w.payment(t, "usdc", nil))
 	s := w.server(t)
@@ -142,7 +145,7 @@ func TestAReceiptIsPrivateToWhoHasItsAddress(t *testing.T) {
 	}
 }
 
-func TestNobodyFindsAReceiptWithoutItsAddress(t *testing.T) {
+func TestReceiptAddressCannotBeGuessed(t *testing.T) {
 	w := newWorld(t)
 	row := w.payment(t, "usdc", func(r *ledger.Receipt) { r.Nonce = nonce })
 	id := receiptID(qrKey, row)
@@ -173,7 +176,7 @@ func TestNobodyFindsAReceiptWithoutItsAddress(t *testing.T) {
 }
 
 // A transaction that was replaced is one payment of one address.
-func TestTheAddressOfAnAuthorizationHoldsFromTheFirstAnswerOn(t *testing.T) {
+func TestAuthorizationReceiptAddressIsStable(t *testing.T) {
 	w := newWorld(t)
 	id := w.intent(t, ledger.IntentSettling, "")
 	s := w.server(t)
@@ -194,7 +197,7 @@ func TestTheAddressOfAnAuthorizationHoldsFromTheFirstAnswerOn(t *testing.T) {
 	require.Equal(t, "dropped", status(), "nobody sent it here")
 }
 
-func TestThePayerIsGivenTheAddressOfTheReceipt(t *testing.T) {
+func TestPayerGetsReceiptAddress(t *testing.T) {
 	w := newWorld(t)
 	account := w.offer.USDC()[0].Account()
 	page := baseURL + receiptPath(intentID(qrKey, w.offer.ID, account, payer, nonce))
@@ -215,7 +218,7 @@ func TestThePayerIsGivenTheAddressOfTheReceipt(t *testing.T) {
 }
 
 // Everyone can rebuild a settled payment from the chain.
-func TestNobodyElseIsGivenTheAddressOfTheReceipt(t *testing.T) {
+func TestReceiptAddressOnlyForPayer(t *testing.T) {
 	w := newWorld(t)
 	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", Response: &x402.SettleResponse{Success: true},
 		Intent: nonce, Account: w.offer.USDC()[0].Account(), Payer: payer}

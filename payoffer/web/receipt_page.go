@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -14,31 +15,35 @@ import (
 type receiptView struct {
 	payment
 	access
-	State, Says    string // the status as a key of the texts, and its sentence
-	Closed         string // why it opens nothing, or empty
-	Document, Open bool   // the page is a receipt; the status may still change
+	Due            *dueView // an invoice that is not paid, and no payment
+	State, Says    string   // the status as a key of the texts, and its sentence
+	Closed         string   // why it opens nothing, or empty
+	Document, Open bool     // the page is a receipt; the status may still change
 	Rail           offer.Phrase
 	Number         int64 // of the row in the ledger; 0 without evidence
 	// Paid is the amount, Worth its value if it is not in dollars, Back the refunded amount, and Kept the rest of it.
 	Paid, Worth, Back, Kept string
+	BackFor                 string // the key of the text for Back
 	Void                    bool   // nothing of the amount is kept
 	Code                    string // the QR code of the page as an SVG path in a square of Side units
 	Side                    int
 	Basis, Proof            string // keys of the texts for the basis of Worth and for the evidence, or empty
 	Moment, Ago             string // when it was sent, and while Open also as the time since
+	Usual                   string // how long a blockchain usually takes; empty for other rails
 	Explorer                string // the host of TransactionURL
 }
 
 // receiptPage is the page of a payment.
 func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *response {
 	f := s.frame(r, "") // a page without an address that others could open
+	f.Paid = row.Status != ledger.StatusDropped
 	say := formatter{f.Language, s.Offer}
 	state := s.statusKey(row)
 	price, _, err := s.Keeper.PriceOf(r.Context(), row)
 	if err != nil {
 		return s.orUnavailable(s.personal, err, r, nil, noIndex, noReferrer)
 	}
-	f.Offer = f.Offer.At(price)
+	f.Offer = f.Language.Offer(*s.Offer, price)
 	view := receiptView{
 		Closed: s.Closed(r.Context(), f.Language, row),
 		access: s.accessOf(r, row, say), payment: p, State: state, Says: s.statusSentence(f.Language, row), Rail: offer.Literal(row.Rail), Moment: say.when(p.OccurredAt, p.Day),
@@ -46,6 +51,9 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	}
 	if rail := s.railOf(row); rail != nil {
 		view.Rail = rail.Face().Way
+		if strings.Contains(row.Account, ":") {
+			view.Usual = f.Language.Say(rail.Face().Hint)
+		}
 	}
 	kept := row.Amount - row.Refunded
 	if view.Void = !view.Open && !view.Document && state != "claimedOnly"; view.Void {
@@ -63,7 +71,10 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 		view.Basis = "receipt.basis." + string(b)
 	}
 	if row.Refunded > 0 {
-		view.Back = say.amount(row.Asset, row.Refunded)
+		view.Back, view.BackFor = say.amount(row.Asset, row.Refunded), "receipt.refunded"
+	}
+	if slices.Contains([]string{"refunded", "reversed", "voided"}, state) {
+		view.Back, view.BackFor = say.amount(row.Asset, row.Amount), "receipt.state."+state
 	}
 	if p.Evidence != "" {
 		view.Proof = "receipt.proof." + p.Evidence
@@ -75,5 +86,5 @@ func (s *Server) receiptPage(r *http.Request, row ledger.Receipt, p payment) *re
 	if view.Open {
 		sheet, view.Ago = page.Pending, say.since(p.OccurredAt, p.Day, s.Now().UTC().Format(time.RFC3339))
 	}
-	return s.personal.page(http.StatusOK, cacheNever, sheet.Render(f, f.Language.Text("receipt.state."+state)+": "+s.Offer.Name, view), noIndex)
+	return s.personal.page(http.StatusOK, cacheNever, sheet.Render(f, f.Language.Text("receipt.state."+state)+": "+f.Offer.Name, view), noIndex, s.paidCookie())
 }

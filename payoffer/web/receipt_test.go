@@ -17,6 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
@@ -58,7 +59,8 @@ func (w *world) intent(t testing.TB, state ledger.IntentState, evidence string) 
 	w.receipts, w.accounts = nil, []ledger.Account{{Offer: w.offer.ID, ID: usdc.Account(), Rail: "usdc"}}
 	w.intents = []ledger.Intent{{
 		IntentKey: ledger.IntentKey{Network: usdc.Network.CAIP2(), Asset: usdc.Network.USDC, From: payer, Nonce: nonce}.Canonical(), Offer: w.offer.ID, Account: usdc.Account(),
-		Rail: "usdc", Amount: 42_000_000, USDCents: cents(42_00), State: state, Evidence: evidence, Transaction: tx, CreatedAt: at.Unix(), Testnet: usdc.Test(),
+		Rail: "usdc", Amount: 42_000_000, USDCents: cents(42_00), Testnet: usdc.Test(),
+		Progress: ledger.Progress{State: state, Evidence: evidence, Transaction: tx, CreatedAt: at.Unix()},
 	}}
 	return intentID(qrKey, w.offer.ID, usdc.Account(), payer, nonce)
 }
@@ -66,7 +68,7 @@ func (w *world) intent(t testing.TB, state ledger.IntentState, evidence string) 
 func receiptPath(id string) string { return offer.PathReceipt + "/" + id }
 
 // Every rail and every state, in every language.
-func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
+func TestReceiptPageContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		rail   string
 		change func(*ledger.Receipt)
@@ -133,9 +135,9 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 			if c.test {
 				network = "base-sepolia"
 			}
-			w.offer = makeOffer(t, said, network)
+			w.offer = payoffertest.Offer(t, said, network)
 			if c.unread {
-				w.health[1] = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
+				*w.healthOf("usdc") = observe.Health{Rail: "usdc", Source: "facilitator", Blind: true}
 			}
 			var id string
 			number := ""
@@ -215,11 +217,28 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 						require.NotContains(t, page, want, l.Tag)
 					}
 				}
-				has(`<th scope="row">`+l.Text("receipt.worth"), c.worth != "")
-				has(`<th scope="row">`+l.Text("receipt.refunded")+"</th><td>−"+shown(c.back)+"</td>", c.back != "")
+				void := slices.Contains([]string{"refunded", "reversed", "voided", "dropped", "moved"}, c.state)
+				returned := c.back != "" || slices.Contains([]string{"reversed", "voided"}, c.state)
+				has(`<th scope="row">`+l.Text("receipt.worth"), c.paid == "$42")
+				has(`<span class="quiet small">`+l.Text("receipt.worth")+" "+shown(c.worth), c.worth != "" && (!void || returned))
+				has(`<p class="price">`+shown(c.paid)+"</p>", !void)
+				has(`<p class="price quiet">`+shown(c.paid)+"</p>", void)
+				has(`<p class="stamp paid"`, c.state == "confirmed")
+				has(`<tr class="total"><th scope="row">`+l.Text("receipt.left"), returned)
+				has(l.Text("gate.write"), returned)
+				back, label := c.back, "receipt.refunded"
+				if whole := []string{"refunded", "reversed", "voided"}; slices.Contains(whole, c.state) {
+					back, label = c.paid, "receipt.state."+c.state
+				}
+				has(`<th scope="row">`+l.Text(label)+"</th><td>−"+shown(back)+"</td>", back != "")
+				has("<dt>"+l.Text("receipt.description")+"</dt><dd>Example Offer<div", true)
+				has(`data-copy="`+baseURL+receiptPath(id)+`">`+l.Text("receipt.copyLink")+"</button>", true)
+				has("<figcaption>"+l.Text("receipt.scan"), true)
+				has("<br>"+l.Text("receipt.reference")+": "+number+"</figcaption>", number != "")
 				total := cmp.Or(c.kept, c.paid)
-				if void := []string{"refunded", "reversed", "voided", "dropped", "moved"}; slices.Contains(void, c.state) {
-					require.Contains(t, page, "<s>"+shown(c.paid)+"</s>", l.Tag)
+				has(`<p class="stamp quiet" role="status">`, void) // else it would look pending
+				if void {
+					has("<s>"+shown(c.paid)+"</s>", back == "")
 					total = regexp.MustCompile(`[0-9.]+`).ReplaceAllString(c.paid, "0")
 				}
 				has("</th><td>"+shown(total)+"</td></tr>\n</table>", true)
@@ -237,12 +256,16 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 				has("Refunds within 14 days.", received)
 				has(l.Text("receipt.confirms"), received)
 				has(`<button class="button plain" type="button" id="print" hidden>`+l.Text("receipt.print")+"</button>", true)
-				has(`<a href="https://www.example.org/offer/?lang=`+l.Tag+`">`+l.Text("layout.back", "name", "Example Org")+"</a>", true)
+				has(`<a href="https://www.example.org/">`+l.Text("layout.back", "name", "Example Org")+"</a>", true)
 				open := slices.Contains([]string{"settling", "claimed", "seen"}, c.state)
 				has(`id="live" data-arrive>`, open)
 				has(l.Text("receipt.again"), open)
-				has(l.Moment(at)+" (", open) // and how long ago that was
-				if c.worth != "" {
+				has(`<li aria-current="step"><span>`+l.Text("steps.confirming")+"<", c.state == "seen")
+				has(`<li aria-current="step"><span>`+l.Text("steps.seeing")+"<", open && c.state != "seen")
+				has(l.Text("steps.usual", "time", l.Text("rail.usdc.time")), open && c.rail != "card")
+				has(">"+l.Text("steps.confirmed")+"<", open && c.state != "seen") // a later step, not the current one
+				has(l.Moment(at)+" (", open)                                      // and how long ago that was
+				if c.worth != "" && (!void || returned) {
 					require.Contains(t, page, shown(c.worth))
 				}
 				if c.back != "" {
@@ -257,7 +280,7 @@ func TestAReceiptSaysWhatIsKnownOfItsPayment(t *testing.T) {
 
 // Who rebuilds a settled payload of the calldata of its transaction is told the
 // address of its page, so nothing may stand there that is known to its payer alone.
-func TestAReceiptHoldsNothingThatIsNotPublicBesideWhoPaid(t *testing.T) {
+func TestReceiptContainsOnlyPublicData(t *testing.T) {
 	members := func(v any) (names []string) {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
@@ -274,7 +297,7 @@ func TestAReceiptHoldsNothingThatIsNotPublicBesideWhoPaid(t *testing.T) {
 	}, private)
 }
 
-func TestAReceiptThatCannotBeReadIsNotLost(t *testing.T) {
+func TestUnreadableReceiptIs503(t *testing.T) {
 	w := newWorld(t)
 	id := receiptID(qrKey, w.payment(t, "usdc", nil))
 	log := new(bytes.Buffer)
@@ -297,14 +320,14 @@ func TestAReceiptThatCannotBeReadIsNotLost(t *testing.T) {
 }
 
 // A rail's name may be given to another chain, and a rail be removed.
-func TestAReceiptOfAFormerRailIsShownOnItsOwnChain(t *testing.T) {
+func TestReceiptOfRemovedRail(t *testing.T) {
 	w := newWorld(t)
 	row := w.payment(t, "usdc", nil)
 	id, page := receiptID(qrKey, row), ""
 	load := func() {
 		page = read(t, send(t, w.server(t), "GET", receiptPath(id), "", "Accept", browser))
 	}
-	w.offer = makeOffer(t, terms(), "polygon")
+	w.offer = payoffertest.Offer(t, terms(), "polygon")
 	load()
 	require.Contains(t, page, "USDC on Base<")
 	require.Contains(t, page, `href="https://basescan.org/tx/`+tx)
@@ -322,7 +345,7 @@ func TestAReceiptOfAFormerRailIsShownOnItsOwnChain(t *testing.T) {
 	require.Contains(t, page, "<dd>pack</dd>")
 }
 
-func TestAnOffersOwnExplorerIsLinkedOrNone(t *testing.T) {
+func TestReceiptExplorerLink(t *testing.T) {
 	w := newWorld(t)
 	id := receiptID(qrKey, w.payment(t, "usdc", func(r *ledger.Receipt) { r.Transaction = "../../evil?a=\"><script>" }))
 	w.offer.USDC()[0].Explorer = "https://explorer.example/?tx="
@@ -333,12 +356,12 @@ func TestAnOffersOwnExplorerIsLinkedOrNone(t *testing.T) {
 	require.NotContains(t, readJSON(t, send(t, w.server(t), "GET", receiptPath(id), "")), "transactionUrl")
 }
 
-func TestHostileTextOnAReceiptStaysText(t *testing.T) {
+func TestReceiptEscapesHostileText(t *testing.T) {
 	const evil = `</script></style></title><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`{{.}}"
 	w := newWorld(t)
 	bad := terms()
 	bad.Name, bad.Operator, bad.Description, bad.Thanks, bad.Refunds, bad.Legal = evil, evil, evil, evil, evil, []string{evil}
-	w.offer = makeOffer(t, bad, "base")
+	w.offer = payoffertest.Offer(t, bad, "base")
 	id := receiptID(qrKey, w.payment(t, "usdc", func(r *ledger.Receipt) {
 		r.ExternalID, r.Transaction, r.Payer, r.Rail, r.Asset = evil, evil, evil, evil, evil
 	}))
@@ -350,8 +373,8 @@ func TestHostileTextOnAReceiptStaysText(t *testing.T) {
 		require.NotContains(t, page, "<img src=x")
 		require.Equal(t, strings.Count(page, "<script"), strings.Count(page, "</script>"))
 		require.GreaterOrEqual(t, strings.Count(page, "&lt;img src=x"), 8)
-		require.Len(t, regexp.MustCompile(`(?s)<script>.*?</script>`).FindAllString(page, -1), 1, "it runs nothing but what prints it")
-		require.Regexp(t, `; script-src 'sha256-[^' ]*'; connect-src`, res.Header.Get("Content-Security-Policy"))
+		require.Len(t, regexp.MustCompile(`(?s)<script>.*?</script>`).FindAllString(page, -1), 2, "it runs nothing but what prints it and copies its link")
+		require.Regexp(t, `; script-src( 'sha256-[^' ]*'){2}; connect-src`, res.Header.Get("Content-Security-Policy"))
 		require.Less(t, len(page), 40<<10)
 		require.Empty(t, regexp.MustCompile(` (?:style|on[a-z]+)="`).FindString(page))
 	}

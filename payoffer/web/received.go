@@ -54,8 +54,8 @@ func (s *Server) received(r *http.Request) *response {
 	ctx, cancel := context.WithTimeout(r.Context(), ledgerTimeout)
 	defer cancel()
 	select {
-	case s.older <- struct{}{}:
-		defer func() { <-s.older }()
+	case s.olderReads <- struct{}{}:
+		defer func() { <-s.olderReads }()
 	case <-ctx.Done():
 		return s.refuse(problemLedger, "detail", nil, retryAfter(ledgerRetry))
 	}
@@ -73,12 +73,12 @@ func (s *Server) received(r *http.Request) *response {
 // orUnavailable is the response, or the problem that the ledger cannot be read.
 func (s *Server) orUnavailable(re responder, err error, r *http.Request, found *response, headers ...header) *response {
 	if err != nil {
-		if r.Context().Err() == nil && !s.unread.Swap(true) { // else the client only disconnected
+		if r.Context().Err() == nil && !s.unreadable.Swap(true) { // else the client only disconnected
 			s.Logger.Warn("receipts cannot be read", "error", err, "hint", "check the disk or the database of the ledger")
 		}
 		return re.refuse(problemLedger, "detail", nil, append(headers, retryAfter(ledgerRetry))...)
 	}
-	s.unread.Store(false)
+	s.unreadable.Store(false)
 	return found
 }
 
@@ -147,7 +147,7 @@ func (s *Server) newestReport(r *http.Request) (*response, error) {
 	}
 	f := s.frame(r, offer.PathReceived)
 	return n.rendered.get(pageVariant(f), func() *response {
-		return s.page(http.StatusOK, cacheNever, s.receivedPage(f, s.report(n.summary, n.rows, newest), newest))
+		return s.compressiblePage(cacheNever, s.receivedPage(f, s.report(n.summary, n.rows, newest), newest))
 	}), nil
 }
 

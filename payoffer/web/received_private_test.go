@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -17,11 +18,11 @@ import (
 func privateWorld(t *testing.T) *world {
 	w, private := newWorld(t), terms()
 	private.PrivateReceived = true
-	w.offer = makeOffer(t, private, "base")
+	w.offer = payoffertest.Offer(t, private, "base")
 	return w
 }
 
-func TestPrivateTotalsAreRefused(t *testing.T) {
+func TestPrivateTotalsAre403(t *testing.T) {
 	w := privateWorld(t)
 	s := w.server(t)
 	for _, query := range []string{"", "?after=0", "?before=7", "?limit=1", "?before=x"} {
@@ -46,7 +47,7 @@ func TestPrivateTotalsAreRefused(t *testing.T) {
 }
 
 // Each document and page, in each form and language; package agent tests /mcp. The same table finds the link in a public offer, so that it finds it.
-func TestNothingLinksToPrivateTotals(t *testing.T) {
+func TestPrivateTotalsAreNotLinked(t *testing.T) {
 	public, private := newWorld(t).server(t), privateWorld(t).server(t)
 	linking := make(map[string]bool)
 	for _, row := range rows {
@@ -79,7 +80,7 @@ func TestNothingLinksToPrivateTotals(t *testing.T) {
 }
 
 // A payer's own receipt stays, and a payer without a receipt yet is not led to the totals.
-func TestPrivateTotalsLeaveThePayersReceipt(t *testing.T) {
+func TestPrivateTotalsKeepPayerReceipt(t *testing.T) {
 	w := privateWorld(t)
 	w.outcome = x402.Outcome{Status: x402.Settled, ByPayer: true, Account: "a", Intent: "0x1", Payer: payTo}
 	s := w.server(t)
@@ -96,4 +97,13 @@ func TestPrivateTotalsLeaveThePayersReceipt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, res.StatusCode, "%s", page)
 	require.NotContains(t, string(page), offer.PathReceived)
+}
+
+func TestEverySchemaOfAnOfferIsUsed(t *testing.T) {
+	for _, w := range []*world{newWorld(t), privateWorld(t)} {
+		description := string(OpenAPI(w.offer, "card").Body)
+		for name := range schemas(t, w.offer, "card") {
+			require.Contains(t, description, `"#/components/schemas/`+name+`"`)
+		}
+	}
 }

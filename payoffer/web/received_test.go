@@ -32,7 +32,7 @@ func with(t ledger.Total, change func(*ledger.Total)) ledger.Total {
 	return t
 }
 
-func TestReceivedListsReceiptsWithoutThePayer(t *testing.T) {
+func TestReceivedHidesPayer(t *testing.T) {
 	w := newWorld(t)
 	w.totals = []ledger.Total{confirmed("usdc", ledger.LevelChain, 42_00)}
 	w.receipts = []ledger.Receipt{{
@@ -52,7 +52,7 @@ func TestReceivedListsReceiptsWithoutThePayer(t *testing.T) {
 	}
 }
 
-func TestReceivedIsReadPageByPage(t *testing.T) {
+func TestReceivedJSONPaging(t *testing.T) {
 	w := newWorld(t)
 	for id := int64(25); id > 0; id-- {
 		w.receipts = append(w.receipts, ledger.Receipt{ID: id, ExternalID: "r"})
@@ -76,7 +76,7 @@ func TestReceivedIsReadPageByPage(t *testing.T) {
 }
 
 // Strangers who ask for old pages or for the feed leave processors and connections to those who pay.
-func TestOldPagesAndTheFeedAreMadeForHalfOfTheProcessorsAtOnce(t *testing.T) {
+func TestReportConcurrencyLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.older = make(chan struct{})
@@ -102,7 +102,7 @@ func TestOldPagesAndTheFeedAreMadeForHalfOfTheProcessorsAtOnce(t *testing.T) {
 	})
 }
 
-func TestReceivedRefusesPagesThatDoNotExist(t *testing.T) {
+func TestReceivedRefusesInvalidQuery(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, query := range []string{"before=0", "before=-1", "before=x", "before=", "limit=0", "limit=101", "limit=x", "before=99999999999999999999",
 		"after=-1", "after=x", "after=", "after=9", "after=0&before=1", "before=1&after=0", "after=1&after=2", "limit=5&limit=6", "after=0&limit=0", "after=0&limit=101",
@@ -126,7 +126,7 @@ func TestReceivedRefusesPagesThatDoNotExist(t *testing.T) {
 	}
 }
 
-func TestReceivedSaysThatTheLedgerIsNotOpen(t *testing.T) {
+func TestReceivedWithoutLedgerIs503(t *testing.T) {
 	w := newWorld(t)
 	for _, err := range []error{ledger.ErrNotOpen, errors.New("dial tcp secret-host: refused")} {
 		w.err = err
@@ -145,7 +145,7 @@ func TestReceivedSaysThatTheLedgerIsNotOpen(t *testing.T) {
 	}
 }
 
-func TestReceiptsThatCannotBeReadAreLoggedOnce(t *testing.T) {
+func TestReceivedErrorIsLoggedOnce(t *testing.T) {
 	w, log := newWorld(t), new(bytes.Buffer)
 	s := w.server(t)
 	s.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -177,7 +177,7 @@ func FuzzParsePosition(f *testing.F) {
 	})
 }
 
-func TestTheReportSaysThatTheClockIsWrong(t *testing.T) {
+func TestReportClockOffset(t *testing.T) {
 	w := newWorld(t)
 	c := w.config()
 	offset := -3599600 * time.Millisecond
@@ -191,7 +191,7 @@ func TestTheReportSaysThatTheClockIsWrong(t *testing.T) {
 	require.EqualValues(t, 0, readJSON(t, send(t, newWorld(t).server(t), "GET", "/v1/received", ""))["clockOffsetSeconds"])
 }
 
-func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
+func TestFeedTransitions(t *testing.T) {
 	w := newWorld(t)
 	w.changes = []ledger.Transition{{
 		Seq: 3, Tag: -1, Offer: "pay.example.org", Account: "secret account", Rail: "transfer", ExternalID: "inv.7 ä", Version: 1, To: ledger.StatusSeen,
@@ -225,7 +225,7 @@ func TestTheFeedTellsWhatBecameOfAReceipt(t *testing.T) {
 	require.Len(t, readJSON(t, send(t, s, "GET", "/v1/received?after=0&limit=1", ""))["transitions"], 1)
 }
 
-func TestACursorOfAnotherHistoryIsGone(t *testing.T) {
+func TestFeedUnknownCursorIs410(t *testing.T) {
 	w := newWorld(t)
 	w.err = ledger.ErrBookmark
 	s := w.server(t)

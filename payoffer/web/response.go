@@ -12,6 +12,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
 // Values of Cache-Control.
@@ -45,6 +46,8 @@ type response struct {
 	gzipped func() *response
 	// choose, if not nil, renders a response to the request.
 	choose func(r *http.Request) *response
+	// paid, if not nil, ends with the response.
+	paid *x402.Response
 }
 
 // header is one header of a response in canonical form.
@@ -89,7 +92,7 @@ func (res *response) setHeaders(h http.Header) {
 	for name, values := range res.header {
 		switch {
 		case name == "Vary" && len(h[name]) > 0:
-			h[name] = []string{gate.Merge(values[0], h[name], nil)}
+			h[name] = []string{gate.MergeList(values[0], h[name], nil)}
 		case name == "Link" && len(h[name]) > 0:
 			for _, value := range values {
 				if !slices.Contains(h[name], value) {
@@ -105,6 +108,17 @@ func (res *response) setHeaders(h http.Header) {
 
 // ServeHTTP writes the response.
 func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if res.paid == nil {
+		res.write(w, r)
+		return
+	}
+	res.paid.Serve(w, func() bool {
+		res.write(w, r)
+		return true
+	})
+}
+
+func (res *response) write(w http.ResponseWriter, r *http.Request) {
 	if res.choose != nil {
 		res = res.choose(r)
 	}
@@ -138,7 +152,7 @@ func (res *response) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type responseFunc func(r *http.Request) *response
 
 // ServeHTTP writes the response.
-func (f responseFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) { f(r).ServeHTTP(w, r) }
+func (rf responseFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) { rf(r).ServeHTTP(w, r) }
 
 // matches reports whether an If-None-Match header lists an entity tag. The comparison is
 // weak (RFC 9110 section 13.1.2).

@@ -14,9 +14,10 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
+func TestIfNoneMatchIs304(t *testing.T) {
 	s := newWorld(t).server(t)
 	etag := send(t, s, "GET", "/v1/invoice", "").Header.Get("ETag")
 	require.Regexp(t, `^"[A-Za-z0-9_-]{22}"$`, etag)
@@ -34,7 +35,7 @@ func TestAStoredDocumentIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatLastsIsStored(t *testing.T) {
+func TestCacheControlPerPath(t *testing.T) {
 	s := newWorld(t).server(t)
 	for target, want := range map[string]string{
 		"/openapi.json": "public, max-age=300", "/.well-known/host-meta.json": "public, max-age=300",
@@ -57,7 +58,7 @@ func TestOnlyWhatLastsIsStored(t *testing.T) {
 
 // A cache that reads Vary wrongly must not serve a page to software: what Accept chooses is
 // revalidated or not stored. nginx before 1.23 uses only the last line of Vary.
-func TestVaryIsOneLineAndWhatAcceptChoosesIsRevalidated(t *testing.T) {
+func TestVaryIsOneLineAndRevalidated(t *testing.T) {
 	s, revalidated := newWorld(t).server(t), 0
 	for _, target := range targets(s) {
 		for _, accept := range accepts {
@@ -77,7 +78,7 @@ func TestVaryIsOneLineAndWhatAcceptChoosesIsRevalidated(t *testing.T) {
 	require.Greater(t, revalidated, 10)
 }
 
-func TestANewRateReplacesWhatFollowsFromIt(t *testing.T) {
+func TestRefreshAppliesNewRate(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	before := send(t, s, "GET", "/v1/pay/btc.uri", "")
@@ -91,14 +92,14 @@ func TestANewRateReplacesWhatFollowsFromIt(t *testing.T) {
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/pay", "", "Accept", browser)), "0.0005 BTC")
 }
 
-func TestRenewMovesTheExpiryOfSecurityTxt(t *testing.T) {
+func TestRenewExtendsSecurityTxt(t *testing.T) {
 	s := newWorld(t).server(t)
 	before := read(t, send(t, s, "GET", "/.well-known/security.txt", ""))
 	s.Renew(at.AddDate(0, 6, 0))
 	require.NotEqual(t, before, read(t, send(t, s, "GET", "/.well-known/security.txt", "")))
 }
 
-func TestNewRefusesWhatItCannotServe(t *testing.T) {
+func TestNewRefusesInvalidConfig(t *testing.T) {
 	_, err := New(Config{})
 	require.Error(t, err)
 
@@ -114,7 +115,7 @@ func TestNewRefusesWhatItCannotServe(t *testing.T) {
 }
 
 // Other handlers of a site add to headers and edit values in place. No other response changes.
-func TestEditedHeadersBelongToOneResponse(t *testing.T) {
+func TestEditedHeadersAreNotShared(t *testing.T) {
 	s := newWorld(t).server(t)
 	want := getPage(s, "/v1/pay", browser, "de").Header()
 	edited := getPage(s, "/v1/pay", browser, "de").Header()
@@ -130,11 +131,11 @@ func TestEditedHeadersBelongToOneResponse(t *testing.T) {
 	require.Equal(t, want, getPage(s, "/v1/pay", browser, "de").Header())
 }
 
-func TestAnAnswerIsMadeOnceForAllWhoAskForIt(t *testing.T) {
+func TestCacheComputesOnce(t *testing.T) {
 	var made atomic.Int64
 	render := func() *response { made.Add(1); return new(response) }
 	var answers cache[string, *response]
-	document := once(render)
+	document := renderOnce(render)
 	for name, ask := range map[string]func() *response{
 		"in a cache": func() *response { return answers.get("a", render) },
 		"fixed":      func() *response { return document(nil) },
@@ -150,7 +151,7 @@ func TestAnAnswerIsMadeOnceForAllWhoAskForIt(t *testing.T) {
 	}
 }
 
-func TestACacheIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	var c cache[int, int]
 	for i := range 3 * maxCached {
 		require.Equal(t, i, c.get(i, func() int { return i }))
@@ -181,8 +182,8 @@ func schemas(t *testing.T, o *offer.Offer, hooks ...string) map[string]schema {
 	return api.Components.Schemas
 }
 
-func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
-	all := schemas(t, makeOffer(t, terms(), "base"), "card")
+func TestOpenAPISchemas(t *testing.T) {
+	all := schemas(t, payoffertest.Offer(t, terms(), "base"), "card")
 	receipt, rail, report := all["Receipt"], all["RailReport"], all["Received"]
 
 	require.Equal(t, "number", report.Properties["goalUsd"].Type, "an amount is a number, not the cents of the Go type")
@@ -211,8 +212,21 @@ func TestSchemasSayWhatGoTypesCannot(t *testing.T) {
 	}
 }
 
+func TestOpenAPIDescribesMembersOfPayments(t *testing.T) {
+	chosen := terms()
+	chosen.MPP = "Authorization"
+	all := schemas(t, payoffertest.Offer(t, chosen, "base"))
+	for name := range strings.FieldsSeq("Quote Terms Requirement Fallback PaymentRequired PaymentRequirements Resource PaymentPayload PaymentPayloadV1 " +
+		"ExactPayload SettleResponse Settlement SignedReceipt Problem PaymentCredential ChargeRequest PaymentReceipt") {
+		require.NotEmpty(t, all[name].Properties, name)
+		for member, property := range all[name].Properties {
+			require.True(t, property.Description != "" || property.Ref != "", "%s.%s", name, member)
+		}
+	}
+}
+
 // An offer that no program can pay says nothing of how one would.
-func TestTheDescriptionOfACardAloneSpeaksOfNoOtherRail(t *testing.T) {
+func TestOpenAPICardOnlyOffer(t *testing.T) {
 	card := must(offer.NewCard(checkout, nil, 42_00))(t)
 	o := must(offer.New(terms(), card))(t)
 	text := strings.ToLower(string(OpenAPI(o).Body))
@@ -223,10 +237,10 @@ func TestTheDescriptionOfACardAloneSpeaksOfNoOtherRail(t *testing.T) {
 		require.NotContains(t, text, word)
 	}
 	require.Equal(t, []any{"error", "fallback"}, schemas(t, o)["Quote"].Required)
-	require.Equal(t, []any{"x402Version", "error", "fallback", "accepts", "hint"}, schemas(t, makeOffer(t, terms(), "base"))["Quote"].Required)
+	require.Equal(t, []any{"x402Version", "error", "fallback", "accepts", "hint"}, schemas(t, payoffertest.Offer(t, terms(), "base"))["Quote"].Required)
 }
 
-func TestWebFingerReadsTheResourceInEveryForm(t *testing.T) {
+func TestWebFingerResourceForms(t *testing.T) {
 	s := newWorld(t).server(t)
 	for query, want := range map[string]int{
 		"resource=acct:pay@pay.example.org":                                 200,
@@ -251,7 +265,7 @@ func TestWebFingerReadsTheResourceInEveryForm(t *testing.T) {
 }
 
 // Keys are known after the start, and change while the configuration stays.
-func TestDIDDocumentFollowsTheKeys(t *testing.T) {
+func TestDIDDocumentListsCurrentKeys(t *testing.T) {
 	w := newWorld(t)
 	var keys []document.VerificationKey
 	config := w.config()

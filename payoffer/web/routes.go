@@ -138,12 +138,14 @@ func fixedRoutes() []route {
 			get(offer.PathLLMs, "Summary for language models (llms.txt)", staticDocument(document.LLMs), document.Plain),
 			get(offer.PathAPICatalog, "API catalog (RFC 9727)", static((*Server).apiCatalog),
 				document.Body{Type: "application/linkset+json", Schema: "Linkset"}),
-			get(offer.PathIcon, "The icon", drawing(picture.Icon), document.Body{Type: typeSVG}),
-			get(offer.PathFavicon, "The icon as ICO", raster(typeICO, picture.Favicon), document.Body{Type: typeICO}),
-			get(offer.PathTouchIcon, "The icon for home screens", raster(typePNG, picture.TouchIcon), document.Body{Type: typePNG}),
-			get(offer.PathPreview, "The image of shared links", raster(typePNG, picture.Preview), document.Body{Type: typePNG}),
-			get(offer.PathButton, "A button for other sites", drawing(picture.Button), document.Body{Type: typeSVG}),
-			get(offer.PathBadge, "A badge for other sites", drawing(picture.Badge), document.Body{Type: typeSVG}),
+			get(offer.PathIcon, "The icon", svgImage(picture.Icon), document.Body{Type: typeSVG}),
+			get(offer.PathFavicon, "The icon as ICO", rasterImage(typeICO, picture.Favicon), document.Body{Type: typeICO}),
+			get(offer.PathTouchIcon, "The icon for home screens", rasterImage(typePNG, picture.TouchIcon),
+				document.Body{Type: typePNG}),
+			get(offer.PathPreview, "The image of shared links", (*Server).preview,
+				document.Body{Type: typePNG}),
+			get(offer.PathButton, "A button for other sites", svgImage(picture.Button), document.Body{Type: typeSVG}),
+			get(offer.PathBadge, "A badge for other sites", svgImage(picture.Badge), document.Body{Type: typeSVG}),
 			get(offer.PathX402, "Payable resources for x402 directories", (*Server).x402, jsonBody("X402Resources")).forChains(),
 			get(offer.PathX402JSON, "Payable resources, second address", (*Server).x402, jsonBody("X402Resources")).forChains(),
 		),
@@ -152,7 +154,7 @@ func fixedRoutes() []route {
 
 // mcpRoute is the agent endpoint, whose errors are JSON-RPC too.
 func mcpRoute() route {
-	r := post(offer.PathMCP, "Agent endpoint: MCP and A2A by JSON-RPC 2.0", reportWritten((*Server).agent), bodyObject).
+	r := post(offer.PathMCP, "Agent endpoint: MCP and A2A by JSON-RPC 2.0", (*Server).agent, bodyObject).
 		explain("Call tools/call with the tool `" + document.ToolName + "` for every payment method. If the result demands a payment, the same " +
 			"call with the signed payment in its _meta settles it. A2A clients send message/send or SendMessage.")
 	r.Responses = map[string]any{
@@ -177,6 +179,14 @@ func railRoutes(o *offer.Offer) []route {
 				bodyURIs, jsonBody("Method")).with(traits),
 			get(offer.PNGPath(rail.Name()), "QR code: "+method.Title, func(s *Server) http.Handler { return s.railImage(rail) }).
 				with(document.Redirects|document.Retries))
+		if method.InvoiceURL != "" {
+			all = append(all,
+				get(offer.PagePath(rail.Name()), "Leads to the method on the payment page",
+					perRequest(func(s *Server, r *http.Request) *response { return s.toMethod(r, rail) })).with(document.Redirects),
+				post(offer.PagePath(rail.Name()), "Make an invoice for one payment; the body is ignored",
+					discardBody(func(s *Server, r *http.Request) *response { return s.newInvoice(r, rail) }), jsonBody("PaymentRequest")).
+					with(document.Redirects|document.Retries))
+		}
 	}
 	if t := o.BankTransfer(); t != nil {
 		all = append(all, get(offer.PagePath(t.Name()), "Payee, amount and reference of the bank transfer",
@@ -185,9 +195,19 @@ func railRoutes(o *offer.Offer) []route {
 	return tagged("rails", all...)
 }
 
+// makesInvoices reports whether a rail needs an invoice for each payment.
+func makesInvoices(o *offer.Offer) bool {
+	return slices.ContainsFunc(o.Methods(offer.Live{}), func(m offer.Method) bool { return m.InvoiceURL != "" })
+}
+
 // table is every route of an offer.
 func table(o *offer.Offer) []route {
-	return slices.DeleteFunc(slices.Concat(fixedRoutes(), railRoutes(o)), func(r route) bool {
+	rows := slices.Concat(fixedRoutes(), railRoutes(o))
+	if makesInvoices(o) {
+		i := slices.IndexFunc(rows, func(r route) bool { return r.Path == pathReceipt })
+		rows[i].OK[0] = jsonBody("Payment PaymentRequest")
+	}
+	return slices.DeleteFunc(rows, func(r route) bool {
 		return r.onChains && len(o.USDC()) == 0 || r.gates && len(o.Gates) == 0 || r.Path == offer.PathReceived && o.PrivateReceived
 	})
 }
@@ -202,14 +222,14 @@ func perRequest(choose func(*Server, *http.Request) *response) func(*Server) htt
 // afterStart is perRequest for a response that needs the ledger, which may not be open yet.
 func afterStart(choose func(*Server, *http.Request) *response) func(*Server) http.Handler {
 	return perRequest(func(s *Server, r *http.Request) *response {
-		s.Started(r.Context())
+		s.WaitStarted(r.Context())
 		return choose(s, r)
 	})
 }
 
 // static renders a response once per configuration.
 func static(render func(*Server) *response) func(*Server) http.Handler {
-	return func(s *Server) http.Handler { return once(func() *response { return render(s) }) }
+	return func(s *Server) http.Handler { return renderOnce(func() *response { return render(s) }) }
 }
 
 func staticDocument(render func(*offer.Offer) document.Document) func(*Server) http.Handler {
@@ -268,8 +288,8 @@ func (s *Server) newResources() map[string]*resource {
 		if res.get != nil {
 			allow = "GET, HEAD, " + allow
 		}
-		res.preflight = once(func() *response { return re.preflight(allow) })
-		res.notAllowed = once(func() *response { return re.notAllowed(allow) })
+		res.preflight = renderOnce(func() *response { return re.preflight(allow) })
+		res.notAllowed = renderOnce(func() *response { return re.notAllowed(allow) })
 	}
 	return all
 }

@@ -76,7 +76,7 @@ var rows = []struct {
 	{"GET", "/v1/pay/badge.svg", 200, "image/svg+xml", ""},
 }
 
-func TestEveryRowOfTheInterfaceAnswers(t *testing.T) {
+func TestRoutesRespond(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, row := range rows {
 		t.Run(row.method+" "+row.target, func(t *testing.T) {
@@ -104,7 +104,7 @@ func dropToken(headers ...http.Header) {
 	}
 }
 
-func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {
+func TestHEADEqualsGETWithoutBody(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, row := range rows {
 		if row.method != http.MethodGet {
@@ -119,10 +119,10 @@ func TestHeadHasTheHeadersOfGetAndNoBody(t *testing.T) {
 	}
 }
 
-func TestEveryPathRefusesOtherMethodsAndAnswersPreflight(t *testing.T) {
+func TestRoutesMethodsAndPreflight(t *testing.T) {
 	s := newWorld(t).server(t)
 	allow := map[string]string{"/mcp": "POST, OPTIONS"}
-	for _, path := range []string{"/v1/offer", "/v1/quote", "/v1/sponsor"} {
+	for _, path := range []string{"/v1/offer", "/v1/quote", "/v1/sponsor", "/v1/pay/lightning"} {
 		allow[path] = "GET, HEAD, POST, OPTIONS"
 	}
 	for _, route := range served(s) {
@@ -153,7 +153,7 @@ func TestEveryPathRefusesOtherMethodsAndAnswersPreflight(t *testing.T) {
 	require.Equal(t, "no-store", send(t, s, "POST", "/mcp", "").Header.Get("Cache-Control"))
 }
 
-func TestOtherPathsAreLeftToTheNextHandler(t *testing.T) {
+func TestOtherPathsGoToNextHandler(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, path := range []string{"/", "/v1", "/v1/", "/pay/", "/V1/offer", "/v1/payer", "/v1/sponsor/", "/v1/qr", "/.well-known/"} {
 		w := httptest.NewRecorder()
@@ -164,7 +164,7 @@ func TestOtherPathsAreLeftToTheNextHandler(t *testing.T) {
 }
 
 // A printed code may outlive its rail, and an empty 200 of Caddy would tell nobody.
-func TestAllBelowThePageOfPaymentsIsOurs(t *testing.T) {
+func TestUnknownPayPathIs404(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
 		for _, path := range []string{"/v1/pay/", "/v1/pay/card", "/v1/pay/none.uri", "/v1/pay/none.png", "/v1/pay/transfer/", "/v1/pay/%2e%2e/x"} {
@@ -180,7 +180,7 @@ func TestAllBelowThePageOfPaymentsIsOurs(t *testing.T) {
 	}
 }
 
-func TestRouteTableEqualsTheAPIDescription(t *testing.T) {
+func TestRoutesMatchOpenAPI(t *testing.T) {
 	card := must(offer.NewCard(checkout, nil, 42_00))(t)
 	cardAlone := must(offer.New(terms(), card))(t)
 	for name, change := range map[string]func(*world) (hooks []string){
@@ -216,7 +216,7 @@ func TestRouteTableEqualsTheAPIDescription(t *testing.T) {
 // ownLink finds addresses of the service host in any published text.
 var ownLink = regexp.MustCompile(regexp.QuoteMeta(baseURL) + `/[A-Za-z0-9_./~%?=&:@{}-]*`)
 
-func TestEveryPublishedLinkOfOursResolves(t *testing.T) {
+func TestPublishedLinksResolve(t *testing.T) {
 	s := newWorld(t).server(t)
 	seen := map[string]bool{}
 	check := func(from, link string) {
@@ -241,7 +241,7 @@ func TestEveryPublishedLinkOfOursResolves(t *testing.T) {
 	require.Greater(t, len(seen), 20)
 }
 
-func TestExistingHeadersOfTheSiteStay(t *testing.T) {
+func TestSiteHeadersAreKept(t *testing.T) {
 	s := newWorld(t).server(t)
 	w := httptest.NewRecorder()
 	w.Header().Set("Link", "</style.css>; rel=preload")
@@ -264,12 +264,12 @@ func TestHeaderValuesAreNotSharedBetweenRequests(t *testing.T) {
 	_, _ = io.Copy(io.Discard, second.Body)
 }
 
-func TestThePayPageLoadsTheWalletScriptOnlyForChains(t *testing.T) {
+func TestPayPageWalletScript(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	pay := send(t, s, "GET", "/v1/pay", "", "Accept", browser)
 	hash := sha256.Sum256([]byte(page.WalletScript))
-	loaded := `<script src="` + page.WalletPath + `" integrity="sha256-` + base64.StdEncoding.EncodeToString(hash[:]) + `"></script>`
+	loaded := `<script type="module" src="` + page.WalletPath + `" integrity="sha256-` + base64.StdEncoding.EncodeToString(hash[:]) + `"></script>`
 	require.Contains(t, html.UnescapeString(read(t, pay)), loaded)
 	require.Contains(t, pay.Header.Get("Content-Security-Policy"), "; img-src 'self' data:;", "wallets have icons")
 	require.Contains(t, send(t, s, "GET", "/v1/received", "", "Accept", browser).Header.Get("Content-Security-Policy"), "; img-src 'self';")

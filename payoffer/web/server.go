@@ -43,7 +43,7 @@ type Payments interface {
 	SignReceipt(network, payer, transaction string, at int64) *x402.Artifact
 }
 
-// Config configures a Server. BodyTimeout, Challenges, Hooks, HooksOff, Keys and OnDelivery are
+// Config configures a Server. BodyTimeout, Challenges, Gates, Hold, Hooks, HooksOff, Keys and OnDelivery are
 // optional.
 type Config struct {
 	Offer    *offer.Offer
@@ -57,8 +57,10 @@ type Config struct {
 	Live func() offer.Live
 	// Receipts reads the ledger.
 	Receipts Receipts
-	// Started waits, for a limited time, until the ledger is open.
-	Started func(ctx context.Context)
+	// Hold keeps the ledger open until release, for a request that may charge; held is false if it is closed.
+	Hold func() (release func(), held bool)
+	// WaitStarted waits, for a limited time, until the ledger is open.
+	WaitStarted func(ctx context.Context)
 	// Health is the state of each rail's observer. It never blocks.
 	Health func() []observe.Health
 	// ClockOffset is how far our clock is known to be ahead. It never blocks.
@@ -67,14 +69,24 @@ type Config struct {
 	// has no value: their providers are told to retry.
 	Hooks    map[string]observe.Hook
 	HooksOff []string
+	// Invoices make invoices of rails whose payments need one each. Limiter bounds those of each client; it may be nil without them.
+	Invoices map[string]Invoicer
+	Limiter  *x402.Limiter
+	// WatchInvoice says that a payer looks at an invoice of an account, which the offer may not have any more.
+	WatchInvoice func(account, hash string)
 	// Keys are the public keys of signed statements. It never blocks. Default: none.
 	Keys func() []document.VerificationKey
 	// OnDelivery is called with the verdict on each webhook delivery.
 	OnDelivery func(rail string, v observe.Verdict)
+	// Gates is what the gates of this offer know of payments. Default: a new one.
+	Gates *gate.Memory
 	// QRKey is the 32-byte key of QR addresses, nil until it is loaded.
 	QRKey func() []byte
 	// ClientIP is the address by which rate limits count a request.
 	ClientIP func(r *http.Request) string
+	// SiteFile is a file of the site with an address on its host, as the server of a request
+	// serves it, or nil. Default: none.
+	SiteFile func(r *http.Request, address string) []byte
 	// BodyTimeout is the time in which a request's body must arrive. Default: 10 seconds.
 	BodyTimeout time.Duration
 	Now         func() time.Time
@@ -91,34 +103,38 @@ type Server struct {
 	// private, for providers, and of personal, for payers.
 	programs, private, personal responder
 
-	resources map[string]*resource
-	images    cache[string, *response]
-	quote     atomic.Pointer[quoteResponses]
-	security  atomic.Pointer[responseFunc]
-	live      atomic.Pointer[liveState]
-	bodies    openBodies
-	refresh   sync.Mutex
-	snapshots snapshots
-	older     chan struct{} // one element for each older report or page of the feed that is being made
-	unread    atomic.Bool   // the receipts cannot be read; logged once
+	resources  map[string]*resource
+	images     cache[string, *response]
+	quote      atomic.Pointer[quoteResponses]
+	security   atomic.Pointer[responseFunc]
+	live       atomic.Pointer[liveState]
+	bodies     openBodies
+	refresh    sync.Mutex
+	snapshots  snapshots
+	olderReads chan struct{} // one element for each older report or page of the feed that is being made
+	unreadable atomic.Bool   // the receipts cannot be read; logged once
 }
 
 // New makes a Server.
 func New(c Config) (*Server, error) {
 	if c.Offer == nil || c.Payments == nil || c.Agent == nil || c.Live == nil || c.Receipts == nil ||
-		c.Health == nil || c.Started == nil || c.ClockOffset == nil || c.QRKey == nil || c.ClientIP == nil ||
+		c.Health == nil || c.WaitStarted == nil || c.ClockOffset == nil || c.QRKey == nil || c.ClientIP == nil ||
 		c.Now == nil || c.Logger == nil {
 		return nil, errors.New("web: a field of Config is not set; report this as a bug")
 	}
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, bodyTimeout)
+	if c.Hold == nil {
+		c.Hold = func() (func(), bool) { return nil, false }
+	}
 	common := commonHeaders(c.Offer.Card.URL)
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{
 		Config: c, private: responder{common: common}, programs: programs, responder: programs,
 		bodies: openBodies{open: make(map[string]int)},
-		older:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), // strangers can ask for them, and payments need the rest
+		// Strangers can request older reports, and payments need the other processors.
+		olderReads: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
-	s.Keeper = &gate.Keeper{Offer: c.Offer, Ledger: c.Receipts, Key: c.QRKey, Now: c.Now}
+	s.Keeper = &gate.Keeper{Offer: c.Offer, Ledger: c.Receipts, Key: c.QRKey, Now: c.Now, Memory: cmp.Or(c.Gates, new(gate.Memory))}
 	s.problemPage = s.renderProblem
 	s.personal = responder{common, s.renderProblem}
 	s.resources = s.newResources()
@@ -149,5 +165,5 @@ func (s *Server) Refresh() {
 
 // Renew must be called when a day begins (UTC): security.txt has a date of expiry.
 func (s *Server) Renew(now time.Time) {
-	s.security.Store(new(once(func() *response { return s.document(document.Security(s.Offer, now)) })))
+	s.security.Store(new(renderOnce(func() *response { return s.document(document.Security(s.Offer, now)) })))
 }

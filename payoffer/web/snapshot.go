@@ -58,11 +58,11 @@ func (s *Server) snapshot(ctx context.Context) (*snapshot, error) {
 	}
 }
 
-func (n *snapshot) isCurrent(changes uint64, now time.Time) bool {
-	if n == nil || n.changes < changes {
+func (s *snapshot) isCurrent(changes uint64, now time.Time) bool {
+	if s == nil || s.changes < changes {
 		return false
 	}
-	age := now.Sub(n.taken)
+	age := now.Sub(s.taken)
 	return 0 <= age && age < snapshotAge
 }
 

@@ -70,7 +70,7 @@ func ask(s *Server, ctx context.Context, target, accept string) *httptest.Respon
 	return w
 }
 
-func TestOpenPagesReadTheLedgerOnceASecond(t *testing.T) {
+func TestSnapshotReadsLedgerOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, s := openPages(t, 300*time.Millisecond)
 		const pages, lasts = 500, 20 * time.Second
@@ -92,7 +92,7 @@ func TestOpenPagesReadTheLedgerOnceASecond(t *testing.T) {
 	})
 }
 
-func TestWhoPaysAndThenAsksIsShownThePayment(t *testing.T) {
+func TestSnapshotContainsEarlierPayment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, s := openPages(t, time.Second/2)
 		var changes atomic.Uint64
@@ -117,7 +117,7 @@ func TestWhoPaysAndThenAsksIsShownThePayment(t *testing.T) {
 	})
 }
 
-func TestAllWhoAskWithinASecondAreGivenTheSame(t *testing.T) {
+func TestSnapshotIsSharedForOneSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, s := openPages(t, 0)
 		for _, accept := range []string{"application/json", browser} {
@@ -134,7 +134,7 @@ func TestAllWhoAskWithinASecondAreGivenTheSame(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesTakesNobodysReadingAlong(t *testing.T) {
+func TestSnapshotSurvivesCanceledReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, s := openPages(t, time.Second)
 		ctx, leave := context.WithCancel(t.Context())
@@ -151,7 +151,7 @@ func TestWhoLeavesTakesNobodysReadingAlong(t *testing.T) {
 	})
 }
 
-func TestALedgerThatCannotBeReadIsAskedAgainASecondLater(t *testing.T) {
+func TestSnapshotRetriesAfterOneSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, s := openPages(t, 0)
 		book.set(func() { book.err = errors.New("broken") })

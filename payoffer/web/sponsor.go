@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -25,20 +24,20 @@ type (
 		howToPay
 	}
 	howToPay struct {
-		Offer       string    `json:"offer"`
-		Description string    `json:"description"`
+		Offer       string    `json:"offer" jsonschema:"The id of the offer."`
+		Description string    `json:"description" jsonschema:"What is paid for."`
 		How         string    `json:"howToPay" jsonschema:"How to pay."`
-		Method      string    `json:"method"`
+		Method      string    `json:"method" jsonschema:"The method of the paid request."`
 		URL         string    `json:"url" jsonschema:"The payable URL."`
 		AmountUSD   offer.USD `json:"amountUsd"`
-		Currency    string    `json:"currency"`
+		Currency    string    `json:"currency" jsonschema:"The currency of the price."`
 		Invoice     string    `json:"invoice" jsonschema:"Every payment method."`
 	}
 )
 
 // sponsorTerms is GET /v1/sponsor. A client that sends a payment to it gets 402, because it may take a 200 for a receipt.
 func (s *Server) sponsorTerms() http.Handler {
-	terms := negotiate(variant{asksJSON, once(s.howToSponsor)}, variant{asksHTML, responseFunc(s.sponsorPage)})
+	terms := negotiate(variant{asksJSON, renderOnce(s.howToSponsor)}, variant{asksHTML, responseFunc(s.sponsorPage)})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.pays(r.Header) {
 			s.postQuote(r).ServeHTTP(w, r)
@@ -75,8 +74,8 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 		if len(s.Payments.Accepts()) > 0 {
 			content.Takes = slices.DeleteFunc(s.Offer.USDC(), func(u *offer.USDC) bool { return !live.now.Takes(u.Network.CAIP2()) })
 		}
-		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + s.Offer.Name
-		return s.compressiblePage(page.Sponsor.Render(f, title, content))
+		title := f.Language.Text("sponsor.title", "amount", s.Offer.Amount) + ": " + f.Offer.Name
+		return s.compressiblePage(cacheLive, page.Sponsor.Render(f, title, content))
 	})
 }
 
@@ -84,7 +83,7 @@ func (s *Server) sponsorPage(r *http.Request) *response {
 // outcome of its payment. Only its 402s challenge, because clients send credentials here.
 func (s *Server) postSponsor() http.Handler {
 	quoted := discardBody(func(s *Server, _ *http.Request) *response { return s.currentQuote().challenging })(s)
-	paid := reportWritten(discardBody((*Server).sponsor))(s)
+	paid := discardBody((*Server).sponsor)(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.pays(r.Header) {
 			paid.ServeHTTP(w, r)
@@ -107,23 +106,20 @@ func (s *Server) till() till { return till{s.responder, s, s.Payments.Refusal, s
 
 // sponsor is the outcome of the payment in a request.
 func (s *Server) sponsor(r *http.Request) *response {
-	o, confirmation, failed := s.till().take(r.Context(), r.Header, s.ClientIP(r))
+	t := s.till()
+	attempt, credential, failed := t.attempt(r.Header, s.ClientIP(r))
 	if failed != nil {
 		return failed
 	}
-	return s.settled(o, confirmation)
-}
-
-// take settles the payment in the headers of a request. confirmation is the header that
-// confirms it; failed is the response if nothing was settled.
-func (t till) take(ctx context.Context, h http.Header, client string) (o x402.Outcome, confirmation header, failed *response) {
-	attempt, credential, failed := t.attempt(h, client)
-	if failed != nil {
-		return o, header{}, failed
+	attempt.Response = new(x402.Response)
+	o := s.Payments.Pay(r.Context(), attempt)
+	confirmation, res := t.answer(o, credential)
+	if res == nil {
+		res = s.settled(o, confirmation)
 	}
-	o = t.Payments.Pay(ctx, attempt)
-	confirmation, failed = t.answer(o, credential)
-	return o, confirmation, failed
+	own := *res // others share it
+	own.paid = attempt.Response
+	return &own
 }
 
 // answer is the header that confirms a settled payment, or the response to another outcome.
@@ -193,14 +189,14 @@ func (t till) outcome(o x402.Outcome) *response {
 
 // paid is the body of a settled payment.
 type paid struct {
-	Success       bool      `json:"success"`
-	Status        string    `json:"status" jsonschema:"seen: read on the chain. claimed: reported by the facilitator and not verified."`
-	Offer         string    `json:"offer"`
+	Success       bool      `json:"success" jsonschema:"true: the payment was charged."`
+	Status        string    `json:"status" jsonschema:"seen: on the chain, but not yet in a final block. claimed: reported by the facilitator and not verified."`
+	Offer         string    `json:"offer" jsonschema:"The id of the offer."`
 	AmountUSD     offer.USD `json:"amountUsd"`
-	Currency      string    `json:"currency"`
+	Currency      string    `json:"currency" jsonschema:"The currency of amountUsd."`
 	Network       string    `json:"network" jsonschema:"The chain, named as in the x402 version of the payment."`
 	Transaction   string    `json:"transaction" jsonschema:"The transaction's hash."`
-	Payer         string    `json:"payer"`
+	Payer         string    `json:"payer" jsonschema:"The address of the payer."`
 	Authorization string    `json:"authorization" jsonschema:"The nonce of the authorization that was charged."`
 	ReceiptURL    string    `json:"receiptUrl,omitempty" jsonschema:"The page of the receipt, a secret of the payer. Absent if anyone could have sent this payment again."`
 	Access        *entrance `json:"access,omitempty" jsonschema:"What the payment opens; absent without a gate."`
@@ -253,22 +249,4 @@ func (t till) failed(kind problemKind, o x402.Outcome, remedy string) *response 
 		remedy = strings.TrimSpace(sentence(o.Detail) + " " + remedy)
 	}
 	return t.explain(kind, offer.Literal(remedy), problem{Reason: o.Reason, Intent: o.Intent, ReceiptURL: t.PaidURL(o)}, headers...)
-}
-
-// reportWritten reports to the payments whether a response that names a charge was written
-// completely.
-func reportWritten(next func(*Server) http.Handler) func(*Server) http.Handler {
-	return func(s *Server) http.Handler {
-		next := next(s)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, whole := x402.TrackResponse(r.Context()), false
-			defer func() { x402.EndResponse(ctx, whole) }()
-			next.ServeHTTP(w, r.WithContext(ctx))
-			if !x402.AwaitsResponse(ctx) {
-				return
-			}
-			err := http.NewResponseController(w).Flush()
-			whole = err == nil || errors.Is(err, http.ErrNotSupported)
-		})
-	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
-func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
+func TestSponsorSettledResponseVersion(t *testing.T) {
 	for version, name := range map[int]string{1: "X-PAYMENT-RESPONSE", 2: "PAYMENT-RESPONSE"} {
 		w := newWorld(t)
 		w.outcome = x402.Outcome{
@@ -46,7 +46,27 @@ func TestASettledPaymentIsAnsweredInItsDialect(t *testing.T) {
 	}
 }
 
-func TestASettledPaymentWithoutDetailsIsStillSettled(t *testing.T) {
+// lostResponse is a connection that ends before the response is sent.
+type lostResponse struct{ http.ResponseWriter }
+
+func (lostResponse) FlushError() error { return io.ErrClosedPipe }
+
+func TestSponsorAcknowledgesOnlyWholeResponse(t *testing.T) {
+	for name, whole := range map[string]bool{"whole": true, "lost": false} {
+		w := newWorld(t)
+		w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen", ByPayer: true}
+		s, rec := w.server(t), http.ResponseWriter(httptest.NewRecorder())
+		if !whole {
+			rec = lostResponse{rec}
+		}
+		r := httptest.NewRequest(http.MethodPost, "/v1/sponsor", nil)
+		r.Header.Set(x402.HeaderSignature, base64.StdEncoding.EncodeToString([]byte(`{"a":1}`)))
+		require.True(t, s.Serve(rec, r))
+		require.Equal(t, []bool{whole}, w.written, name)
+	}
+}
+
+func TestSponsorSettledWithoutDetails(t *testing.T) {
 	w := newWorld(t)
 	w.outcome = x402.Outcome{Status: x402.Settled, Version: 2, Evidence: "seen"}
 	res := send(t, w.server(t), "POST", "/v1/sponsor", "", "PAYMENT-SIGNATURE", "e30=")
@@ -54,7 +74,7 @@ func TestASettledPaymentWithoutDetailsIsStillSettled(t *testing.T) {
 	require.Equal(t, "seen", readJSON(t, res)["status"])
 }
 
-func TestADefiniteNoIsANewQuoteWithItsReason(t *testing.T) {
+func TestSponsorRefusalIs402WithReason(t *testing.T) {
 	w := newWorld(t)
 	w.outcome = x402.Outcome{
 		Status: x402.Refused, Version: 2, Reason: "insufficient_funds", Detail: "the payer has 1 USDC",
@@ -72,7 +92,7 @@ func TestADefiniteNoIsANewQuoteWithItsReason(t *testing.T) {
 	require.NotContains(t, send(t, s, "POST", "/v1/sponsor", "", "PAYMENT-SIGNATURE", "e30=").Header, "Payment-Response")
 }
 
-func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
+func TestSponsorOnlyRefusalIs402(t *testing.T) {
 	for _, tc := range []struct {
 		status x402.Status
 		code   int
@@ -104,7 +124,7 @@ func TestWhatIsNotADefiniteNoIsNeverAQuote(t *testing.T) {
 	}
 }
 
-func TestAnUnreadablePaymentHeaderIsRefusedUnseen(t *testing.T) {
+func TestSponsorMalformedHeaderIs400(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	for _, headers := range [][]string{
@@ -119,7 +139,7 @@ func TestAnUnreadablePaymentHeaderIsRefusedUnseen(t *testing.T) {
 	require.Empty(t, w.attempts)
 }
 
-func TestGettingTheSponsorAddressTellsHowToPay(t *testing.T) {
+func TestSponsorGETDescribesPayment(t *testing.T) {
 	w := newWorld(t)
 	var quoted map[string]any
 	require.NoError(t, json.Unmarshal(w.quote.Body, &quoted))
@@ -159,7 +179,7 @@ func challenge(t *testing.T, s *Server) string {
 	return values[0]
 }
 
-func TestEvery402OfThePayableAddressChallengesAndNothingElseDoes(t *testing.T) {
+func TestSponsorChallengesOnlyWith402(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	first, second := challenge(t, s), challenge(t, s)
@@ -192,7 +212,7 @@ func TestEvery402OfThePayableAddressChallengesAndNothingElseDoes(t *testing.T) {
 	require.Empty(t, send(t, w.server(t), "POST", offer.PathSponsor, "").Header["Www-Authenticate"])
 }
 
-func TestACredentialIsPaidAsItsChallengeSays(t *testing.T) {
+func TestMPPCredentialIsSettled(t *testing.T) {
 	for field, named := range map[string]string{"Authorization": "Authorization", "Payment-Authorization": "Payment-Authorization"} {
 		w := newWorld(t)
 		o := *w.offer
@@ -215,7 +235,7 @@ func TestACredentialIsPaidAsItsChallengeSays(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfACredentialIsSaidInTheWordsOfItsScheme(t *testing.T) {
+func TestMPPCredentialProblemTypes(t *testing.T) {
 	const problems = "https://paymentauth.org/problems/"
 	for status, want := range map[x402.Status]struct {
 		code    int
@@ -254,7 +274,7 @@ func TestWhatBecameOfACredentialIsSaidInTheWordsOfItsScheme(t *testing.T) {
 	}
 }
 
-func TestACredentialThatCannotBeTakenReachesNobody(t *testing.T) {
+func TestMPPInvalidCredentialIsNotPaid(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	answer := credential(t, challenge(t, s))
@@ -290,7 +310,7 @@ func TestACredentialThatCannotBeTakenReachesNobody(t *testing.T) {
 	require.Empty(t, w.attempts)
 }
 
-func TestNobodyIsChallengedBeforeTheKeyIsLoaded(t *testing.T) {
+func TestMPPChallengeNeedsLoadedKey(t *testing.T) {
 	w := newWorld(t)
 	w.key = nil
 	res := send(t, w.server(t), "POST", offer.PathSponsor, "")
@@ -298,7 +318,7 @@ func TestNobodyIsChallengedBeforeTheKeyIsLoaded(t *testing.T) {
 	require.Empty(t, res.Header["Www-Authenticate"])
 }
 
-func TestAQuoteSpeaksBothDialectsAndIsNotStored(t *testing.T) {
+func TestQuoteBothVersionsNoStore(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	for _, path := range []string{"/v1/offer", "/v1/quote", "/v1/sponsor"} {
@@ -312,7 +332,7 @@ func TestAQuoteSpeaksBothDialectsAndIsNotStored(t *testing.T) {
 	}
 }
 
-func TestABrowserIsLedFromTheQuoteToTheCheckout(t *testing.T) {
+func TestQuoteRedirectsBrowserToCheckout(t *testing.T) {
 	s := newWorld(t).server(t)
 	for _, path := range []string{"/v1/offer", "/v1/quote"} {
 		res := send(t, s, "GET", path, "", "Accept", browser)
@@ -325,7 +345,7 @@ func TestABrowserIsLedFromTheQuoteToTheCheckout(t *testing.T) {
 	}
 }
 
-func TestAnOfferWithoutUSDCQuotesWithoutPaymentHeader(t *testing.T) {
+func TestQuoteWithoutUSDC(t *testing.T) {
 	w := newWorld(t)
 	w.quote = &x402.Quote{Body: []byte(`{"error":"payment required"}`)}
 	res := send(t, w.server(t), "GET", "/v1/offer", "")
@@ -333,7 +353,7 @@ func TestAnOfferWithoutUSDCQuotesWithoutPaymentHeader(t *testing.T) {
 	require.NotContains(t, res.Header, "Payment-Required")
 }
 
-func TestAPaymentSentToTheQuoteIsNotRead(t *testing.T) {
+func TestQuoteIgnoresPaymentHeader(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	for _, header := range []string{"PAYMENT-SIGNATURE", "X-PAYMENT"} {
@@ -348,7 +368,7 @@ func TestAPaymentSentToTheQuoteIsNotRead(t *testing.T) {
 	require.Empty(t, w.attempts)
 }
 
-func TestAnOversizedOrBrokenBodyIsRefusedBeforePayment(t *testing.T) {
+func TestSponsorRefusesBadBodyBeforePayment(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	r := httptest.NewRequest("POST", "/v1/sponsor", brokenBody{})
@@ -370,7 +390,7 @@ type brokenBody struct{ io.Reader }
 
 func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("cut off") }
 
-func TestANewStandingQuoteReplacesTheRenderedOne(t *testing.T) {
+func TestNewQuoteReplacesCached(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	require.Contains(t, read(t, send(t, s, "GET", "/v1/offer", "")), "accepts")

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
@@ -50,7 +51,7 @@ func (s *Server) thanks(r *http.Request) *response {
 		re = s.personal
 	}
 	if !ok {
-		return re.refuse(problemSession, "detail", offer.With{"template": sessionTemplate})
+		return re.refuse(problemSession, "detail", nil)
 	}
 	a, paid := arrival{State: arrivalNone}, ledger.Receipt{}
 	if session != "" {
@@ -60,13 +61,32 @@ func (s *Server) thanks(r *http.Request) *response {
 		if err != nil {
 			return s.orUnavailable(re, err, r, nil)
 		}
-		s.unread.Store(false)
+		s.unreadable.Store(false)
 		a, paid = s.sessionArrival(row, found), row
 	}
 	if !prefersPage(r) {
 		return re.json(http.StatusOK, cacheNever, a, noIndex, noReferrer, varyAccept)
 	}
-	return re.page(http.StatusOK, cacheNever, s.thanksPage(r, a, paid), noIndex)
+	return re.page(http.StatusOK, cacheNever, s.thanksPage(r, a, paid), noIndex, s.paidCookie())
+}
+
+// paidCookie sets a cookie for the script of /offer/, which then does not open the checkout for a browser that has
+// just paid. If the service and the site have different hosts, the cookie is for the domain above both. Browsers
+// refuse a domain such as co.uk.
+func (s *Server) paidCookie() header {
+	cookie := http.Cookie{
+		Name: "pay_offer_paid", Value: "1", Path: offer.PathSite, MaxAge: 3600, SameSite: http.SameSiteLaxMode,
+		Secure: strings.HasPrefix(s.Offer.SiteURL, "https:"),
+	}
+	service, site := offer.Hostname(s.Offer.BaseURL), offer.Hostname(s.Offer.SiteURL)
+	domain := site
+	for domain != "" && !strings.HasSuffix("."+service, "."+domain) {
+		_, domain, _ = strings.Cut(domain, ".")
+	}
+	if service != site && strings.Contains(domain, ".") {
+		cookie.Domain = domain
+	}
+	return header{"Set-Cookie", cookie.String()}
 }
 
 // parseSession reads the parameter session_id; empty for none.
@@ -102,19 +122,25 @@ func (s *Server) sessionArrival(paid ledger.Receipt, found bool) arrival {
 // thanksPage is the page of an arrival.
 func (s *Server) thanksPage(r *http.Request, a arrival, paid ledger.Receipt) page.Page {
 	f := s.frame(r, offer.PathThanks, "session_id")
+	f.Paid = true
 	say := formatter{f.Language, s.Offer}
 	with := []any{"amount", "", "at", ""}
 	content := struct {
 		Title, How, Part, Receipt, Enter string
 		Closed                           string // why the payment opens nothing, or empty
 		Test, Thanks, Document, Seen     bool
+		Returned                         bool // all of it or a part
 		Live                             bool // the page waits for the payment of a checkout
-	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone, Seen: a.State == string(ledger.StatusSeen)}
+		Waiting                          bool // nothing is known of it yet
+		Paid                             bool // as far as is known, so that the browser remembers it
+	}{Test: a.Testnet, Document: isReceipt(paid), Live: a.State != arrivalNone, Waiting: a.State == arrivalWaiting, Seen: a.State == string(ledger.StatusSeen)}
+	content.Paid = slices.Contains([]string{arrivalWaiting, arrivalUnknown, string(ledger.StatusSeen), string(ledger.StatusConfirmed)}, a.State)
 	if a.Payment != nil {
 		content.Enter = s.accessOf(r, paid, say).Enter
 		content.Closed = s.Closed(r.Context(), f.Language, paid)
 		with[1], with[3] = say.amount(paid.Asset, paid.Amount), say.moment(*a.OccurredAt)
 		content.Thanks = paid.Status == ledger.StatusConfirmed
+		content.Returned = paid.Refunded > 0 || paid.Status == ledger.StatusReversed
 		if content.Thanks && paid.Refunded > 0 {
 			content.Part = f.Language.Text("thanks.part", "amount", say.amount(paid.Asset, paid.Refunded))
 		}
@@ -123,5 +149,5 @@ func (s *Server) thanksPage(r *http.Request, a arrival, paid ledger.Receipt) pag
 		}
 	}
 	content.Title, content.How = f.Language.Text("thanks."+a.State+".title", with...), f.Language.Text("thanks."+a.State+".how", with...)
-	return page.Thanks.Render(f, content.Title+": "+s.Offer.Name, content)
+	return page.Thanks.Render(f, content.Title+": "+f.Offer.Name, content)
 }

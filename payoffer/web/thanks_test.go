@@ -2,12 +2,14 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
@@ -19,7 +21,7 @@ func cardReceipt(id int64, name string, status ledger.Status) ledger.Receipt {
 	}
 }
 
-func TestThanksTellsOfThePaymentOfThatCheckoutAlone(t *testing.T) {
+func TestThanksPageShowsOnlyOwnCheckout(t *testing.T) {
 	w := newWorld(t)
 	mine, theirs := cardReceipt(2, "pi_mine", ledger.StatusConfirmed), cardReceipt(1, "pi_theirs", ledger.StatusConfirmed)
 	mine.Amount, mine.USDCents = 42_01, cents(42_01)
@@ -58,7 +60,7 @@ func TestThanksTellsOfThePaymentOfThatCheckoutAlone(t *testing.T) {
 
 // Whatever is answered to who names a checkout, a script of another origin reads none
 // of it, and the same answer in another language is of the same checkout.
-func TestWhatIsSaidOfACheckoutIsReadByNoOtherOrigin(t *testing.T) {
+func TestThanksPageBlocksOtherOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		query  string
 		status int
@@ -94,7 +96,7 @@ func TestWhatIsSaidOfACheckoutIsReadByNoOtherOrigin(t *testing.T) {
 	}
 }
 
-func TestThanksSaysWhatBecameOfThePayment(t *testing.T) {
+func TestThanksPagePaymentStates(t *testing.T) {
 	with := func(change func(*ledger.Receipt)) ledger.Receipt {
 		r := cardReceipt(1, "pi_1", ledger.StatusConfirmed)
 		change(&r)
@@ -103,36 +105,43 @@ func TestThanksSaysWhatBecameOfThePayment(t *testing.T) {
 	withThanks := terms()
 	withThanks.Thanks = "Your licence comes by e-mail."
 	for want, r := range map[string]ledger.Receipt{
-		"Thank you, you paid $42":             with(func(*ledger.Receipt) {}),
-		"$10 of it was refunded or disputed.": with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
-		"Your payment of $42 is on its way":   with(func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }),
-		"$42 refunded":                        with(func(r *ledger.Receipt) { r.Status, r.Refunded = ledger.StatusRefunded, 42_00 }),
-		"Disputed or voided: $42":             with(func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }),
-		"Not paid":                            with(func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }),
-		"This was a test":                     with(func(r *ledger.Receipt) { r.Testnet = true }),
-		"21 November 2026, 13:13 UTC":         with(func(*ledger.Receipt) {}),
-		"Thank you, you paid 6,500 JPY":       with(func(r *ledger.Receipt) { r.Asset, r.Amount, r.USDCents = "JPY", 6_500, nil }),
+		"Thank you, you paid $42":           with(func(*ledger.Receipt) {}),
+		"$10 of it was returned.":           with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
+		"Your payment of $42 is on its way": with(func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }),
+		"$42 refunded":                      with(func(r *ledger.Receipt) { r.Status, r.Refunded = ledger.StatusRefunded, 42_00 }),
+		"Payment of $42 reversed":           with(func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }),
+		"Not paid":                          with(func(r *ledger.Receipt) { r.Status = ledger.StatusDropped }),
+		"This was a test":                   with(func(r *ledger.Receipt) { r.Testnet = true }),
+		"21 November 2026, 13:13 UTC":       with(func(*ledger.Receipt) {}),
+		"Thank you, you paid 6,500 JPY":     with(func(r *ledger.Receipt) { r.Asset, r.Amount, r.USDCents = "JPY", 6_500, nil }),
 	} {
 		w := newWorld(t)
-		w.offer = makeOffer(t, withThanks, "base")
+		w.offer = payoffertest.Offer(t, withThanks, "base")
 		w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": r}
 		page := read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser))
 		require.Contains(t, page, want)
 		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, withThanks.Thanks), "%s: nobody is sent what is not paid", want)
+		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, "<p>"+withThanks.Name+"</p>"), "%s: what is paid", want)
+		returned := r.Refunded > 0 || r.Status == ledger.StatusReversed
+		require.Equal(t, returned, strings.Contains(page, `Write to the seller: <a href="mailto:pay@example.org">`), want)
 		require.Equal(t, r.Testnet, strings.Contains(page, "No real money moved"), want)
+		paid := r.Status == ledger.StatusConfirmed || r.Status == ledger.StatusSeen
+		require.Contains(t, page, fmt.Sprintf(` data-paid="%t">`, paid), "%s: the browser asks before a second payment", want)
 		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, ">View receipt</a>"), want)
 		require.Equal(t, r.Status != ledger.StatusConfirmed, strings.Contains(page, ">Your payment</a>"), "%s: what is no receipt is not called one", want)
-		w.offer = makeOffer(t, terms(), "base")
+		w.offer = payoffertest.Offer(t, terms(), "base")
 		page = read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser))
 		require.Equal(t, r.Status == ledger.StatusConfirmed, strings.Contains(page, "Thank you"), want)
 	}
 	w := newWorld(t)
 	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser)), "Waiting for your payment")
-	w.health[0].Blind = true
-	require.Contains(t, read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser)), "We cannot see card payments now", "who is not told waits for nothing")
+	w.healthOf("card").Blind = true
+	unknown := read(t, send(t, w.server(t), "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser))
+	require.Contains(t, unknown, "We cannot confirm card payments right now", "who is not told waits for nothing")
+	require.Contains(t, unknown, `<a class="button" href="mailto:pay@example.org">`, "the seller knows")
 }
 
-func TestThanksWithoutACheckoutTellsOfNoPayment(t *testing.T) {
+func TestThanksPageWithoutCheckout(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	for _, status := range []ledger.Status{ledger.StatusConfirmed, ledger.StatusSeen, ledger.StatusRefunded} {
@@ -142,13 +151,15 @@ func TestThanksWithoutACheckoutTellsOfNoPayment(t *testing.T) {
 			require.Contains(t, page, "Please do not pay again", status)
 			require.NotContains(t, page, "13:13", "%s: when a stranger paid", status)
 			require.NotContains(t, page, "data-arrive>", "nothing changes by itself")
+			require.Contains(t, page, `<a class="button plain" href="mailto:pay@example.org">Write to the seller</a>`, "nothing more to do")
+			require.NotContains(t, page, ` data-paid="`, "whoever opens it has not paid")
 			require.Equal(t, map[string]any{"state": "none", "occurredAt": nil, "testnet": false, "payment": nil}, readJSON(t, send(t, s, "GET", "/v1/thanks"+query, "")), status)
 		}
 	}
 	require.Zero(t, w.lookUps.Load())
 }
 
-func TestThanksRefusesWhatIsNoCheckoutWithoutRepeatingIt(t *testing.T) {
+func TestThanksPageRefusesInvalidSession(t *testing.T) {
 	w := newWorld(t)
 	s := w.server(t)
 	for _, query := range []string{
@@ -163,14 +174,27 @@ func TestThanksRefusesWhatIsNoCheckoutWithoutRepeatingIt(t *testing.T) {
 			require.NotContains(t, strings.ToLower(body), "<script>")
 			require.NotContains(t, body, "xxxx")
 			require.Contains(t, body, "If you paid, your payment is safe: do not pay again.")
-			require.Contains(t, body, "The parameter session_id is wrong")
-			require.NotContains(t, body, `class="button"`, "who paid is not asked to pay")
+			require.NotContains(t, body, "CHECKOUT_SESSION_ID", "a payer cannot use it")
+			require.NotContains(t, body, "/v1/pay\"", "a payer who paid is not asked to pay")
 		}
 	}
 	require.Zero(t, w.lookUps.Load())
 }
 
-func TestThanksIsForThePayerAlone(t *testing.T) {
+func TestThanksPageShowsThatItWaits(t *testing.T) {
+	w := newWorld(t)
+	w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": cardReceipt(1, "pi_1", ledger.StatusConfirmed)}
+	s := w.server(t)
+	const spinner = `<p class="wait" aria-hidden="true"></p>`
+	waiting := read(t, send(t, s, "GET", "/v1/thanks?session_id=cs_2", "", "Accept", browser))
+	require.Contains(t, waiting, spinner)
+	require.Contains(t, waiting, "$42 by card. This usually takes a few seconds.")
+	require.Contains(t, waiting, `Questions? <a href="mailto:pay@example.org">`)
+	require.NotContains(t, read(t, send(t, s, "GET", "/v1/thanks?session_id=cs_1", "", "Accept", browser)), spinner)
+	require.NotContains(t, read(t, send(t, s, "GET", "/v1/thanks", "", "Accept", browser)), spinner)
+}
+
+func TestThanksPageIsPrivate(t *testing.T) {
 	w := newWorld(t)
 	w.sessions = map[string]ledger.Receipt{"pay.example.org cs_1": cardReceipt(1, "pi_1", ledger.StatusConfirmed)}
 	s := w.server(t)
@@ -182,7 +206,7 @@ func TestThanksIsForThePayerAlone(t *testing.T) {
 					[]string{res.Header.Get("Cache-Control"), res.Header.Get("X-Robots-Tag"), res.Header.Get("Referrer-Policy")})
 				if accept == browser {
 					page := read(t, send(t, s, "GET", "/v1/thanks"+query, "", "Accept", accept))
-					require.Contains(t, page, `<a href="https://www.example.org/offer/?lang=`+l.Tag+`">`+l.Text("layout.back", "name", "Example Org")+"</a>", "the way back says nothing of the checkout")
+					require.Contains(t, page, `<a href="https://www.example.org/">`+l.Text("layout.back", "name", "Example Org")+"</a>", "the way back says nothing of the checkout")
 				}
 				require.NotRegexp(t, `<(link|meta)[^>]*(session_id|cs_1)`, read(t, res), "the checkout stands in no link to others")
 			}

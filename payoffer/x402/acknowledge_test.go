@@ -13,7 +13,7 @@ import (
 )
 
 // A payer who has read the 200 may be faster with the next purchase than the record of that 200, by this instance or another.
-func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
+func TestNextPurchaseWaitsForAcknowledgement(t *testing.T) {
 	for name, c := range map[string]struct{ complete, otherInstance bool }{
 		"the 200 was written": {true, false}, "the 200 was lost": {false, false},
 		"another instance wrote the 200": {true, true}, "another instance lost the 200": {false, true},
@@ -24,14 +24,14 @@ func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
 			if c.otherInstance {
 				first = newShop(t, setup{facilitators: one(f), chain: chain, ledger: s.book, owner: "another instance"})
 			}
-			ctx := TrackResponse(t.Context())
-			requireChargedBy(t, a, first.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+			response := new(Response)
+			requireChargedBy(t, a, first.Pay(t.Context(), Attempt{Payload: a.v2(t), Client: "192.0.2.1", Response: response}))
 			settlesOn(f, chain, b)
 			next := make(chan Outcome)
 			go func() { next <- s.pay(b.v2(t)) }()
 			synctest.Wait()
 			require.Len(t, f.Calls(settleCall), 1)
-			EndResponse(ctx, c.complete)
+			response.End(c.complete)
 			if c.complete {
 				requireChargedBy(t, b, <-next)
 			} else {
@@ -42,25 +42,27 @@ func TestTheNextPurchaseWaitsForTheAcknowledgement(t *testing.T) {
 }
 
 // Many clients leave as soon as they have read an answer.
-func TestAClientThatLeavesAfterTheAnswerIsAcknowledged(t *testing.T) {
+func TestAcknowledgeClientLeftAfterResponse(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, a, b := purchases(t)
-		ctx, leave := context.WithCancel(TrackResponse(t.Context()))
-		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+		ctx, leave := context.WithCancel(t.Context())
+		response := new(Response)
+		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1", Response: response}))
 		leave()
-		EndResponse(ctx, true)
+		response.End(true)
 		settlesOn(f, chain, b)
 		requireChargedBy(t, b, s.pay(b.v2(t)))
 	})
 }
 
-func TestAClientThatLeftBeforeTheAnswerIsNotAcknowledged(t *testing.T) {
-	ctx, leave := context.WithCancel(TrackResponse(t.Context()))
+func TestAcknowledgeClientLeftBeforeResponse(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	var told []bool
-	OnResponse(ctx, func(whole bool) { told = append(told, whole) })
-	EndResponse(ctx, true)
-	require.Equal(t, []bool{false}, told)
+	response := new(Response)
+	var ends []bool
+	response.OnEnd(ctx, func(complete bool) { ends = append(ends, complete) })
+	response.End(true)
+	require.Equal(t, []bool{false}, ends)
 }
 
 // slowBook is a ledger after whose next Look something else happens first.
@@ -70,33 +72,33 @@ type slowBook struct {
 	acknowledging chan struct{} // nil, or closed when charges are noted
 }
 
-func (b *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
-	look, err := b.book.LookUp(ctx, i)
-	if meanwhile := b.meanwhile; meanwhile != nil {
-		b.meanwhile = nil
+func (s *slowBook) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
+	look, err := s.book.LookUp(ctx, i)
+	if meanwhile := s.meanwhile; meanwhile != nil {
+		s.meanwhile = nil
 		meanwhile()
 	}
 	return look, err
 }
 
-func (b *slowBook) AcknowledgeIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
-	if b.acknowledging != nil {
-		<-b.acknowledging
+func (s *slowBook) AcknowledgeIntent(ctx context.Context, key ledger.IntentKey, atOnce bool) error {
+	if s.acknowledging != nil {
+		<-s.acknowledging
 	}
-	return b.book.AcknowledgeIntent(ctx, key, atOnce)
+	return s.book.AcknowledgeIntent(ctx, key, atOnce)
 }
 
-func TestAnAcknowledgementAfterTheLookUpCounts(t *testing.T) {
+func TestAcknowledgementAfterLookUpCounts(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
 		l := &slowBook{book: openLedger(t)}
 		s := newShop(t, setup{facilitators: one(f), chain: chain, ledger: l})
-		ctx := TrackResponse(t.Context())
-		requireChargedBy(t, a, s.Pay(ctx, Attempt{Payload: a.v2(t), Client: "192.0.2.1"}))
+		response := new(Response)
+		requireChargedBy(t, a, s.Pay(t.Context(), Attempt{Payload: a.v2(t), Client: "192.0.2.1", Response: response}))
 		settlesOn(f, chain, b)
 		l.meanwhile = func() {
-			EndResponse(ctx, true)
+			response.End(true)
 			synctest.Wait()
 		}
 		requireChargedBy(t, b, s.pay(b.v2(t)))
@@ -104,7 +106,7 @@ func TestAnAcknowledgementAfterTheLookUpCounts(t *testing.T) {
 	})
 }
 
-func TestAPaymentThatCameWhileAnotherWasOpenIsNotCharged(t *testing.T) {
+func TestPaymentDuringOpenPaymentIsNotCharged(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(2)
 		settlesOn(f, chain, a)
@@ -125,7 +127,7 @@ func TestAPaymentThatCameWhileAnotherWasOpenIsNotCharged(t *testing.T) {
 }
 
 // The connection may bring a request of somebody else next, and a stop waits for the note.
-func TestNoConnectionWaitsForTheAcknowledgement(t *testing.T) {
+func TestConnectionDoesNotWaitForAcknowledgement(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 		settlesOn(f, chain, a)
@@ -144,14 +146,14 @@ func TestNoConnectionWaitsForTheAcknowledgement(t *testing.T) {
 }
 
 // A client that requests a gated address again without its cookie signs again. For two minutes the first charge opens it.
-func TestAGatedResponseProtectsItsPayerForTwoMinutes(t *testing.T) {
+func TestGatedResponseProtectsPayerTwoMinutes(t *testing.T) {
 	for _, later := range []time.Duration{time.Minute, 2*time.Minute + time.Second} {
 		bubble(t, later.String(), func(t *testing.T) {
 			s, f, chain, a, b := purchases(t)
 			pay := func(signed *buyer) Outcome {
-				ctx := TrackGatedResponse(t.Context())
-				o := s.Pay(ctx, Attempt{Payload: signed.v2(t), Client: "192.0.2.1"})
-				EndResponse(ctx, true)
+				response := &Response{Gated: true}
+				o := s.Pay(t.Context(), Attempt{Payload: signed.v2(t), Client: "192.0.2.1", Response: response})
+				response.End(true)
 				require.True(t, o.ByPayer)
 				synctest.Wait()
 				return o

@@ -15,8 +15,8 @@ import (
 // Authorized is a signed EIP-3009 authorization: the payload of the scheme "exact" on EVM chains.
 // Anyone who has it can send the money to the payee, once, until it ends.
 type Authorized struct {
-	Signature     string        `json:"signature"`
-	Authorization authorization `json:"authorization"`
+	Signature     string        `json:"signature" jsonschema:"The payer's EIP-712 signature of TransferWithAuthorization (EIP-3009)."`
+	Authorization authorization `json:"authorization" jsonschema:"The EIP-3009 authorization that is signed."`
 }
 
 // Authorize signs a transfer of an amount (atomic units of the network's USDC) with a random nonce.

@@ -53,15 +53,15 @@ func parseCDPKey(secret string) (crypto.Signer, error) {
 		if key, ok := parsed.(*ecdsa.PrivateKey); ok && err == nil && key.Curve == elliptic.P256() {
 			return key, nil
 		}
-		return nil, errors.New("key_secret is a PEM block without a P-256 private key; copy the secret of an ECDSA key from the CDP portal")
+		return nil, errors.New("the secret is a PEM block without a P-256 private key; copy the secret of an ECDSA key from the CDP portal")
 	}
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(secret))
 	if err != nil || len(raw) != ed25519.PrivateKeySize {
-		return nil, errors.New("key_secret is neither a PEM block nor the base64 of a 64-byte Ed25519 key; copy the whole secret from the CDP portal")
+		return nil, errors.New("the secret is neither a PEM block nor the base64 of a 64-byte Ed25519 key; copy the whole secret from the CDP portal")
 	}
 	key := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
 	if !key.Equal(ed25519.PrivateKey(raw)) {
-		return nil, errors.New("key_secret is damaged: the halves of the Ed25519 key do not match; copy the whole secret from the CDP portal")
+		return nil, errors.New("the secret is damaged: the halves of the Ed25519 key do not match; copy the whole secret from the CDP portal")
 	}
 	return key, nil
 }

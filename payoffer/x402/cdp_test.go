@@ -114,7 +114,7 @@ func TestCDPSignsEachRequest(t *testing.T) {
 	}
 }
 
-func TestCDPRefusesOtherKeysWithoutRepeatingThem(t *testing.T) {
+func TestCDPMalformedKeyErrors(t *testing.T) {
 	valid := must(base64.StdEncoding.DecodeString(edKey(t).secret))(t)
 	torn := append(append([]byte(nil), valid[:32]...), make([]byte, 32)...)
 	for _, c := range []struct{ name, id, secret, complaint string }{
@@ -138,7 +138,7 @@ func TestCDPRefusesOtherKeysWithoutRepeatingThem(t *testing.T) {
 }
 
 // What a buyer signs here is what is checked here, on the one network alone.
-func TestAnAuthorizationIsThatOfItsNetwork(t *testing.T) {
+func TestAuthorizeBindsNetwork(t *testing.T) {
 	key := must(crypto.GenerateKey())(t)
 	until := time.Unix(1_800_000_000, 0)
 	nonces := map[string]bool{}

@@ -30,7 +30,7 @@ var golden = struct {
 	signature: "0x20dee50afcf70fb962f97409c2b1326f891727f49a5f3dc904a7c7ac6eff491672025995e6861c40336c7c4c70632fc3207df1074f8a056392410ace38285b541b",
 }
 
-func TestSignatureOfAReferenceWallet(t *testing.T) {
+func TestSignatureMatchesReferenceWallet(t *testing.T) {
 	_, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
 	rail := &Rail{USDC: rails[0], terms: terms{domain: domainHash(rails[0].Network)}}
 	require.Equal(t, golden.digest, hex.EncodeToString(digest(golden.auth, rail.terms.domain)))
@@ -50,7 +50,7 @@ func mirrored(t *testing.T, b *buyer) string {
 	return "0x" + hex.EncodeToString(raw)
 }
 
-func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
+func TestPayRefusesInvalidPaymentLocally(t *testing.T) {
 	accepting := func(change func(*Requirements)) func(*testing.T, *buyer) []byte {
 		accepted := Requirements{
 			Scheme: "exact", Network: "eip155:84532", Amount: "42000000", Asset: testToken, PayTo: testPayTo,
@@ -119,7 +119,7 @@ func TestPayRefusesLocallyWithoutCostOrTrace(t *testing.T) {
 	}
 }
 
-func TestPayAnswersMalformedPayloads(t *testing.T) {
+func TestPayMalformedPayload(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		got := s.pay([]byte(`{"x402Version":2,"secret":"</script>"}`))
 		require.Equal(t, Malformed, got.Status)
@@ -128,7 +128,7 @@ func TestPayAnswersMalformedPayloads(t *testing.T) {
 	})
 }
 
-func TestPayMatchesAddressesWithoutCase(t *testing.T) {
+func TestPayIgnoresAddressCase(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		b.auth.To = strings.ToLower(b.auth.To)
@@ -140,7 +140,7 @@ func TestPayMatchesAddressesWithoutCase(t *testing.T) {
 	})
 }
 
-func TestPayFindsTheRailOfTheChain(t *testing.T) {
+func TestPayFindsRailByChain(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		s := newShop(t, setup{facilitators: []*payoffertest.Facilitator{f}, networks: []string{"base-sepolia", "arbitrum-sepolia"}})
@@ -167,7 +167,7 @@ func (b *buyer) signatureBytes() []byte { return common.FromHex(b.signature) }
 // lengths are those of a wallet's signature: of one owner, and of a passkey.
 var lengths = []int{65, 700}
 
-func TestTheLengthOfASignature(t *testing.T) {
+func TestDecodePaymentSignatureLength(t *testing.T) {
 	for length, ok := range map[int]bool{64: false, 65: true, 66: true, maxSignature: true, maxSignature + 1: false} {
 		b := newBuyer(1)
 		b.signature = "0x" + strings.Repeat("ab", length)
@@ -176,7 +176,7 @@ func TestTheLengthOfASignature(t *testing.T) {
 	}
 }
 
-func TestTheChainProvesTheSignatureOfAWallet(t *testing.T) {
+func TestContractWalletSignatureNeedsChain(t *testing.T) {
 	for _, length := range lengths {
 		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
 			f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), length)
@@ -197,7 +197,7 @@ func TestTheChainProvesTheSignatureOfAWallet(t *testing.T) {
 	}
 }
 
-func TestTheRateLimitComesBeforeTheChain(t *testing.T) {
+func TestRateLimitPrecedesChainCalls(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		chain := newChain(t)
 		s := newShop(t, setup{facilitators: one(payoffertest.NewPipedFacilitator(t, "one")), chain: chain, limiter: limited(2, time.Minute)})
@@ -210,7 +210,7 @@ func TestTheRateLimitComesBeforeTheChain(t *testing.T) {
 
 // Where the chain says nothing of signatures the facilitator decides, and the exact authorization that
 // was answered 409 is never sent, whatever happens to the other.
-func TestARejectedUnprovenAuthorizationIsNeverSent(t *testing.T) {
+func TestRejectedUnprovenAuthorizationIsNeverSent(t *testing.T) {
 	for _, length := range lengths {
 		bubble(t, fmt.Sprint(length, " bytes"), func(t *testing.T) {
 			f, a, b := payoffertest.NewPipedFacilitator(t, "one"), walletOf(newBuyer(1), length), walletOf(newBuyer(2), length)

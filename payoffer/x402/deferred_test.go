@@ -24,7 +24,7 @@ func (s *shop) verify(b *buyer) (*Verified, Outcome) {
 	return s.Verify(s.t.Context(), Attempt{Payload: b.v2(s.t), Deferred: true})
 }
 
-func TestAVerifiedPaymentIsNotStoredBeforeItsCharge(t *testing.T) {
+func TestVerifyStoresNothingBeforeCharge(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		verified, _ := s.verify(b)
@@ -52,7 +52,7 @@ func TestAVerifiedPaymentIsNotStoredBeforeItsCharge(t *testing.T) {
 	})
 }
 
-func TestAnAnsweredPaymentIsReleased(t *testing.T) {
+func TestVerifyRefusalReleasesPayer(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, _ *payoffertest.Facilitator) {
 		refuse := func() (reason, detail string) { return "refused", "Another one." }
 		verified, answer := s.Verify(t.Context(), Attempt{Payload: newBuyer(1).v2(t), Deferred: true, Refuse: refuse})
@@ -65,7 +65,7 @@ func TestAnAnsweredPaymentIsReleased(t *testing.T) {
 	})
 }
 
-func TestADeferredQuoteNamesNoFlow(t *testing.T) {
+func TestDeferredQuoteHasNoPaymentFlow(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f := offChain(t)
 		accepts := func(deferred bool) Requirements {
@@ -89,7 +89,7 @@ func TestADeferredQuoteNamesNoFlow(t *testing.T) {
 	})
 }
 
-func TestAnApplicationThatIsTooSlowIsNotCharged(t *testing.T) {
+func TestChargeRefusesSlowApplication(t *testing.T) {
 	for seconds, status := range map[time.Duration]Status{290: Settled, 295: Unavailable, 301: Unavailable} {
 		withShop(t, fmt.Sprint(int(seconds), " s"), func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1)
@@ -109,7 +109,7 @@ func TestAnApplicationThatIsTooSlowIsNotCharged(t *testing.T) {
 }
 
 // A client that keeps the application waiting holds no run and no payer longer than its payment can be charged.
-func TestARunEndsWithItsAuthorization(t *testing.T) {
+func TestDeferredRunEndsWithAuthorization(t *testing.T) {
 	for valid, ends := range map[time.Duration]time.Duration{
 		20 * time.Second: 14 * time.Second, 300 * time.Second: 294 * time.Second, 800 * time.Second: 300 * time.Second,
 	} {
@@ -136,7 +136,7 @@ func TestARunEndsWithItsAuthorization(t *testing.T) {
 	}
 }
 
-func TestAReleasedPaymentIsNotCharged(t *testing.T) {
+func TestChargeAfterReleaseFails(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		held, _ := s.verify(newBuyer(1))
 		held.Release()
@@ -146,7 +146,7 @@ func TestAReleasedPaymentIsNotCharged(t *testing.T) {
 }
 
 // One wallet with the money of one payment signs many authorizations.
-func TestOnePayerRunsTheApplicationOnceAtATime(t *testing.T) {
+func TestVerifyAllowsOneRunPerPayer(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, _ := onChain(t)
 		settlesOn(f, chain, newBuyer(0))
@@ -178,7 +178,7 @@ func TestOnePayerRunsTheApplicationOnceAtATime(t *testing.T) {
 }
 
 // A payment that waited for another one of its payer is answered by what that one became.
-func TestAWaitingPaymentIsAnsweredByTheChargedOne(t *testing.T) {
+func TestVerifyWaiterGetsChargedOutcome(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, a := onChain(t)
 		settlesOn(f, chain, a)
@@ -194,15 +194,13 @@ func TestAWaitingPaymentIsAnsweredByTheChargedOne(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.Empty(t, waiting, "it waits for the first one")
-		ctx := TrackResponse(t.Context())
-		require.Equal(t, Settled, verified.Charge(ctx).Status)
-		EndResponse(ctx, false)
+		require.Equal(t, Settled, verified.Charge(t.Context()).Status)
 		requireChargedBy(t, a, <-waiting)
 		require.Len(t, f.Calls(settleCall), 1)
 	})
 }
 
-func TestAPayerThatLeavesDoesNotWait(t *testing.T) {
+func TestVerifyCanceledWaiterReturns(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, _ *payoffertest.Facilitator) {
 		first, _ := s.verify(newBuyer(1))
 		defer first.Release()
@@ -214,7 +212,7 @@ func TestAPayerThatLeavesDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestAStrangerDoesNotMakeAPayerWait(t *testing.T) {
+func TestVerifyUnprovenPaymentBlocksNoPayer(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, _ *payoffertest.Facilitator) {
 		forged := newBuyer(1)
 		forged.signature = "0x" + fmt.Sprintf("%0130x", 7)
@@ -235,7 +233,7 @@ func TestAStrangerDoesNotMakeAPayerWait(t *testing.T) {
 	})
 }
 
-func TestTheRunsOfAnOfferAreBounded(t *testing.T) {
+func TestDeferredRunLimit(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, _ *payoffertest.Facilitator) {
 		of := func(n int) *buyer {
 			b := newBuyer(n)

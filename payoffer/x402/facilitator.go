@@ -85,7 +85,7 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
 		header: c.Header, headerValue: c.HeaderValue,
 		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
-		health: health{networks: make(map[string]*network)},
+		health: health{networks: make(map[string]bool)},
 		// A redirect would send the payment to an address that is not configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
@@ -131,11 +131,11 @@ type settleReply struct {
 	rejection string // FacilitatorHealth.Rejection
 }
 
-func (r settleReply) reason() string {
-	if r.ErrorMessage == "" {
-		return r.ErrorReason
+func (s settleReply) reason() string {
+	if s.ErrorMessage == "" {
+		return s.ErrorReason
 	}
-	return r.ErrorReason + textMark + r.ErrorMessage
+	return s.ErrorReason + textMark + s.ErrorMessage
 }
 
 // textMark separates the code and the text in the stored reason of an open intent.
@@ -152,13 +152,13 @@ type verification struct {
 // verify asks whether a payment can be settled. funded says that the payer was seen to have the money.
 func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (verification, error) {
 	timeout := min(f.timeout, verifyTimeout)
-	leave, err := f.slots.enter(ctx, timeout, funded)
+	leave, err := f.slots.waitForSlot(ctx, timeout, funded)
 	if err != nil {
 		return verification{}, err
 	}
 	defer leave()
 	var reply verifyReply
-	listing, rejection, err := f.ask(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
+	listing, rejection, err := f.request(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
 	if err != nil {
 		if rejection != "" { // a verdict is about the payer
 			f.rejection.Store(rejection)
@@ -179,7 +179,7 @@ const reasonPending = "settlement_pending"
 
 // settle has a payment settled. It repeats the identical request once if the transaction is pending.
 func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleReply, error) {
-	leave, err := f.slots.enter(ctx, f.timeout, true)
+	leave, err := f.slots.waitForSlot(ctx, f.timeout, true)
 	if err != nil {
 		return settleReply{}, err
 	}
@@ -199,7 +199,7 @@ func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleR
 
 func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
 	var reply settleReply
-	listing, rejection, err := f.ask(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
+	listing, rejection, err := f.request(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
 	f.rejection.Store(rejection)
 	if err != nil {
 		f.probeSoon(ctx)

@@ -28,16 +28,16 @@ type callError struct {
 	notSent bool
 }
 
-func (e *callError) Error() string { return e.code }
+func (c *callError) Error() string { return c.code }
 
 func badReply(status int) *callError {
 	return &callError{code: "bad_answer_status_" + strconv.Itoa(status)}
 }
 
-// ask posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
+// request posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
 // 2xx. yes points to the member of out that says yes or no; it is set unless there is an error, which is a *callError.
 // rejection explains a reply of 4xx to the operator; it is empty for other replies.
-func (f *Facilitator) ask(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, rejection string, err error) {
+func (f *Facilitator) request(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, rejection string, err error) {
 	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, offer.JSON(in))
 	if in.X402Version == 2 { // only these payments ask for a listing
 		listing = f.listing(header)
@@ -122,8 +122,8 @@ func newSlots() *slots {
 
 var errBusy = &callError{code: "busy", notSent: true}
 
-// enter waits for a slot until the timeout, or returns errBusy.
-func (s *slots) enter(ctx context.Context, timeout time.Duration, funded bool) (leave func(), err error) {
+// waitForSlot waits for a slot until the timeout, or returns errBusy.
+func (s *slots) waitForSlot(ctx context.Context, timeout time.Duration, funded bool) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	queues := []chan struct{}{s.unfunded, s.all}

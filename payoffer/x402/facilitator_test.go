@@ -21,7 +21,7 @@ import (
 
 const urlKey = "s3cr3t-url-key"
 
-func TestFacilitatorAddresses(t *testing.T) {
+func TestNewFacilitatorURL(t *testing.T) {
 	for _, c := range []struct {
 		address string
 		fine    bool
@@ -45,7 +45,7 @@ func TestFacilitatorAddresses(t *testing.T) {
 	}
 }
 
-func TestFacilitatorCallsStandBelowItsAddress(t *testing.T) {
+func TestFacilitatorCallURLs(t *testing.T) {
 	var asked string
 	f, err := NewFacilitator(FacilitatorConfig{
 		URL: "https://facilitator.example/x402/?key=" + urlKey,
@@ -62,10 +62,10 @@ func TestFacilitatorCallsStandBelowItsAddress(t *testing.T) {
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (rt roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return rt(r) }
 
-// TestLogsHoldNoSecret makes every call fail in turn and reads the log.
-func TestLogsHoldNoSecret(t *testing.T) {
+// TestLogsContainNoSecret makes every call fail in turn and reads the log.
+func TestLogsContainNoSecret(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		stand := payoffertest.NewPipedFacilitator(t, "one")
 		keyed, err := NewFacilitator(FacilitatorConfig{URL: stand.URL() + "/" + urlKey, Transport: stand.Transport()})
@@ -101,7 +101,7 @@ func loopbackOnly(ctx context.Context, network, address string) (net.Conn, error
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-func TestFacilitatorWasNotReachedBeforeAConnection(t *testing.T) {
+func TestFacilitatorNotReachedWithoutConnection(t *testing.T) {
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := "http://" + listener.Addr().String()
 	require.NoError(t, listener.Close())
@@ -121,7 +121,7 @@ func TestFacilitatorWasNotReachedBeforeAConnection(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorThatNobodyConnectsToInTimeWasNotReached(t *testing.T) {
+func TestFacilitatorNotReachedByConnectTimeout(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, err := NewFacilitator(FacilitatorConfig{
 			URL: "https://facilitator.example",
@@ -134,7 +134,7 @@ func TestAFacilitatorThatNobodyConnectsToInTimeWasNotReached(t *testing.T) {
 	})
 }
 
-func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
+func TestFacilitatorsNeedDifferentHosts(t *testing.T) {
 	o, rails := testOffer(t, setup{ledger: nopBook{}}.withDefaults(t))
 	var same []*Facilitator
 	for _, address := range []string{"https://facilitator.example/a", "https://facilitator.example/b"} {
@@ -148,14 +148,14 @@ func TestFacilitatorsOfOneRailHaveDifferentHosts(t *testing.T) {
 }
 
 // A header may be the name of any key; the value goes to the configured host alone.
-func TestTheHeaderOfAFacilitatorIsSentOnEveryCallToItsHostOnly(t *testing.T) {
+func TestFacilitatorHeaderStaysOnHost(t *testing.T) {
 	const key = "s3cr3t-header-key"
 	bubble(t, "", func(t *testing.T) {
 		f, elsewhere := payoffertest.NewPipedFacilitator(t, "one"), 0
 		transport := f.Transport()
 		for name, value := range map[string]string{"x-secret-key": key, "X402_API_KEY": key, "Authorization": "Bearer " + key} {
 			before := map[string]int{}
-			for _, call := range []string{verifyCall, settleCall, supportedCall, probeCall} {
+			for _, call := range []string{verifyCall, settleCall, supportedCall} {
 				before[call] = len(f.Calls(call))
 			}
 			var logs bytes.Buffer
@@ -192,20 +192,20 @@ func TestTheHeaderOfAFacilitatorIsSentOnEveryCallToItsHostOnly(t *testing.T) {
 	})
 }
 
-func TestLimiterRefillsStepByStep(t *testing.T) {
+func TestLimiterRefill(t *testing.T) {
 	l, now := NewLimiter(Limit{Attempts: 3, Period: time.Minute}), time.Unix(1_000, 0)
 	for range 3 {
-		require.Zero(t, l.wait("192.0.2.1", now))
+		require.Zero(t, l.TakeAttempt("192.0.2.1", now))
 	}
 	for range 5 { // what is refused costs nothing
-		require.Equal(t, 20*time.Second, l.wait("192.0.2.1", now))
+		require.Equal(t, 20*time.Second, l.TakeAttempt("192.0.2.1", now))
 	}
-	require.InDelta(t, time.Second, l.wait("192.0.2.1", now.Add(19*time.Second)), float64(time.Microsecond))
-	require.Zero(t, l.wait("192.0.2.1", now.Add(20*time.Second)))
-	require.NotZero(t, l.wait("192.0.2.1", now.Add(20*time.Second)))
+	require.InDelta(t, time.Second, l.TakeAttempt("192.0.2.1", now.Add(19*time.Second)), float64(time.Microsecond))
+	require.Zero(t, l.TakeAttempt("192.0.2.1", now.Add(20*time.Second)))
+	require.NotZero(t, l.TakeAttempt("192.0.2.1", now.Add(20*time.Second)))
 }
 
-func TestLimiterTellsClientsApart(t *testing.T) {
+func TestLimiterClientKey(t *testing.T) {
 	for _, c := range []struct {
 		name, one, two string
 		same           bool
@@ -220,31 +220,31 @@ func TestLimiterTellsClientsApart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, now := NewLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
-			require.Zero(t, l.wait(c.one, now))
-			require.Equal(t, c.same, l.wait(c.two, now) > 0)
+			require.Zero(t, l.TakeAttempt(c.one, now))
+			require.Equal(t, c.same, l.TakeAttempt(c.two, now) > 0)
 		})
 	}
 }
 
-func TestLimiterForgetsInAFlood(t *testing.T) {
+func TestLimiterMemoryIsBounded(t *testing.T) {
 	l, now := NewLimiter(Limit{Attempts: 1, Period: time.Minute}), time.Unix(1_000, 0)
 	for n := range 2 * maxClients {
-		require.Zero(t, l.wait(fmt.Sprint(n), now))
+		require.Zero(t, l.TakeAttempt(fmt.Sprint(n), now))
 		require.LessOrEqual(t, len(l.clients), maxClients)
 	}
 	// Those whose bucket is full again go first.
 	l = NewLimiter(Limit{Attempts: 1, Period: time.Minute})
 	for n := range maxClients - 1 {
-		l.wait(fmt.Sprint(n), now)
+		l.TakeAttempt(fmt.Sprint(n), now)
 	}
 	later := now.Add(2 * time.Minute)
-	l.wait("recent", later)
-	l.wait("new", later)
+	l.TakeAttempt("recent", later)
+	l.TakeAttempt("new", later)
 	require.Len(t, l.clients, 2)
-	require.NotZero(t, l.wait("recent", later))
+	require.NotZero(t, l.TakeAttempt("recent", later))
 }
 
-func TestAMessageIsOneShortPrintableLine(t *testing.T) {
+func TestSanitizeMessage(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "",
 		"  a \t b\u2003c\n\nd  ":           "a b c d",
@@ -269,7 +269,7 @@ func FuzzSanitize(f *testing.F) {
 	})
 }
 
-func TestThePayerGetsTheCodeOfAFacilitatorAndTheLogItsText(t *testing.T) {
+func TestSanitizeReasonCodeAndText(t *testing.T) {
 	for _, c := range []struct {
 		name, reason, message string
 		code, text            string
@@ -298,7 +298,7 @@ func TestThePayerGetsTheCodeOfAFacilitatorAndTheLogItsText(t *testing.T) {
 	}
 }
 
-func TestNoTextHoldsTheKeyOfAFacilitator(t *testing.T) {
+func TestSanitizeHidesFacilitatorKey(t *testing.T) {
 	key := edKey(t).secret
 	f, err := NewFacilitator(FacilitatorConfig{
 		URL: "https://user-pays.example/facilitator/v2/" + urlKey + "?token=T0P-s3cr3t", KeyID: "0c8d6a1e-key", KeySecret: key,

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
@@ -32,43 +34,36 @@ func fail(on *atomic.Bool, f func() error) error {
 	return f()
 }
 
-func (b *failingBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledger.Intent, known bool, err error) {
-	err = fail(&b.read, func() error { i, known, err = b.book.Intent(ctx, key); return err })
+func (f *failingBook) Intent(ctx context.Context, key ledger.IntentKey) (i ledger.Intent, known bool, err error) {
+	err = fail(&f.read, func() error { i, known, err = f.book.Intent(ctx, key); return err })
 	return i, known, err
 }
 
-func (b *failingBook) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
-	err = fail(&b.read, func() error { look, err = b.book.LookUp(ctx, i); return err })
+func (f *failingBook) LookUp(ctx context.Context, i ledger.Intent) (look ledger.Lookup, err error) {
+	err = fail(&f.read, func() error { look, err = f.book.LookUp(ctx, i); return err })
 	return look, err
 }
 
-func (b *failingBook) InsertIntent(ctx context.Context, i ledger.Intent) error {
-	if b.committing != nil {
-		b.committing(i)
+func (f *failingBook) InsertIntent(ctx context.Context, i ledger.Intent) error {
+	if f.committing != nil {
+		f.committing(i)
 		return errDisk
 	}
-	return fail(&b.insert, func() error { return b.book.InsertIntent(ctx, i) })
+	return fail(&f.insert, func() error { return f.book.InsertIntent(ctx, i) })
 }
 
-func (b *failingBook) SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error {
-	return fail(&b.settle, func() error { return b.book.SettleIntent(ctx, key, transaction, answer, evidence) })
-}
-
-func (b *failingBook) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) (receipts []ledger.Receipt, err error) {
-	err = fail(&b.record, func() error { receipts, err = b.book.Record(ctx, cursor, observations...); return err })
+func (f *failingBook) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) (receipts []ledger.Receipt, err error) {
+	err = fail(&f.record, func() error { receipts, err = f.book.Record(ctx, cursor, observations...); return err })
 	return receipts, err
 }
 
-func (b *failingBook) UpdateOpenIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
-	return fail(&b.note, func() error { return b.book.UpdateOpenIntent(ctx, key, owner, lease, transaction, reason) })
-}
-
-func (b *failingBook) WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error {
-	return fail(&b.withdraw, func() error { return b.book.WithdrawIntent(ctx, key, owner) })
-}
-
-func (b *failingBook) RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error {
-	return fail(&b.refuse, func() error { return b.book.RefuseIntent(ctx, key, reason) })
+func (f *failingBook) Apply(ctx context.Context, key ledger.IntentKey, c ledger.IntentChange) (i ledger.Intent, err error) {
+	switches := map[accounting.Event]*atomic.Bool{
+		accounting.EventClaimed: &f.settle, accounting.EventAnswered: &f.settle, accounting.EventUnknown: &f.note, accounting.EventLeased: &f.note,
+		accounting.EventNotSent: &f.withdraw, accounting.EventDead: &f.refuse,
+	}
+	err = fail(cmp.Or(switches[c.Event], new(atomic.Bool)), func() error { i, err = f.book.Apply(ctx, key, c); return err })
+	return i, err
 }
 
 func failing(t *testing.T, chain *payoffertest.Chain) (*shop, *failingBook, *payoffertest.Facilitator) {
@@ -76,7 +71,7 @@ func failing(t *testing.T, chain *payoffertest.Chain) (*shop, *failingBook, *pay
 	return newShop(t, setup{facilitators: one(f), ledger: l, chain: chain}), l, f
 }
 
-func TestNothingIsSentWhenTheLedgerCannotBeReadOrWritten(t *testing.T) {
+func TestPayLedgerFailureSendsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(*failingBook)
 		want   Status
@@ -103,7 +98,7 @@ func TestNothingIsSentWhenTheLedgerCannotBeReadOrWritten(t *testing.T) {
 }
 
 // The ledger may have committed what it does not say that it has: its connection was lost, or its server is slow.
-func TestAnIntentThatWasCommittedUnknownBlocksNobody(t *testing.T) {
+func TestUnknownCommitDoesNotBlockPayer(t *testing.T) {
 	for name, commits := range map[string]func(s *shop, l *failingBook, i ledger.Intent){
 		"before the answer was lost": func(s *shop, l *failingBook, i ledger.Intent) {
 			require.NoError(s.t, l.book.InsertIntent(s.t.Context(), i))
@@ -130,7 +125,7 @@ func TestAnIntentThatWasCommittedUnknownBlocksNobody(t *testing.T) {
 }
 
 // An intent that is being settled is never taken back, whoever sends its payload again meanwhile.
-func TestTheSamePaymentWaitsUntilAnUnknownIntentIsTakenBack(t *testing.T) {
+func TestUnknownCommitRetryWaitsForWithdrawal(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, l, f := failing(t, nil)
 		l.committing = func(ledger.Intent) { l.committing = nil } // the first one is lost, and not committed
@@ -147,7 +142,7 @@ func TestTheSamePaymentWaitsUntilAnUnknownIntentIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {
+func TestPayReportsChargeIfLedgerFails(t *testing.T) {
 	for _, withChain := range []bool{false, true} {
 		name := "without a chain"
 		if withChain {
@@ -187,7 +182,7 @@ func TestAChargedBuyerIsToldSoWhenItCannotBeRecorded(t *testing.T) {
 	}
 }
 
-func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
+func TestLedgerFailureKeepsOutcomeOpen(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, l, f := failing(t, nil)
 		f.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
@@ -201,7 +196,7 @@ func TestAnUnknownOutcomeStaysOpenWhenItCannotBeNoted(t *testing.T) {
 	})
 }
 
-func TestAnIntentThatCannotBeWithdrawnStaysOpen(t *testing.T) {
+func TestIntentStaysOpenIfWithdrawFails(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, l, f := failing(t, nil)
 		goneAfterVerify(f)
@@ -212,7 +207,7 @@ func TestAnIntentThatCannotBeWithdrawnStaysOpen(t *testing.T) {
 	})
 }
 
-func TestARefusalThatCannotBeRecordedIsTriedAgain(t *testing.T) {
+func TestRefusalIsRetriedIfLedgerFails(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		chain := newChain(t)
 		s, l, f := failing(t, chain)
@@ -233,14 +228,14 @@ func TestARefusalThatCannotBeRecordedIsTriedAgain(t *testing.T) {
 // observer of another instance may.
 type decidedBook struct{ book }
 
-func (d *decidedBook) UpdateOpenIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error {
-	if err := d.SettleIntent(ctx, key, someTransaction, nil, ledger.EvidenceChain); err != nil {
-		return err
+func (d *decidedBook) Apply(ctx context.Context, key ledger.IntentKey, c ledger.IntentChange) (ledger.Intent, error) {
+	if i, err := d.book.Apply(ctx, key, ledger.IntentChange{Event: accounting.EventProven, Transaction: someTransaction}); err != nil {
+		return i, err
 	}
-	return d.book.UpdateOpenIntent(ctx, key, owner, lease, transaction, reason)
+	return d.book.Apply(ctx, key, c)
 }
 
-func TestPayAnswersWhatAnObserverDecidedMeanwhile(t *testing.T) {
+func TestPayReturnsOutcomeOfObserver(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		f.Script(settleCall, answerLost)

@@ -1,133 +1,82 @@
 package x402
 
 import (
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// health is what a facilitator's probes have shown. Replies to payments do not count, because a payer can make a payment fail.
+// health is what a facilitator's answers about what it supports have shown. Replies to payments do not count, because a payer can make a payment fail.
 type health struct {
 	mu sync.Mutex
-	// networks are those on which it has to settle, by CAIP-2 id.
-	networks map[string]*network
+	// networks are those on which it has to settle, by CAIP-2 id, and whether the log has it that it does not.
+	networks map[string]bool
 	// kinds is what it supports; nil while unknown.
 	kinds []kind
-	// down has the error code of each network on which the last probe failed, and after a blank the reply if it is one of 4xx.
-	down     map[string]string
+	// down is the error code if the last answer was an error.
+	down     string
 	failures int
 	next     time.Time
 }
 
-// network is one network on which a facilitator has to settle.
-type network struct {
-	// terms are those of the newest rail there. Probes use them.
-	terms terms
-	// unsupportedLogged and unfundedLogged: the log has it.
-	unsupportedLogged, unfundedLogged bool
-	// unfunded: the last probe, a payment without money, was accepted.
-	unfunded bool
-}
-
-type target struct {
-	terms
-	version int
-}
-
-// expect adds the network of a rail's terms and reports whether it is new.
-func (h *health) expect(t terms) bool {
+// expect adds the network of a rail and reports whether it is new.
+func (h *health) expect(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n, found := h.networks[t.accepted.Network]
-	if !found {
-		n = new(network)
-		h.networks[t.accepted.Network] = n
+	if _, found := h.networks[name]; found {
+		return false
 	}
-	n.terms = t
-	return !found
+	h.networks[name] = false
+	return true
 }
 
-// targets are the networks that are supported or may be, sorted.
-func (h *health) targets() (all []target) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(h.networks)) {
-		if version := h.version(name); version != 0 {
-			all = append(all, target{h.networks[name].terms, version})
-		}
-	}
-	return all
-}
-
-// learn stores what is supported, if known. It returns whether that is new, and the networks that are newly unsupported.
-func (h *health) learn(kinds []kind) (changed bool, missing []string) {
+// setKinds stores what is supported, if known. It returns whether that is new, and the networks that are newly unsupported.
+func (h *health) setKinds(kinds []kind) (changed bool, missing []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if kinds != nil {
 		changed = h.kinds == nil || !slices.Equal(h.kinds, kinds)
 		h.kinds = kinds
 	}
-	for name, n := range h.networks {
-		if !n.unsupportedLogged && h.version(name) == 0 {
-			n.unsupportedLogged = true
+	for name, logged := range h.networks {
+		if !logged && h.version(name) == 0 {
+			h.networks[name] = true
 			missing = append(missing, name)
 		}
 	}
 	return changed, missing
 }
 
-// verified stores the answer to a probe, and reports whether it is the first yes.
-func (h *health) verified(name string, yes bool) (first bool) {
+// recordProbe stores the result of a probe, and returns the pause before the next one.
+func (h *health) recordProbe(now time.Time, err error) (pause time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.networks[name]
-	first = yes && !n.unfundedLogged
-	n.unfunded, n.unfundedLogged = yes, yes || n.unfundedLogged
-	return first
-}
-
-func (h *health) reason(name string) string {
-	reason, _ := h.state(name, 2, 1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if reason == "" && h.networks[name].unfunded {
-		return ReasonUnfunded
-	}
-	return reason
-}
-
-// probed stores the result of a probe, and returns the pause before the next one.
-func (h *health) probed(now time.Time, down map[string]string) (pause time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.down = down
-	if len(down) == 0 {
-		h.failures = 0
+	if err == nil {
+		h.down, h.failures = "", 0
 		pause = source.Spread(probeEvery, rand.Float64())
 	} else {
+		h.down = err.Error()
 		h.failures++
-		pause = source.Backoff(h.failures, pauseFirst, pauseMost, rand.Float64())
+		pause = source.Backoff(h.failures, minPause, maxPause, rand.Float64())
 	}
 	h.next = now.Add(pause)
 	return pause
 }
 
-// reset marks all networks as up, because nothing probes any more.
+// reset marks it as up, because nothing probes any more.
 func (h *health) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.down, h.failures = nil, 0
+	h.down, h.failures = "", 0
 }
 
 func (h *health) failing() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.down) > 0
+	return h.down != ""
 }
 
 // state returns why payments of these versions are not sent, a code or "", and when the next probe is due.
@@ -137,8 +86,7 @@ func (h *health) state(name string, versions ...int) (reason string, next time.T
 	if !slices.ContainsFunc(versions, func(version int) bool { return h.supports(version, name) }) {
 		return reasonUnsupported, h.next
 	}
-	reason, _, _ = strings.Cut(h.down[name], " ")
-	return reason, h.next
+	return h.down, h.next
 }
 
 // supports reports whether a version is supported on a network, as far as is known. It needs the lock.
@@ -158,7 +106,7 @@ func (h *health) version(name string) int {
 
 const reasonUnsupported = "network_unsupported"
 
-// ReasonUnfunded: the facilitator accepts payers without money. It is used all the same.
+// ReasonUnfunded of ProbeOnce: the facilitator accepts payers without money. It is used all the same.
 const ReasonUnfunded = "accepts_unfunded"
 
 // FacilitatorHealth says whether a facilitator is used on a network.
@@ -166,7 +114,7 @@ type FacilitatorHealth struct {
 	// Host is the facilitator's host with its port, if any; Network a CAIP-2 id.
 	Host, Network string
 	// Reason is why it is not used: "network_unsupported", "timeout", "unreachable", "bad_answer", "key_unusable", or
-	// "status_" or "bad_answer_status_" with the HTTP status. It is empty or ReasonUnfunded if the facilitator is used.
+	// "status_" or "bad_answer_status_" with the HTTP status. It is empty if the facilitator is used.
 	Reason  string
 	Listing Listing
 	// Rejection is the last reply of 4xx to a payment, without the refusals of a payment by verify: call, status, code and
@@ -174,7 +122,7 @@ type FacilitatorHealth struct {
 	Rejection string
 }
 
-func (f FacilitatorHealth) Up() bool { return f.Reason == "" || f.Reason == ReasonUnfunded }
+func (f FacilitatorHealth) Up() bool { return f.Reason == "" }
 
 // Facilitators returns the health of each facilitator of each rail, in order of use. It never blocks.
 func (s *Service) Facilitators() []FacilitatorHealth {
@@ -183,7 +131,8 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 		name := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
 			rejection, _ := f.rejection.Load().(string)
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: f.health.reason(name), Listing: s.listings.of(f.Host()), Rejection: rejection})
+			reason, _ := f.health.state(name, 2, 1)
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: reason, Listing: s.listings.of(f.Host()), Rejection: rejection})
 		}
 	}
 	return all

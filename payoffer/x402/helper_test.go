@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,7 +54,6 @@ type setup struct {
 	offerID      string
 	signer       Signer
 	former       func(account string) (Rail, bool)
-	clockWrong   func() bool
 }
 
 // shop is a Service with everything that it stands on.
@@ -110,38 +110,35 @@ func limited(attempts int, period time.Duration) *Limiter {
 	return NewLimiter(Limit{Attempts: attempts, Period: period})
 }
 
-func (c setup) withDefaults(t testing.TB) setup {
-	if c.amount == 0 {
-		c.amount = 4200
+func (s setup) withDefaults(t testing.TB) setup {
+	if s.amount == 0 {
+		s.amount = 4200
 	}
-	if c.payTo == "" {
-		c.payTo = testPayTo
+	if s.payTo == "" {
+		s.payTo = testPayTo
 	}
-	if c.networks == nil {
-		c.networks = []string{"base-sepolia"}
+	if s.networks == nil {
+		s.networks = []string{"base-sepolia"}
 	}
-	if c.limiter == nil {
-		c.limiter = limited(1000, time.Minute)
+	if s.limiter == nil {
+		s.limiter = limited(1000, time.Minute)
 	}
-	if c.owner == "" {
-		c.owner = "instance-1"
+	if s.owner == "" {
+		s.owner = "instance-1"
 	}
-	if c.offerID == "" {
-		c.offerID = "test-offer"
+	if s.offerID == "" {
+		s.offerID = "test-offer"
 	}
-	if c.signer == nil {
-		c.signer = new(testSigner)
+	if s.signer == nil {
+		s.signer = new(testSigner)
 	}
-	if c.former == nil {
-		c.former = func(string) (Rail, bool) { return Rail{}, false }
+	if s.former == nil {
+		s.former = func(string) (Rail, bool) { return Rail{}, false }
 	}
-	if c.clockWrong == nil {
-		c.clockWrong = func() bool { return false }
+	if s.ledger == nil {
+		s.ledger = openLedger(t)
 	}
-	if c.ledger == nil {
-		c.ledger = openLedger(t)
-	}
-	return c
+	return s
 }
 
 func newShop(t testing.TB, c setup) *shop {
@@ -151,8 +148,8 @@ func newShop(t testing.TB, c setup) *shop {
 	s := &shop{t: t, book: c.ledger, rails: rails, facilitators: c.made, logs: new(bytes.Buffer)}
 	config := Config{
 		Offer: o, Ledger: c.ledger, Limiter: c.limiter, Owner: c.owner, Own: func(string) bool { return false },
-		Hold:        func() (func() error, bool) { return func() error { return nil }, true },
-		RemovedRail: c.former, Signer: c.signer, ClockWrong: c.clockWrong, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		Hold:        func() (func(), bool) { return func() {}, true },
+		RemovedRail: c.former, Signer: c.signer, Now: time.Now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, f := range c.facilitators {
 		made, err := NewFacilitator(FacilitatorConfig{URL: f.URL(), Transport: f.Transport(), Timeout: c.timeout, Logger: config.Logger})
@@ -245,17 +242,17 @@ func (s *shop) Run(ctx context.Context) {
 // pay sends a payload and returns the outcome, which reaches the client.
 func (s *shop) pay(payload []byte) Outcome {
 	s.t.Helper()
-	ctx := TrackResponse(s.t.Context())
-	defer EndResponse(ctx, true)
-	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
+	response := new(Response)
+	defer response.End(true)
+	return s.Pay(s.t.Context(), Attempt{Payload: payload, Client: "192.0.2.1", Response: response})
 }
 
 // payAndLeave sends a payload; the answer is lost on its way.
 func (s *shop) payAndLeave(payload []byte) Outcome {
 	s.t.Helper()
-	ctx := TrackResponse(s.t.Context())
-	defer EndResponse(ctx, false)
-	return s.Pay(ctx, Attempt{Payload: payload, Client: "192.0.2.1"})
+	response := new(Response)
+	defer response.End(false)
+	return s.Pay(s.t.Context(), Attempt{Payload: payload, Client: "192.0.2.1", Response: response})
 }
 
 // stored reads the intent of a payment; found is false without a row.
@@ -396,4 +393,9 @@ func must[T any](value T, err error) func(t testing.TB) T {
 		require.NoError(t, err)
 		return value
 	}
+}
+
+// usdc is the rail usdc of the shop.
+func (s *shop) usdc() *Rail {
+	return &s.Rails[slices.IndexFunc(s.Rails, func(r Rail) bool { return r.USDC.Name() == "usdc" })]
 }

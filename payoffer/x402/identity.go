@@ -29,8 +29,12 @@ func (s *Service) Identify(a Attempt) (Identity, error) {
 // decode reads the payload and the secret of an attempt.
 func (a Attempt) decode() (*payment, error) {
 	p, err := decodePayment(a.Payload)
-	if err == nil && a.Secret != "" {
+	if err != nil {
+		return nil, err
+	}
+	p.response = a.Response
+	if a.Secret != "" {
 		p.secret = hashSecret(a.Secret)
 	}
-	return p, err
+	return p, nil
 }

@@ -12,15 +12,15 @@ import (
 // inFlight counts running work. Unlike a sync.WaitGroup it may grow during a wait, and a wait ends with its context.
 type inFlight struct{ count atomic.Int64 }
 
-func (f *inFlight) begin() { f.count.Add(1) }
-func (f *inFlight) end()   { f.count.Add(-1) }
+func (i *inFlight) begin() { i.count.Add(1) }
+func (i *inFlight) end()   { i.count.Add(-1) }
 
 // waitPoll is how often wait, which is called at a stop, checks again.
 const waitPoll = 2 * time.Millisecond
 
 // wait waits until the count is 0, or returns the error of ctx.
-func (f *inFlight) wait(ctx context.Context) error {
-	for f.count.Load() > 0 {
+func (i *inFlight) wait(ctx context.Context) error {
+	for i.count.Load() > 0 {
 		select {
 		case <-time.After(waitPoll):
 		case <-ctx.Done():
@@ -36,11 +36,11 @@ func (f *inFlight) wait(ctx context.Context) error {
 type keyLocks struct{ held sync.Map }
 
 // lock waits for the key and reports whether it had to. unlock may be called more than once.
-func (l *keyLocks) lock(ctx context.Context, key any) (unlock func(), waited bool, err error) {
+func (k *keyLocks) lock(ctx context.Context, key any) (unlock func(), waited bool, err error) {
 	for mine := make(chan struct{}); ; waited = true {
-		other, busy := l.held.LoadOrStore(key, mine)
+		other, busy := k.held.LoadOrStore(key, mine)
 		if !busy {
-			return sync.OnceFunc(func() { l.held.Delete(key); close(mine) }), waited, nil
+			return sync.OnceFunc(func() { k.held.Delete(key); close(mine) }), waited, nil
 		}
 		select {
 		case <-other.(chan struct{}):

@@ -29,8 +29,8 @@ func NewLimiter(limit Limit) *Limiter {
 	return &Limiter{limit: limit, clients: make(map[string]*rate.Limiter)}
 }
 
-// wait takes one attempt from the client's bucket and returns 0, or returns how long to wait.
-func (l *Limiter) wait(client string, now time.Time) time.Duration {
+// TakeAttempt takes one attempt from the client's bucket and returns 0. If the bucket is empty, it returns the time to wait.
+func (l *Limiter) TakeAttempt(client string, now time.Time) time.Duration {
 	client = ClientNetwork(client, 64)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,7 +49,7 @@ func (s *shop) networks(t *testing.T, deferred bool) (networks []string) {
 
 // A quote that was given out stays payable, and a network is offered again when a facilitator lists it again. A
 // facilitator that stops answering changes nothing.
-func TestAnUnsupportedNetworkIsNotQuotedWhileThatIsSo(t *testing.T) {
+func TestQuoteOmitsUnsupportedNetwork(t *testing.T) {
 	const base, mainnet = "eip155:84532", "eip155:8453"
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
@@ -92,7 +92,7 @@ func TestAnUnsupportedNetworkIsNotQuotedWhileThatIsSo(t *testing.T) {
 }
 
 // A rail that another facilitator supports does not use the one that does not, and versions are told apart.
-func TestOnlyANetworkWithoutAnyFacilitatorAsksAllOfThem(t *testing.T) {
+func TestPaySkipsFacilitatorWithoutNetwork(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		one, two, s := twoFacilitators(t)
 		one.Script(supportedCall, kindsOn())

@@ -35,10 +35,10 @@ type Signer interface {
 
 // Artifact is a signed offer or receipt as it is sent (section 3.1).
 type Artifact struct {
-	Format string `json:"format"`
+	Format string `json:"format" jsonschema:"jws: the signature is a JWS."`
 	// AcceptIndex is the index of an offer's terms in accepts, which is not signed; nil for a receipt.
-	AcceptIndex *int   `json:"acceptIndex,omitempty"`
-	Signature   string `json:"signature" jsonschema:"A compact JWS."`
+	AcceptIndex *int   `json:"acceptIndex,omitempty" jsonschema:"Which entry of accepts a signed offer is for."`
+	Signature   string `json:"signature" jsonschema:"A compact JWS (EdDSA). Its kid names a key of /.well-known/did.json."`
 }
 
 // OfferPayload is the payload of a signed offer (section 4.2).

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 )
@@ -22,8 +23,8 @@ func newTestSigner(seed byte) *testSigner {
 	return &testSigner{ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))}
 }
 
-func (s *testSigner) Sign(payload any) string {
-	if s.key == nil {
+func (ts *testSigner) Sign(payload any) string {
+	if ts.key == nil {
 		return ""
 	}
 	text, err := json.Marshal(payload)
@@ -35,14 +36,14 @@ func (s *testSigner) Sign(payload any) string {
 	}
 	b64 := base64.RawURLEncoding.EncodeToString
 	signed := b64([]byte(`{"alg":"EdDSA","kid":"did:web:pay.example.org#`+strings.Repeat("k", 43)+`"}`)) + "." + b64(text)
-	return signed + "." + b64(ed25519.Sign(s.key, []byte(signed)))
+	return signed + "." + b64(ed25519.Sign(ts.key, []byte(signed)))
 }
 
 // payload is the statement that the signer's key signed.
-func (s *testSigner) payload(t *testing.T, compact string) Statement {
+func (ts *testSigner) payload(t *testing.T, compact string) Statement {
 	t.Helper()
 	jws := must(signature.ParseJWS(compact))(t)
-	require.True(t, jws.VerifiedBy(s.key.Public().(ed25519.PublicKey)))
+	require.True(t, jws.VerifiedBy(ts.key.Public().(ed25519.PublicKey)))
 	statement := must(ParseStatement(jws.Payload))(t)
 	return statement
 }
@@ -63,7 +64,7 @@ func bodyOf(t *testing.T, s *Service) (body PaymentRequiredV1) {
 
 func offersOf(s *Service) []string { return FindSigned(s.Quote().Body) }
 
-func TestQuoteSignsEveryWayToPay(t *testing.T) {
+func TestQuoteSignsEveryOffer(t *testing.T) {
 	signer := newTestSigner(1)
 	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}, signer: signer})
 	_, quote := headerOf(t, s)
@@ -99,7 +100,7 @@ func TestQuoteSignsEveryWayToPay(t *testing.T) {
 	}
 }
 
-func TestRefreshPublishesOffersOfTheCurrentKey(t *testing.T) {
+func TestRefreshSignsWithCurrentKey(t *testing.T) {
 	signer := newTestSigner(1)
 	key := signer.key
 	signer.key = nil
@@ -123,7 +124,7 @@ func TestRefreshPublishesOffersOfTheCurrentKey(t *testing.T) {
 	require.NotNil(t, signer.payload(t, offersOf(s)[0]).Offer)
 }
 
-func TestPaidAnswerCarriesOneReceiptForEver(t *testing.T) {
+func TestPayReturnsSameSignedReceipt(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, signer := payoffertest.NewPipedFacilitator(t, "one"), newTestSigner(1)
 		s := newShop(t, setup{facilitators: one(f), signer: signer})
@@ -145,7 +146,7 @@ func TestPaidAnswerCarriesOneReceiptForEver(t *testing.T) {
 }
 
 // A facilitator's word that the chain may still disprove is not signed for.
-func TestAClaimIsSignedForOnceItIsProven(t *testing.T) {
+func TestClaimReceiptIsSignedAfterProof(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
 		chain.Down(true)
@@ -167,14 +168,14 @@ func TestAClaimIsSignedForOnceItIsProven(t *testing.T) {
 
 // The observer of the chain may settle an intent before anything answered its
 // buyer, for example after a crash.
-func TestPaymentThatTheObserverSettledGetsOneReceipt(t *testing.T) {
+func TestObservedPaymentGetsOneReceipt(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		s := newShop(t, setup{facilitators: one(f), signer: newTestSigner(1)})
 		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead})
 		b := newBuyer(1)
 		require.Equal(t, Open, s.pay(b.v2(t)).Status)
-		require.NoError(t, s.book.SettleIntent(t.Context(), b.key(), someTransaction, nil, ledger.EvidenceChain))
+		must(s.book.Apply(t.Context(), b.key(), ledger.IntentChange{Event: accounting.EventProven, Transaction: someTransaction}))(t)
 
 		first := s.pay(b.v2(t))
 		require.Equal(t, Settled, first.Status)
@@ -185,7 +186,7 @@ func TestPaymentThatTheObserverSettledGetsOneReceipt(t *testing.T) {
 	})
 }
 
-func TestBazaarDescribesTheOneCall(t *testing.T) {
+func TestBazaarExtension(t *testing.T) {
 	_, quote := headerOf(t, shopOf(t, setup{}))
 	var bazaar map[string]any
 	require.NoError(t, json.Unmarshal(quote.Extensions["bazaar"], &bazaar))
@@ -199,7 +200,7 @@ const (
 	goodOffer   = `{"amount":"10000","asset":"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913","network":"eip155:8453","payTo":"0x209693Bc6afc0C5328bA36FaF03C514EF312287C","resourceUrl":"https://api.example.com/premium-data","scheme":"exact","validUntil":1703123516,"version":1}`
 )
 
-func TestParseStatementReadsBothKinds(t *testing.T) {
+func TestParseStatementReceiptAndOffer(t *testing.T) {
 	receipt := must(ParseStatement([]byte(goodReceipt)))(t)
 	require.Equal(t, "https://api.example.com/premium-data", receipt.ResourceURL())
 	require.EqualValues(t, 1703123456, receipt.Receipt.IssuedAt)
@@ -215,7 +216,7 @@ func TestParseStatementReadsBothKinds(t *testing.T) {
 	}
 }
 
-func TestParseStatementRefusesWhatIsNotExactlyAStatement(t *testing.T) {
+func TestParseStatementRefusesOtherPayloads(t *testing.T) {
 	for name, c := range map[string]struct{ payload, want string }{
 		"no JSON":                {"receipt", "is not JSON"},
 		"another version":        {strings.Replace(goodReceipt, `"version":1`, `"version":2`, 1), "version 2"},
@@ -234,7 +235,7 @@ func TestParseStatementRefusesWhatIsNotExactlyAStatement(t *testing.T) {
 	}
 }
 
-func TestFindSignedLooksWherePeopleKeepReceipts(t *testing.T) {
+func TestFindSignedFormats(t *testing.T) {
 	const jws, other = "eyJhbGciOiJFZERTQSJ9.e30.c2lnbmF0dXJl", "eyJhbGciOiJFZERTQSJ9.e30.b3RoZXI"
 	settlement := `{"success":true,"extensions":{"offer-receipt":{"info":{"receipt":{"format":"jws","signature":"` + jws + `"}}}}}`
 	header := base64.StdEncoding.EncodeToString([]byte(settlement))

@@ -7,23 +7,19 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// Status is how a payment attempt ended.
-type Status string
+// Status is how a payment attempt ended: an answer of the table, or one without a payment.
+type Status = accounting.Answer
 
 const (
-	// Settled: the payer was charged (200).
-	Settled Status = "settled"
-	// Refused: this payload was not charged and will not be (402).
-	Refused Status = "refused"
-	// Open: the outcome is unknown. Send the same payload again, never a new one (503).
-	Open Status = "open"
-	// Unavailable: it was not sent. Try later (503).
-	Unavailable Status = "unavailable"
-	// Conflict: it was not sent, because of another payment or because it may have been charged elsewhere (409).
-	Conflict Status = "conflict"
+	Settled     = accounting.AnswerSettled
+	Refused     = accounting.AnswerRefused
+	Open        = accounting.AnswerOpen
+	Unavailable = accounting.AnswerUnavailable
+	Conflict    = accounting.AnswerConflict
 	// Malformed: the payload cannot be read (400).
 	Malformed Status = "malformed"
 	// Limited: too many attempts from this client (429).
@@ -38,6 +34,8 @@ type Attempt struct {
 	Client string
 	// Deferred: the payment is charged after the application's answer, for which its quote did not name a flow.
 	Deferred bool
+	// Response is the response that will have the answer. Without one (nil) no charge becomes acknowledged.
+	Response *Response
 	// Refuse returns why the transport refuses a new, valid payment (a code and a sentence), or "". It may be nil.
 	Refuse func() (reason, detail string)
 }
@@ -72,9 +70,6 @@ const (
 	retrySoon = 3 * time.Second
 )
 
-// ReasonOperator is the reason of a payment that the operator declared unpaid.
-const ReasonOperator = "operator_not_paid"
-
 func (p *payment) outcome(status Status, reason, detail string) Outcome {
 	o := Outcome{Status: status, Version: p.version, Reason: reason, Detail: detail}
 	if status == Open {
@@ -89,9 +84,10 @@ func (p *payment) ledgerUnavailable() Outcome {
 		"The ledger cannot be read now, so the payment was not sent. It is not known whether an earlier request sent it.")
 }
 
+const detailUnavailable = "This server cannot take the payment now and did not send it."
+
 func (p *payment) unavailable(reason string, retryAfter time.Duration) Outcome {
-	o := p.outcome(Unavailable, reason,
-		"This server cannot take the payment now and did not send it.")
+	o := p.outcome(Unavailable, reason, detailUnavailable)
 	o.RetryAfter = retryAfter
 	return o
 }
@@ -118,7 +114,7 @@ func (p *payment) outcomeOf(i ledger.Intent) Outcome {
 		}
 		o := p.outcome(Refused, i.Reason, "This authorization can no longer be charged."+nothingCharged+" Sign a new one.")
 		switch i.Reason {
-		case ReasonOperator:
+		case accounting.ReasonOperator:
 			o.Detail = "The seller has declared this payment as not paid. Sign a new one."
 		case reasonElsewhere, reasonValue:
 			o.Detail = detailElsewhere

@@ -11,6 +11,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const (
@@ -88,7 +89,7 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 	if refused != nil {
 		return nil, p.outcome(Refused, refused.reason, refused.detail)
 	}
-	if delay := s.Limiter.wait(a.Client, s.Now()); delay > 0 {
+	if delay := s.Limiter.TakeAttempt(a.Client, s.Now()); delay > 0 {
 		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts came from this network, so this one was not sent.")
 		limited.RetryAfter = delay
 		return nil, limited
@@ -104,21 +105,24 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 		}
 		releases, first = append(releases, endRun), other
 	}
-	other, found, err := s.conflicting(ctx, p, rail, first)
+	other, conflicts, err := s.conflicting(ctx, p, rail, first)
 	switch {
 	case err != nil:
 		return nil, p.ledgerUnavailable()
-	case found && other.IntentKey == p.key().Canonical(): // another instance has taken it since
+	case conflicts && other.IntentKey == p.key().Canonical(): // another instance has taken it since
 		unlock()
 		return nil, s.replay(ctx, p, other)
-	case found:
-		return nil, s.answerConflict(ctx, p, other)
+	case conflicts:
+		return nil, s.recordRejection(ctx, p, other)
 	}
-	funded, answered := s.checkChain(ctx, p, rail, a.Refuse)
-	if answered != nil {
-		return nil, *answered
+	found, funded, err := s.inspect(ctx, p, rail, a.Refuse)
+	switch {
+	case err != nil:
+		return nil, p.ledgerUnavailable()
+	case found.event != "":
+		return nil, s.enter(ctx, p, rail, found)
 	}
-	intent, facilitators, answered := s.verified(ctx, p, rail, funded)
+	intent, facilitators, answered := s.verifyNew(ctx, p, rail, funded)
 	if answered != nil {
 		return nil, *answered
 	}
@@ -173,7 +177,7 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		case <-ctx.Done():
 			return p.outcomeOf(intent)
 		case <-deadline:
-			return s.answerWith(ctx, p, intent, false)
+			return s.recordAnswer(ctx, p, intent, false)
 		case <-time.After(pollWinner):
 		}
 		stored, known, err := s.Ledger.Intent(ctx, p.key())
@@ -186,12 +190,12 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 		}
 		intent = stored
 	}
-	return s.answerWith(ctx, p, s.ensureAnswer(ctx, intent), false)
+	return s.recordAnswer(ctx, p, s.storeAnswer(ctx, intent), false)
 }
 
-// verified has a new payment verified by a facilitator. It returns the intent to commit with the facilitators that can
+// verifyNew has a new payment verified by a facilitator. It returns the intent to commit with the facilitators that can
 // settle it, or the answer.
-func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded bool) (i ledger.Intent, facilitators []*Facilitator, answer *Outcome) {
+func (s *Service) verifyNew(ctx context.Context, p *payment, rail *Rail, funded bool) (i ledger.Intent, facilitators []*Facilitator, answer *Outcome) {
 	candidates, retryAfter := rail.candidates(p.version)
 	if len(candidates) == 0 {
 		return i, nil, new(p.unavailable("facilitator_unavailable", retryAfter))
@@ -201,7 +205,11 @@ func (s *Service) verified(ctx context.Context, p *payment, rail *Rail, funded b
 	facilitators, refused, code := s.verify(ctx, candidates, facilitatorRequest{p.version, i.Payload, i.Requirement}, funded)
 	switch {
 	case refused != nil:
-		return i, nil, new(s.answerDeclined(ctx, p, rail, *refused))
+		found, err := s.inspectDeclined(ctx, p, rail, *refused)
+		if err != nil {
+			return i, nil, new(p.ledgerUnavailable())
+		}
+		return i, nil, new(s.enter(ctx, p, rail, found))
 	case len(facilitators) == 0:
 		return i, nil, new(p.unavailable(code, retryOpen))
 	case s.checkTimes(p) != nil:
@@ -227,7 +235,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, intent led
 			s.withdraw(context.WithoutCancel(ctx), intent.IntentKey)
 		}
 		committed()
-		return s.answerNotCommitted(ctx, p, intent, err)
+		return s.afterInsertError(ctx, p, intent, err)
 	}
 	failpoint.Hit(failpoint.PayAfterIntent)
 	p.byPayer = true
@@ -241,7 +249,7 @@ func (s *Service) charge(ctx context.Context, p *payment, rail *Rail, intent led
 			done <- p.unavailable("facilitator_unavailable", retryOpen)
 			return
 		}
-		done <- s.answerWith(ctx, p, settled, true)
+		done <- s.recordAnswer(ctx, p, settled, true)
 	}()
 	select {
 	case outcome := <-done:
@@ -264,7 +272,7 @@ func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
 	for wait, n := withdrawFirst, 0; n < withdrawTries; wait, n = 2*wait, n+1 {
 		time.Sleep(wait) // ctx has no end
 		ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
-		err := s.Ledger.WithdrawIntent(ctx, key, s.Owner)
+		_, err := s.Ledger.Apply(ctx, key, ledger.IntentChange{Event: accounting.EventNotSent, Owner: s.Owner})
 		cancel()
 		if err == nil || errors.Is(err, ledger.ErrIntentState) || errors.Is(err, ledger.ErrNotOpen) {
 			return
@@ -308,13 +316,13 @@ func (s *Service) newIntent(p *payment, rail *Rail) ledger.Intent {
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
 		Payload: p.rebuild(terms, s.quoted.Load().extensions), Requirement: terms.in(p.version),
-		ValidBefore: p.validBefore(), State: ledger.IntentSettling,
-		Since: p.since, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix(),
+		ValidBefore: p.validBefore(), Since: p.since,
+		Progress: ledger.Progress{State: ledger.IntentSettling, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix()},
 	}
 }
 
-// answerNotCommitted answers a payment that the ledger did not take. It was not sent.
-func (s *Service) answerNotCommitted(ctx context.Context, p *payment, i ledger.Intent, err error) Outcome {
+// afterInsertError answers a payment that the ledger did not take. It was not sent.
+func (s *Service) afterInsertError(ctx context.Context, p *payment, i ledger.Intent, err error) Outcome {
 	var exists *ledger.IntentExistsError
 	var conflict *ledger.ConflictError
 	switch {
@@ -323,11 +331,11 @@ func (s *Service) answerNotCommitted(ctx context.Context, p *payment, i ledger.I
 	case errors.As(err, &conflict) && !p.proven:
 		return s.reject(ctx, p, i, conflict.Other)
 	case errors.As(err, &conflict):
-		return s.answerConflict(ctx, p, conflict.Other)
+		return s.recordRejection(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):
-		return p.outcome(Conflict, "payment_identifier_in_use",
-			"This payment was not sent, because its payment identifier belongs to another one, which may have been charged. "+
-				"Send that one again; do not sign a new one.")
+		return p.answer(finding{event: accounting.EventIDInUse, reason: "payment_identifier_in_use",
+			detail: "This payment was not sent, because its payment identifier belongs to another one, which may have been charged. " +
+				"Send that one again; do not sign a new one."})
 	default:
 		s.Logger.Error("payment refused: ledger cannot store it", "error", err.Error(), "hint", hintLedger)
 		return p.unavailable("ledger_unavailable", retryOpen)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
@@ -20,7 +21,7 @@ func one(f *payoffertest.Facilitator) []*payoffertest.Facilitator {
 	return []*payoffertest.Facilitator{f}
 }
 
-func TestPaySettlesInBothDialects(t *testing.T) {
+func TestPayBothProtocolVersions(t *testing.T) {
 	for _, c := range []struct {
 		name, network string
 		version       int
@@ -51,7 +52,7 @@ func TestPaySettlesInBothDialects(t *testing.T) {
 	}
 }
 
-func TestPayAnswersAKnownPaymentFromTheLedger(t *testing.T) {
+func TestPayKnownPaymentFromLedger(t *testing.T) {
 	for name, changed := range map[string]setup{
 		"past its validity":       {},
 		"after a change of price": {amount: 4300},
@@ -84,7 +85,7 @@ func TestPayAnswersAKnownPaymentFromTheLedger(t *testing.T) {
 	}
 }
 
-func TestPayRefusesAnotherPayloadUnderAKnownKey(t *testing.T) {
+func TestPayRefusesChangedPayload(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *buyer){
 		"another time":                     func(_ *testing.T, b *buyer) { b.auth.ValidAfter = "1" },
 		"another signature":                func(t *testing.T, b *buyer) { b.signature = mirrored(t, b) },
@@ -102,7 +103,7 @@ func TestPayRefusesAnotherPayloadUnderAKnownKey(t *testing.T) {
 	}
 }
 
-func TestPayDoesNotTakeThePaymentOfAnotherOffer(t *testing.T) {
+func TestPayRefusesPaymentOfOtherOffer(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		mine := newShop(t, setup{facilitators: one(f)})
@@ -114,7 +115,7 @@ func TestPayDoesNotTakeThePaymentOfAnotherOffer(t *testing.T) {
 	})
 }
 
-func TestPaySettlesCopiesThatArriveTogetherOnce(t *testing.T) {
+func TestPayConcurrentCopiesSettleOnce(t *testing.T) {
 	for _, instances := range []int{1, 3} {
 		bubble(t, strings.Repeat("instance ", instances), func(t *testing.T) {
 			f := payoffertest.NewPipedFacilitator(t, "one")
@@ -142,7 +143,7 @@ func TestPaySettlesCopiesThatArriveTogetherOnce(t *testing.T) {
 	}
 }
 
-func TestPayMakesLosersWaitForTheWinner(t *testing.T) {
+func TestPayConcurrentCopiesWaitForFirst(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHangActed})
@@ -178,22 +179,22 @@ type late struct {
 	looked bool
 }
 
-func (u *late) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
-	if !u.looked {
-		u.looked = true
+func (l *late) LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error) {
+	if !l.looked {
+		l.looked = true
 		return ledger.Lookup{}, nil
 	}
-	return u.book.LookUp(ctx, i)
+	return l.book.LookUp(ctx, i)
 }
 
-func TestAPaymentIsNotInItsOwnWay(t *testing.T) {
+func TestPaymentDoesNotConflictWithItself(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		a := newBuyer(1)
 		paid := s.pay(a.v2(t))
 		require.Equal(t, Settled, paid.Status)
 		for _, open := range []bool{false, true} {
 			if open {
-				require.NoError(t, s.book.ReopenIntent(t.Context(), ledger.IntentKey{Network: "eip155:84532", Asset: s.rails[0].Network.USDC, From: a.auth.From, Nonce: a.auth.Nonce}, "reorg"))
+				must(s.book.Apply(t.Context(), ledger.IntentKey{Network: "eip155:84532", Asset: s.rails[0].Network.USDC, From: a.auth.From, Nonce: a.auth.Nonce}, ledger.IntentChange{Event: accounting.EventDisproved, Reason: "reorg"}))(t)
 			}
 			other := newShop(t, setup{facilitators: one(f), ledger: &late{book: s.book}})
 			got := other.pay(a.v2(t))
@@ -232,7 +233,7 @@ func TestPaymentIdentifiers(t *testing.T) {
 	})
 }
 
-func TestPayLimitsAttemptsOfAClient(t *testing.T) {
+func TestPayRateLimit(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "insufficient_funds"})
@@ -254,7 +255,7 @@ func TestPayLimitsAttemptsOfAClient(t *testing.T) {
 	})
 }
 
-func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
+func TestPayContinuesAfterClientLeaves(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 		b := newBuyer(1)
@@ -276,7 +277,7 @@ func TestPayGoesOnWhenTheClientLeaves(t *testing.T) {
 	})
 }
 
-func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
+func TestPayExpiryDuringVerify(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 		b := newBuyer(1)
@@ -289,7 +290,7 @@ func TestPayDoesNotSendWhatExpiredDuringVerification(t *testing.T) {
 	})
 }
 
-func TestPayStopsWhenTheClientLeavesBeforeTheIntent(t *testing.T) {
+func TestPayCanceledBeforeIntent(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
 		one.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // One purchase, one charge: a client that does not know the outcome of its payment may sign
@@ -63,9 +64,9 @@ func (p *payment) isOtherPurchase(i ledger.Intent) bool {
 	return p.paymentID != "" && p.paymentID != i.PaymentID
 }
 
-// answerConflict answers a proven payment because of a conflicting one, which records the
+// recordRejection answers a proven payment because of a conflicting one, which records the
 // rejection, so that both are never charged.
-func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.Intent) Outcome {
+func (s *Service) recordRejection(ctx context.Context, p *payment, other ledger.Intent) Outcome {
 	if !p.isOtherPurchase(other) {
 		stored, err := s.Ledger.RecordRejection(ctx, other.IntentKey, p.validBefore())
 		if err != nil {
@@ -76,13 +77,13 @@ func (s *Service) answerConflict(ctx context.Context, p *payment, other ledger.I
 	switch other.State {
 	case ledger.IntentSettled:
 		p.byPayer = s.isUnused(ctx, p)
-		return s.answerWith(ctx, p, s.ensureAnswer(ctx, other), false)
+		return s.recordAnswer(ctx, p, s.storeAnswer(ctx, other), false)
 	case ledger.IntentRefused: // since the look-up
 		return p.unavailable("payer_had_open_payment", retrySoon)
 	default:
-		o := p.outcome(Conflict, reasonRejected,
-			"This payment was not sent, because an earlier one of this payer is not decided yet; its nonce is in 'intent'. "+
-				"Send the earlier one again; do not sign a new one.")
+		o := p.answer(finding{event: accounting.EventPayerOpen, reason: reasonRejected,
+			detail: "This payment was not sent, because an earlier one of this payer is not decided yet; its nonce is in 'intent'. " +
+				"Send the earlier one again; do not sign a new one."})
 		o.Intent = other.Nonce
 		return o
 	}
@@ -101,27 +102,27 @@ func (s *Service) isUnused(ctx context.Context, p *payment) bool {
 	return err == nil && !reading.Used
 }
 
-// answerWith answers a payment with an intent: its own, or the one that was charged instead. It records whether the
+// recordAnswer answers a payment with an intent: its own, or the one that was charged instead. It records whether the
 // payer got the outcome. atOnce says that this answers the request that brought the intent.
-func (s *Service) answerWith(ctx context.Context, p *payment, i ledger.Intent, atOnce bool) Outcome {
+func (s *Service) recordAnswer(ctx context.Context, p *payment, i ledger.Intent, atOnce bool) Outcome {
 	switch {
 	case i.State == ledger.IntentSettling && !atOnce && !(i.Unacknowledged && i.AcknowledgedAt == 0):
 		s.logUnrecorded(i, s.Ledger.UnacknowledgeIntent(ctx, i.IntentKey))
 	case i.State == ledger.IntentSettled && i.AcknowledgedAt == 0:
-		s.acknowledge(ctx, i, atOnce && !isGated(ctx))
+		s.acknowledge(ctx, i, p.response, atOnce && !(p.response != nil && p.response.Gated))
 	}
 	return p.outcomeOf(i)
 }
 
 // acknowledge records a charge as acknowledged once its 200 is written completely. The response does not wait for the record.
-func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, atOnce bool) {
+func (s *Service) acknowledge(ctx context.Context, i ledger.Intent, response *Response, atOnce bool) {
 	recorded := make(chan struct{})
 	s.acknowledging.Store(i.IntentKey, recorded)
 	done := func() {
 		s.acknowledging.CompareAndDelete(i.IntentKey, recorded)
 		close(recorded)
 	}
-	OnResponse(ctx, func(complete bool) {
+	response.OnEnd(ctx, func(complete bool) {
 		end, held := func() {}, false
 		if complete {
 			end, held = s.begin()

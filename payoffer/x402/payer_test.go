@@ -35,7 +35,7 @@ func unacknowledged(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffer
 	return s, f, a
 }
 
-func TestAPayerWithoutAnOutcomeIsChargedOnce(t *testing.T) {
+func TestPayerWithoutOutcomeIsChargedOnce(t *testing.T) {
 	for name, payload := range map[string]func(*testing.T) func(*buyer) []byte{
 		"version 2": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v2(t) } },
 		"version 1": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v1(t) } },
@@ -70,20 +70,20 @@ func TestAPayerWithoutAnOutcomeIsChargedOnce(t *testing.T) {
 			// A purchase of its own, two minutes after the buyer was told.
 			e := signed(5)
 			e.auth.ValidBefore = signed(0).auth.ValidBefore
-			settlesOn(f, s.Rails[0].Chain.(*payoffertest.Chain), e)
+			settlesOn(f, s.usdc().Chain.(*payoffertest.Chain), e)
 			requireChargedBy(t, e, s.pay(of(e)))
 			require.Len(t, f.Calls(settleCall), 2)
 		})
 	}
 }
 
-func TestAPurchaseWithAnIdentifierOfItsOwnIsCharged(t *testing.T) {
+func TestNewPaymentIdentifierIsNewPurchase(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.named("order_0123456789").v2(t) })
 		other := signed(2).named("order_9876543210")
 		require.Equal(t, Conflict, s.pay(other.v2(t)).Status, "while the first is open")
 		s.run(20 * time.Second)
-		settlesOn(f, s.Rails[0].Chain.(*payoffertest.Chain), other)
+		settlesOn(f, s.usdc().Chain.(*payoffertest.Chain), other)
 		requireChargedBy(t, other, s.pay(other.v2(t)))
 		requireChargedBy(t, a, s.pay(signed(3).named("order_0123456789").v2(t)))
 		requireChargedBy(t, a, s.pay(signed(4).v2(t)))
@@ -91,7 +91,7 @@ func TestAPurchaseWithAnIdentifierOfItsOwnIsCharged(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatWasLostProtectsThePayer(t *testing.T) {
+func TestLostResponseProtectsPayer(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, a := onChain(t)
 		settlesOn(f, chain, a)
@@ -104,7 +104,7 @@ func TestAnAnswerThatWasLostProtectsThePayer(t *testing.T) {
 
 // Two tries of one client may be under way together, and the first may be
 // charged and told before the other one is verified.
-func TestWhatCameBeforeAChargeIsNotChargedBesides(t *testing.T) {
+func TestConcurrentAttemptIsNotChargedAgain(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, a := onChain(t)
 		b := newBuyer(2)
@@ -122,7 +122,7 @@ func TestWhatCameBeforeAChargeIsNotChargedBesides(t *testing.T) {
 
 // What a client left because nobody could take it may arrive again, from a proxy
 // or from whoever has read it.
-func TestWhatWasLeftForAnotherPaymentIsNotChargedBesides(t *testing.T) {
+func TestAbandonedAttemptIsNotChargedLater(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, a := onChain(t)
 		f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 500}, payoffertest.FacilitatorReply{})
@@ -138,23 +138,23 @@ func TestWhatWasLeftForAnotherPaymentIsNotChargedBesides(t *testing.T) {
 }
 
 // A stranger may ask for the 200 of what is public on the chain, and not read it.
-func TestNobodyWaitsForAReaderWhoDoesNotRead(t *testing.T) {
+func TestPayIgnoresSlowReader(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.v2(t) })
 		s.run(20 * time.Second)
-		stranger := TrackResponse(t.Context())
-		requireChargedBy(t, a, s.Pay(stranger, Attempt{Payload: a.v2(t), Client: "192.0.2.9"}))
+		stranger := new(Response)
+		requireChargedBy(t, a, s.Pay(t.Context(), Attempt{Payload: a.v2(t), Client: "192.0.2.9", Response: stranger}))
 		start := time.Now()
 		requireChargedBy(t, a, s.pay(signed(2).v2(t)))
 		require.LessOrEqual(t, time.Since(start), acknowledgeWait)
-		EndResponse(stranger, false)
+		stranger.End(false)
 		require.Len(t, f.Calls(settleCall), 1)
 	})
 }
 
 // Whoever signs without an end is refused, and is not remembered: the first
 // charge would answer for all that the payer ever signs.
-func TestAnEndlessAuthorizationIsNotRemembered(t *testing.T) {
+func TestEndlessAuthorizationIsNotRemembered(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(3)
 		settlesOn(f, chain, a)
@@ -175,7 +175,7 @@ func TestAnEndlessAuthorizationIsNotRemembered(t *testing.T) {
 
 // Some wallets write a signature's recovery id as 0 or 1, and the token takes 27
 // and 28 alone: it is one payment, whoever writes it how.
-func TestARecoveryIDIsWrittenAsTheTokenTakesIt(t *testing.T) {
+func TestSignatureRecoveryIDIsNormalized(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f, chain, a, again := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1), newBuyer(1)
 		settlesOn(f, chain, a)
@@ -189,7 +189,7 @@ func TestARecoveryIDIsWrittenAsTheTokenTakesIt(t *testing.T) {
 
 // What was turned away is a payment of its own once the first certainly was not
 // charged.
-func TestARejectedPaymentIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
+func TestRejectedPaymentSettlesAfterFirstFails(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, a := onChain(t)
 		b := newBuyer(2)
@@ -206,7 +206,7 @@ func TestARejectedPaymentIsTakenOnceTheFirstWasNotCharged(t *testing.T) {
 
 // A signature that nobody made neither learns of a payer's payments nor is
 // remembered with them.
-func TestAForgedSignatureLearnsNothing(t *testing.T) {
+func TestForgedSignatureLearnsNothing(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.v2(t) })
 		s.run(20 * time.Second)
@@ -222,7 +222,7 @@ func TestAForgedSignatureLearnsNothing(t *testing.T) {
 	})
 }
 
-func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
+func TestImpossibleClaimNeedsOperator(t *testing.T) {
 	for name, reply := range map[string]payoffertest.FacilitatorReply{
 		"the transaction of another payment": {Transaction: someTransaction},
 		"the zero hash":                      {Transaction: zeroHash},
@@ -243,7 +243,7 @@ func TestAClaimThatCannotBeTrueWaitsForTheOperator(t *testing.T) {
 const otherTransaction = "0x00000000000000000000000000000000000000000000000000000000000000ee"
 
 // A client that loses an answer may drop its payment identifier when it signs again.
-func TestARetryWithoutTheIdentifierIsTheSamePurchase(t *testing.T) {
+func TestRetryWithoutIdentifierIsSamePurchase(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		named := func(b *buyer) []byte { return b.named("order_0123456789").v2(t) }
 		s, f, a := unacknowledged(t, named)

@@ -34,6 +34,8 @@ type payment struct {
 	paymentID string
 	// secret is the hash of what only the payer knows of the request, or empty (ledger.Intent.Secret).
 	secret string
+	// response is that of the attempt, or nil.
+	response *Response
 	// deferred: it is charged after the application's answer.
 	deferred bool
 	// behind is how far this machine's clock is behind the newest block, as far as is known.

@@ -13,7 +13,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-func TestDecodePaymentReadsBothDialects(t *testing.T) {
+func TestDecodePaymentBothVersions(t *testing.T) {
 	b := newBuyer(7).named("order_0123456789")
 	v2 := must(decodePayment(b.v2(t)))(t)
 	require.Equal(t, 2, v2.version)
@@ -27,7 +27,7 @@ func TestDecodePaymentReadsBothDialects(t *testing.T) {
 	require.Equal(t, v2.fingerprint(), v1.fingerprint())
 }
 
-func TestFingerprintCoversEveryFieldOfTheAuthorization(t *testing.T) {
+func TestFingerprintCoversEveryField(t *testing.T) {
 	first := newBuyer(1)
 	first.signature = first.sign(t)
 	base := must(decodePayment(first.v2(t)))(t)
@@ -102,7 +102,7 @@ func TestDecodePaymentRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodePaymentLeavesExtensionsAlone(t *testing.T) {
+func TestDecodePaymentIgnoresOtherExtensions(t *testing.T) {
 	p, err := decodePayment([]byte(mangle(t, newBuyer(1).v2(t), `"extensions":{`,
 		`"extensions":{"bazaar":{"info":{"Network":"x","From":"y"}},"payment-identifier":{"info":{"required":false}},`)))
 	require.NoError(t, err)
@@ -249,7 +249,7 @@ func (s *shop) rebuilt(payload []byte) string {
 	return string(mustJSON(s.t, members))
 }
 
-func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
+func TestRebuildDropsUnknownFields(t *testing.T) {
 	const foreign = "by a stranger"
 	for _, c := range []struct{ name, old, added string }{
 		{"beside the authorization", `"payload":{`, `"payload":{"permit2Authorization":{"by a stranger":1},`},
@@ -272,7 +272,7 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 				var body struct{ PaymentPayload, PaymentRequirements json.RawMessage }
 				require.NoError(t, json.Unmarshal([]byte(sentIn(f, call)), &body))
 				require.JSONEq(t, s.rebuilt(b.v2(t)), string(body.PaymentPayload))
-				require.JSONEq(t, string(s.Rails[0].terms.v2), string(body.PaymentRequirements))
+				require.JSONEq(t, string(s.usdc().terms.v2), string(body.PaymentRequirements))
 			}
 			stored, _ := s.stored(b)
 			require.NotContains(t, string(stored.Payload), foreign)
@@ -280,7 +280,7 @@ func TestAFacilitatorGetsNothingThatABuyerAdds(t *testing.T) {
 	}
 }
 
-func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
+func TestRebuildIsCanonical(t *testing.T) {
 	s := newShop(t, setup{facilitators: one(payoffertest.NewFacilitator(t))})
 	b := newBuyer(0xabcdef)
 	of := must(decodePayment(b.v2(t)))(t)
@@ -288,7 +288,7 @@ func TestARebuiltPaymentIsWrittenInOneWay(t *testing.T) {
 		p := must(decodePayment(payload))(t)
 		require.Equal(t, of.key(), p.key())
 		require.Equal(t, of.fingerprint(), p.fingerprint())
-		return string(p.rebuild(&s.Rails[0].terms, s.quoted.Load().extensions))
+		return string(p.rebuild(&s.usdc().terms, s.quoted.Load().extensions))
 	}
 	want := rebuild(b.v2(t))
 	require.Equal(t, want, rebuild([]byte(want)))

@@ -28,31 +28,29 @@ func (s *shop) watching() {
 	synctest.Wait()
 }
 
-func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
+func TestProbeInterval(t *testing.T) {
 	withShop(t, "well", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.watching()
 		require.Len(t, f.Calls(supportedCall), 1, "at once")
-		require.Len(t, f.Calls(probeCall), 1)
 		time.Sleep(probeEvery*4/5 - time.Second)
 		require.Len(t, f.Calls(supportedCall), 1)
 		time.Sleep(probeEvery/5 + 2*time.Second)
 		require.Len(t, f.Calls(supportedCall), 2)
-		require.Len(t, f.Calls(probeCall), 2)
 		require.Empty(t, f.Calls(verifyCall))
 	})
 	withShop(t, "down", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
-		f.Script(probeCall, fails)
+		f.Script(supportedCall, fails)
 		s.watching()
 		// One after the other, each pause spread by a fifth: 5, 10, 20, 40, 60, 60.
 		for n, most := range []time.Duration{5, 15, 35, 75, 135, 195} {
 			time.Sleep(most*time.Second - time.Since(bubbleStart))
 			synctest.Wait()
-			require.GreaterOrEqual(t, len(f.Calls(probeCall)), n+2, "after %d seconds", most)
+			require.GreaterOrEqual(t, len(f.Calls(supportedCall)), n+2, "after %d seconds", most)
 		}
-		require.LessOrEqual(t, len(f.Calls(probeCall)), 8, "each pause is four fifths at least")
+		require.LessOrEqual(t, len(f.Calls(supportedCall)), 8, "each pause is four fifths at least")
 
-		f.Script(probeCall, payoffertest.Unfunded)
-		time.Sleep(pauseMost)
+		f.Script(supportedCall, works)
+		time.Sleep(maxPause)
 		synctest.Wait()
 		s.requireHealth("")
 		require.Equal(t, 1, strings.Count(s.logs.String(), "facilitator is down"))
@@ -63,7 +61,7 @@ func TestHealthIsLookedAtRarelyWhileWellAndSoonerWhileDown(t *testing.T) {
 // bubbleStart is when the time of every bubble begins.
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func TestAFailedPaymentStartsAProbe(t *testing.T) {
+func TestFailedPaymentStartsProbe(t *testing.T) {
 	for name, reply := range map[string]payoffertest.FacilitatorReply{
 		"by status 500": fails, "by a closed connection": {Fault: payoffertest.FaultCloseRead}, "by no answer": hangs, "by no verdict": {Body: `{}`},
 	} {
@@ -74,7 +72,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 				f.Script(call, reply)
 				s.pay(stranger(1).v2(t))
 				synctest.Wait()
-				require.Len(t, f.Calls(probeCall), 2, "at once")
+				require.Len(t, f.Calls(supportedCall), 2, "at once")
 				s.requireHealth("")
 			})
 		}
@@ -89,7 +87,7 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		require.Len(t, f.Calls(probeCall), 1+int(time.Minute/probeGap))
+		require.Len(t, f.Calls(supportedCall), 1+int(time.Minute/probeGap))
 	})
 	withShop(t, "and none by a client that left", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		s.watching()
@@ -99,54 +97,54 @@ func TestAFailedPaymentStartsAProbe(t *testing.T) {
 		defer leave()
 		require.Equal(t, Unavailable, s.Pay(ctx, Attempt{Payload: stranger(1).v2(t)}).Status)
 		synctest.Wait()
-		require.Len(t, f.Calls(probeCall), 1)
+		require.Len(t, f.Calls(supportedCall), 1)
 	})
 }
 
-// The stand-in takes whatever it is asked; what the official facilitator says to
-// the same payment is tested in caddy/e2e.
-func TestAProbeIsAPaymentThatOnlyLacksTheMoney(t *testing.T) {
+// The fake takes whatever it is asked; what the official facilitator says to the same payment is tested in caddy/e2e.
+func TestProbeOnceSendsUnfundedPayment(t *testing.T) {
 	const old = `{"x402Version":1,"scheme":"exact","network":"base-sepolia"}`
 	for name, c := range map[string]struct {
 		supported payoffertest.FacilitatorReply
 		version   int
 	}{
 		"version 2":                     {works, 2},
-		"of one that does not tell":     {payoffertest.FacilitatorReply{Status: 404, Body: "?"}, 2},
+		"of one without a list":         {payoffertest.FacilitatorReply{Status: 404, Body: "?"}, 2},
 		"version 1 where it is all":     {supportsOnly(old), 1},
 		"version 2 where it is younger": {supportsOnly(old + `,{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`), 2},
 	} {
-		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+		t.Run(name, func(t *testing.T) {
+			f := payoffertest.NewFacilitator(t)
 			f.Script(supportedCall, c.supported)
-			s.watching()
-			time.Sleep(2 * probeEvery)
+			s := newShop(t, setup{facilitators: one(payoffertest.NewFacilitator(t))})
 			payers := map[string]bool{}
-			calls := f.Calls(probeCall)
-			require.GreaterOrEqual(t, len(calls), 2)
-			for n, call := range calls {
+			for range 2 {
+				reason, err := ProbeOnce(t.Context(), FacilitatorConfig{URL: f.URL(), Transport: f.Transport()}, s.Offer, s.usdc().USDC)
+				require.NoError(t, err)
+				require.Empty(t, reason)
+			}
+			for _, call := range f.Calls(payoffertest.CallProbe) {
 				var body struct {
 					X402Version                         int
 					PaymentPayload, PaymentRequirements json.RawMessage
 				}
 				require.NoError(t, json.Unmarshal(call.Body, &body))
 				require.Equal(t, c.version, body.X402Version)
-				require.JSONEq(t, string(s.Rails[0].terms.in(c.version)), string(body.PaymentRequirements))
+				require.JSONEq(t, string(s.usdc().terms.in(c.version)), string(body.PaymentRequirements))
 				p := must(decodePayment(body.PaymentPayload))(t)
 				require.Equal(t, c.version, p.version)
 				require.Equal(t, "0x"+strings.Repeat("0", 64), p.authorization.Nonce)
-				if n == len(calls)-1 {
-					_, refused := s.check(p)
-					require.Nil(t, refused, "it would be sent to a facilitator if a buyer had sent it")
-				}
+				_, refused := s.check(p)
+				require.Nil(t, refused, "it would be sent to a facilitator if a buyer had sent it")
 				require.Contains(t, []byte{27, 28}, p.signature[64], "as the token contract reads it")
 				payers[p.authorization.From] = true
 			}
-			require.Len(t, payers, len(calls), "a payer of its own each time")
+			require.Len(t, payers, 2, "a payer of its own each time")
 		})
 	}
 }
 
-func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
+func TestFacilitatorOfOtherNetworkIsSkipped(t *testing.T) {
 	const elsewhere = `{"x402Version":2,"scheme":"exact","network":"eip155:8453"},{"x402Version":2,"scheme":"upto","network":"eip155:84532"}`
 	bubble(t, "", func(t *testing.T) {
 		one, two, s := twoFacilitators(t)
@@ -177,7 +175,7 @@ func TestAFacilitatorOfAnotherNetworkIsSkipped(t *testing.T) {
 }
 
 // A configuration may be loaded again while the facilitator lives on.
-func TestAFacilitatorOutlivesItsServices(t *testing.T) {
+func TestFacilitatorSurvivesReload(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		f := payoffertest.NewPipedFacilitator(t, "one")
 		f.Script(supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:84532"}`))
@@ -229,24 +227,24 @@ func TestParseKinds(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorIsLookedAtOnceWithoutAPayment(t *testing.T) {
+func TestProbeOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		call  string
 		reply payoffertest.FacilitatorReply
 		want  string
 	}{
-		"a good one":            {probeCall, payoffertest.Unfunded, ""},
+		"a good one":            {payoffertest.CallProbe, payoffertest.Unfunded, ""},
 		"another network":       {supportedCall, supportsOnly(`{"x402Version":2,"scheme":"exact","network":"eip155:8453"}`), reasonUnsupported},
-		"a key that is unknown": {probeCall, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized, Body: `{"error":"no such key"}`}, "status_401 (verify HTTP 401 unspecified: no such key)"},
-		"one that takes all":    {probeCall, payoffertest.FacilitatorReply{}, "accepts_unfunded"},
-		"one that is busy":      {probeCall, payoffertest.FacilitatorReply{Status: http.StatusTooManyRequests}, ""},
+		"a key that is unknown": {payoffertest.CallProbe, payoffertest.FacilitatorReply{Status: http.StatusUnauthorized, Body: `{"error":"no such key"}`}, "status_401 (verify HTTP 401 unspecified: no such key)"},
+		"one that takes all":    {payoffertest.CallProbe, payoffertest.FacilitatorReply{}, "accepts_unfunded"},
+		"one that is busy":      {payoffertest.CallProbe, payoffertest.FacilitatorReply{Status: http.StatusTooManyRequests}, ""},
 		"one that is down":      {supportedCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}, "unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := payoffertest.NewFacilitator(t)
 			f.Script(c.call, c.reply)
 			s := newShop(t, setup{facilitators: one(payoffertest.NewFacilitator(t))})
-			reason, err := ProbeOnce(t.Context(), FacilitatorConfig{URL: f.URL(), Transport: f.Transport()}, s.Offer, s.Rails[0].USDC)
+			reason, err := ProbeOnce(t.Context(), FacilitatorConfig{URL: f.URL(), Transport: f.Transport()}, s.Offer, s.usdc().USDC)
 			require.NoError(t, err)
 			require.Equal(t, c.want, reason)
 			require.Empty(t, f.Calls(verifyCall))
@@ -254,7 +252,7 @@ func TestAFacilitatorIsLookedAtOnceWithoutAPayment(t *testing.T) {
 		})
 	}
 	s := newShop(t, setup{facilitators: one(payoffertest.NewFacilitator(t))})
-	_, err := ProbeOnce(t.Context(), FacilitatorConfig{URL: "https://one.example", KeyID: "id", KeySecret: "no key"}, s.Offer, s.Rails[0].USDC)
+	_, err := ProbeOnce(t.Context(), FacilitatorConfig{URL: "https://one.example", KeyID: "id", KeySecret: "no key"}, s.Offer, s.usdc().USDC)
 	require.ErrorContains(t, err, "one.example")
 	require.NotContains(t, err.Error(), "no key")
 }
@@ -267,7 +265,7 @@ const (
 	saysRejected   = `{"bazaar":{"status":"rejected","rejectedReason":"info failed schema validation"}}`
 )
 
-func TestWhatAFacilitatorSaysOfTheListingIsReadAsTheBazaarHasIt(t *testing.T) {
+func TestParseBazaarListing(t *testing.T) {
 	f, err := NewFacilitator(FacilitatorConfig{URL: "https://facilitator.example/" + urlKey})
 	require.NoError(t, err)
 	rejected := func(reason string) Listing { return Listing{"rejected", reason} }
@@ -293,7 +291,7 @@ func TestWhatAFacilitatorSaysOfTheListingIsReadAsTheBazaarHasIt(t *testing.T) {
 
 func (s *shop) listed() Listing { return s.Facilitators()[0].Listing }
 
-func TestTheListingIsToldOnceForEachChange(t *testing.T) {
+func TestBazaarListingChangeIsReportedOnce(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		require.Equal(t, Listing{}, s.listed())
 		buyer := 0

@@ -54,12 +54,12 @@ type terms struct {
 	accepted Requirements
 	v1, v2   json.RawMessage
 	domain   []byte
-	resource json.RawMessage
+	resource offer.Resource
 }
 
 func newTerms(o *offer.Offer, u *offer.USDC, flow string) terms {
 	accepted := requirements(u, flow)
-	return terms{accepted, offer.JSON(requirementsV1(o.Resource(), accepted, u.Network.Name)), offer.JSON(accepted), domainHash(u.Network), offer.JSON(o.Resource())}
+	return terms{accepted, offer.JSON(requirementsV1(o.Resource(), accepted, u.Network.Name)), offer.JSON(accepted), domainHash(u.Network), o.Resource()}
 }
 
 func (r *Rail) amount() int64 { return r.USDC.Atomic() }
@@ -156,9 +156,9 @@ func (s *Service) newQuote(resource offer.Resource, deferred bool, reason string
 		}
 	}
 	if resource.URL == s.Offer.Resource().URL {
-		body.Extensions = only(required.Extensions, extensionOfferReceipt)
+		body.Extensions = selectExtensions(required.Extensions, extensionOfferReceipt)
 	}
-	required.Extensions = only(required.Extensions, extensions...)
+	required.Extensions = selectExtensions(required.Extensions, extensions...)
 	return &Quote{HeaderStart: headerStart(required), Body: append(offer.JSON(body), '\n'), Terms: terms}
 }
 
@@ -179,7 +179,7 @@ func inHeader(r offer.Resource) offer.Resource {
 	return r
 }
 
-func only(extensions map[string]json.RawMessage, names ...string) map[string]json.RawMessage {
+func selectExtensions(extensions map[string]json.RawMessage, names ...string) map[string]json.RawMessage {
 	kept := maps.Clone(extensions)
 	maps.DeleteFunc(kept, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
 	return kept

@@ -37,7 +37,7 @@ func takeToken(t *testing.T, quote map[string]any) string {
 	return token
 }
 
-func TestQuoteSpeaksBothDialects(t *testing.T) {
+func TestQuoteBothVersions(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{"base", "base-sepolia"}})
 	header, err := base64.StdEncoding.DecodeString(s.Quote().Header())
 	require.NoError(t, err, "the standard alphabet, which every client reads")
@@ -80,7 +80,7 @@ func TestQuoteSpeaksBothDialects(t *testing.T) {
 	}
 }
 
-func TestQuoteWithoutAUSDCRail(t *testing.T) {
+func TestQuoteWithoutUSDCRail(t *testing.T) {
 	s := shopOf(t, setup{networks: []string{}})
 	require.Empty(t, s.Quote().Header())
 	var body map[string]any
@@ -91,7 +91,7 @@ func TestQuoteWithoutAUSDCRail(t *testing.T) {
 	require.Empty(t, s.Accepts())
 }
 
-func TestRefusalKeepsTheTerms(t *testing.T) {
+func TestRefusalRepeatsTerms(t *testing.T) {
 	s := shopOf(t, setup{})
 	standing, refusal := *s.Quote(), s.Refusal(`"<script>`)
 	header := must(base64.StdEncoding.DecodeString(refusal.Header()))(t)
@@ -105,7 +105,7 @@ func TestRefusalKeepsTheTerms(t *testing.T) {
 	require.Equal(t, standing, *s.Quote())
 }
 
-func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
+func TestRefusalHeaderTruncatesLongError(t *testing.T) {
 	s := shopOf(t, setup{})
 	for name, c := range map[string]struct{ reason, want string }{
 		"what fits":         {strings.Repeat("r", 160), strings.Repeat("r", 160)},
@@ -130,7 +130,7 @@ func TestALongErrorStandsWholeInTheBodyAlone(t *testing.T) {
 }
 
 // A resource with a long address has only the essentials in the header.
-func TestTheHeaderHasOfTheResourceWhatFits(t *testing.T) {
+func TestQuoteHeaderShortensResource(t *testing.T) {
 	whole := shopOf(t, setup{}).Offer.Resource()
 	require.Equal(t, whole, inHeader(whole))
 	whole.URL = "https://" + strings.Repeat("h", 240) + "/v1/sponsor"

@@ -9,33 +9,16 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// builtPayload is the PaymentPayload that facilitators get, in either version.
-type builtPayload struct {
-	X402Version int                        `json:"x402Version"`
-	Scheme      string                     `json:"scheme,omitempty"`
-	Network     string                     `json:"network,omitempty"`
-	Resource    json.RawMessage            `json:"resource,omitempty"`
-	Accepted    json.RawMessage            `json:"accepted,omitempty"`
-	Payload     builtTransfer              `json:"payload"`
-	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
-}
-
-type builtTransfer struct {
-	Signature     string        `json:"signature"`
-	Authorization authorization `json:"authorization"`
-}
-
 // rebuild makes the PaymentPayload for a facilitator from the checked values, the terms and the quoted extensions (nil
 // for none). No byte of the payer's JSON reaches the facilitator, which could read it differently.
 func (p *payment) rebuild(t *terms, quoted map[string]json.RawMessage) []byte {
-	built := builtPayload{X402Version: p.version, Payload: builtTransfer{"0x" + hex.EncodeToString(p.signature), p.authorization}}
-	a := &built.Payload.Authorization
+	payload := Authorized{"0x" + hex.EncodeToString(p.signature), p.authorization}
+	a := &payload.Authorization
 	a.From, a.To, a.Nonce = common.HexToAddress(a.From).Hex(), common.HexToAddress(a.To).Hex(), common.HexToHash(a.Nonce).Hex()
 	if p.version == 1 {
-		built.Scheme, built.Network = t.accepted.Scheme, networkIn(1, t.accepted.Network)
-		return offer.JSON(built)
+		return offer.JSON(PaymentPayloadV1{1, t.accepted.Scheme, networkIn(1, t.accepted.Network), payload})
 	}
-	built.Resource, built.Accepted, built.Extensions = t.resource, t.v2, make(map[string]json.RawMessage)
+	built := PaymentPayload{2, t.resource, t.accepted, payload, make(map[string]json.RawMessage)}
 	if bazaar, ok := quoted[extensionBazaar]; ok {
 		built.Extensions[extensionBazaar] = bazaar
 	}

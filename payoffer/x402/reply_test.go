@@ -19,7 +19,7 @@ const (
 )
 
 // The operator reads why a facilitator answers 4xx, and the payer gets only a code.
-func TestTheReasonOfAReplyOf4xx(t *testing.T) {
+func TestFacilitatorStatus4xxReason(t *testing.T) {
 	const verifyCode, settleCode = "unexpected_verify_error", "unexpected_settle_error"
 	for name, c := range map[string]struct {
 		status int
@@ -91,7 +91,7 @@ func TestTheReasonOfAReplyOf4xx(t *testing.T) {
 }
 
 // A body that could be read whole only in part shows nothing.
-func TestAReplyThatIsTooLongOrBrokenHasNoText(t *testing.T) {
+func TestOversizedReplyIsNotLogged(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 400, Body: `{"error":"` + strings.Repeat("x", maxReply) + `"}`})
 		require.Equal(t, Unavailable, s.pay(newBuyer(1).v2(t)).Status)
@@ -101,7 +101,7 @@ func TestAReplyThatIsTooLongOrBrokenHasNoText(t *testing.T) {
 }
 
 // The payer does not get the text, and it still shows that an authorization may have been charged elsewhere.
-func TestATextThatAnAuthorizationWasUsedIsNotAVerdict(t *testing.T) {
+func TestReplyTextAuthorizationUsedIsConflict(t *testing.T) {
 	for _, text := range []string{"the authorization is expired", "this nonce was spent", "execution reverted in the simulation"} {
 		withShop(t, text, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(verifyCall, payoffertest.FacilitatorReply{Reason: "invalid_payload", Message: text})

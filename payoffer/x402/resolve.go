@@ -2,12 +2,14 @@ package x402
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const (
@@ -120,12 +122,13 @@ func (s *Service) resolveOpen(ctx context.Context, rail *Rail, i ledger.Intent) 
 	defer s.inFlight.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
 	defer cancel()
-	if s.Ledger.UpdateOpenIntent(ctx, i.IntentKey, s.Owner, s.Now().Add(lease).Unix(), "", "") != nil {
+	i, err := s.Ledger.Apply(ctx, i.IntentKey, ledger.IntentChange{Event: accounting.EventLeased, Owner: s.Owner, Lease: s.Now().Add(lease).Unix()})
+	if err != nil {
 		return // another instance was faster, or it is decided
 	}
 	failpoint.Hit(failpoint.ResolveLeased)
 	if rail.Chain != nil {
-		if i.Facilitator == "" {
+		if i.Stage(s.Now()) == accounting.StageSuspended {
 			s.resolveSuspended(ctx, rail, i)
 			return
 		}
@@ -154,7 +157,7 @@ func (s *Service) resolveClaim(ctx context.Context, rail *Rail, i ledger.Intent)
 	}
 	s.Logger.Error("facilitator reported a false settlement", "facilitator", i.Facilitator, "network", i.Network,
 		"transaction", i.Transaction, "hint", "the payment is open again; do not deliver for it, and ask the facilitator's operator")
-	if err := s.Ledger.ReopenIntent(ctx, i.IntentKey, "claim_disproved"); err != nil {
+	if _, err := s.Ledger.Apply(ctx, i.IntentKey, ledger.IntentChange{Event: accounting.EventDisproved, Reason: "claim_disproved"}); err != nil && !errors.Is(err, ledger.ErrIntentState) {
 		s.Logger.Warn("false settlement not reopened", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
 }

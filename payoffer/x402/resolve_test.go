@@ -55,7 +55,7 @@ func TestResolveAsksTheChainFirst(t *testing.T) {
 	})
 }
 
-func TestAnOpenPaymentIsLookedAtWhenItIsTold(t *testing.T) {
+func TestDueResolvesOpenPayment(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		chain := newChain(t)
 		s, _, b := leftOpen(t, chain, answerLost)
@@ -72,7 +72,7 @@ func TestAnOpenPaymentIsLookedAtWhenItIsTold(t *testing.T) {
 	})
 }
 
-func TestResolveRepeatsTheIdenticalPayloadWhileItIsValid(t *testing.T) {
+func TestResolveRepeatsIdenticalPayload(t *testing.T) {
 	for name, chain := range map[string]func(t *testing.T) *payoffertest.Chain{
 		"without a chain":                  func(*testing.T) *payoffertest.Chain { return nil },
 		"with a chain that cannot be read": func(t *testing.T) *payoffertest.Chain { c := newChain(t); c.Down(true); return c },
@@ -88,7 +88,7 @@ func TestResolveRepeatsTheIdenticalPayloadWhileItIsValid(t *testing.T) {
 	}
 }
 
-func TestResolveDoesNotSendWhatHasExpired(t *testing.T) {
+func TestResolveDoesNotSendExpiredPayment(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		chain := newChain(t)
 		s, f, b := leftOpen(t, chain, neverSent)
@@ -111,7 +111,7 @@ func TestResolveDoesNotSendWhatHasExpired(t *testing.T) {
 	})
 }
 
-func TestResolveRepeatsOnlyToTheFacilitatorThatWasAsked(t *testing.T) {
+func TestResolveUsesOriginalFacilitator(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		one, two := payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
 		one.Script(settleCall, neverSent)
@@ -130,7 +130,7 @@ func TestResolveRepeatsOnlyToTheFacilitatorThatWasAsked(t *testing.T) {
 	})
 }
 
-func TestResolveGoesOnAtAFormerRail(t *testing.T) {
+func TestResolveRemovedRail(t *testing.T) {
 	for _, remembered := range []bool{true, false} {
 		bubble(t, fmt.Sprint("remembered ", remembered), func(t *testing.T) {
 			before, f, b := leftOpen(t, nil, neverSent)
@@ -147,7 +147,7 @@ func TestResolveGoesOnAtAFormerRail(t *testing.T) {
 	}
 }
 
-func TestResolveLeavesALeaseAlone(t *testing.T) {
+func TestResolveRespectsLease(t *testing.T) {
 	for _, owner := range []string{"instance-1", "instance-2"} {
 		bubble(t, "by "+owner, func(t *testing.T) {
 			f := payoffertest.NewPipedFacilitator(t, "one")
@@ -164,12 +164,12 @@ func TestResolveLeavesALeaseAlone(t *testing.T) {
 	}
 }
 
-func TestResolveTakesOverAfterTheLease(t *testing.T) {
+func TestResolveTakesOverExpiredLease(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		// What a process leaves that was killed between the commit and the call.
 		p := must(decodePayment(b.v2(t)))(t)
-		intent := s.newIntent(p, &s.Service.Rails[0])
+		intent := s.newIntent(p, s.usdc())
 		intent.Facilitator, intent.Owner = s.facilitators[0].Host(), "a process that was killed"
 		require.NoError(t, s.book.InsertIntent(t.Context(), intent))
 
@@ -193,7 +193,7 @@ func claimed(t *testing.T) (*shop, *payoffertest.Facilitator, *payoffertest.Chai
 	return s, f, chain, b
 }
 
-func TestResolveProvesAClaim(t *testing.T) {
+func TestResolveProvesClaim(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, _, chain, b := claimed(t)
 		s.run(time.Minute)
@@ -210,7 +210,7 @@ func TestResolveProvesAClaim(t *testing.T) {
 	})
 }
 
-func TestResolveTakesAFalseClaimBack(t *testing.T) {
+func TestResolveRetractsFalseClaim(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, b := claimed(t)
 		chain.Down(false)
@@ -225,7 +225,7 @@ func TestResolveTakesAFalseClaimBack(t *testing.T) {
 	})
 }
 
-func TestResolveRefusesANonceThatPaidAnotherAmount(t *testing.T) {
+func TestResolveRefusesWrongAmount(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		chain := newChain(t)
 		s, _, b := leftOpen(t, chain, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_nonce_already_used"})
@@ -242,7 +242,7 @@ func TestResolveRefusesANonceThatPaidAnotherAmount(t *testing.T) {
 	})
 }
 
-func TestResolveDoesNotLetOneHangingPaymentStopTheOthers(t *testing.T) {
+func TestResolveHangingPaymentBlocksNoOther(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		slow, quick := payoffertest.NewPipedFacilitator(t, "slow"), payoffertest.NewPipedFacilitator(t, "quick")
 		slow.Script(settleCall, neverSent, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
@@ -279,7 +279,7 @@ var pendingReplies = map[string]struct {
 var settledAs = `"transaction":"` + someTransaction + `","network":"eip155:84532"}`
 
 // The payer keeps the payment, signs no other one, and the chain decides.
-func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
+func TestPendingSettlementStaysOpen(t *testing.T) {
 	for name, c := range pendingReplies {
 		bubble(t, name, func(t *testing.T) {
 			s, f, chain, b := onChain(t)
@@ -312,7 +312,7 @@ func TestWhatAFacilitatorSettlesLaterIsOpenUntilTheChainShowsIt(t *testing.T) {
 	}
 }
 
-func TestWhatAFacilitatorSettlesLaterIsAskedForAgain(t *testing.T) {
+func TestPendingSettlementIsRetried(t *testing.T) {
 	for name, c := range pendingReplies {
 		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			b := newBuyer(1)

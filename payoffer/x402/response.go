@@ -2,58 +2,43 @@ package x402
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"sync"
 )
 
-// response holds callbacks for the end of one HTTP response.
-type response struct {
+// Response is the response to an attempt. By it Pay learns whether its answer was written: only then is a charge
+// acknowledged. It is for one attempt.
+type Response struct {
+	// Gated: the address is gated, so that a client may request it again without its cookie. For two minutes the charge
+	// stays the response to the payer's next authorizations.
+	Gated bool
+
 	mu        sync.Mutex
 	callbacks []func(complete bool)
 	ended     bool
-	gated     bool
 }
 
-type responseKey struct{}
-
-// TrackResponse lets Pay learn whether its answer was written. The transport calls EndResponse with
-// the returned context. Without them no charge becomes acknowledged.
-func TrackResponse(ctx context.Context) context.Context {
-	return context.WithValue(ctx, responseKey{}, new(response))
-}
-
-// TrackGatedResponse is TrackResponse for a gated address, which a client may request again without
-// its cookie: for two minutes the charge stays the response to the payer's next authorizations.
-func TrackGatedResponse(ctx context.Context) context.Context {
-	return context.WithValue(ctx, responseKey{}, &response{gated: true})
-}
-
-func responseOf(ctx context.Context) *response {
-	r, _ := ctx.Value(responseKey{}).(*response)
-	return r
-}
-
-func isGated(ctx context.Context) bool {
-	r := responseOf(ctx)
-	return r != nil && r.gated
-}
-
-// AwaitsResponse reports whether EndResponse has anything to do.
-func AwaitsResponse(ctx context.Context) bool {
-	r := responseOf(ctx)
-	if r == nil {
-		return false
+// Serve writes the response by write, which reports whether all of it was written, and ends it.
+func (r *Response) Serve(w http.ResponseWriter, write func() (complete bool)) {
+	complete := false
+	defer func() { r.End(complete) }()
+	if !write() || !r.awaited() {
+		return
 	}
+	err := http.NewResponseController(w).Flush()
+	complete = err == nil || errors.Is(err, http.ErrNotSupported)
+}
+
+// awaited reports whether End has anything to do.
+func (r *Response) awaited() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.callbacks) > 0
 }
 
-// EndResponse reports the end of a response: complete says that all of it was written.
-func EndResponse(ctx context.Context, complete bool) {
-	r := responseOf(ctx)
-	if r == nil {
-		return
-	}
+// End reports the end of the response: complete says that all of it was written.
+func (r *Response) End(complete bool) {
 	r.mu.Lock()
 	callbacks := r.callbacks
 	r.callbacks, r.ended = nil, true
@@ -63,10 +48,10 @@ func EndResponse(ctx context.Context, complete bool) {
 	}
 }
 
-// OnResponse calls f when the response ends, or at once if it has ended, is not tracked, or the
-// client has left. A client that leaves later may have read the answer.
-func OnResponse(ctx context.Context, f func(complete bool)) {
-	if r := responseOf(ctx); r != nil && ctx.Err() == nil {
+// OnEnd calls f when the response ends, or at once if it has ended, there is none (nil), or the client has left. A client
+// that leaves later may have read the answer.
+func (r *Response) OnEnd(ctx context.Context, f func(complete bool)) {
+	if r != nil && ctx.Err() == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.ended {

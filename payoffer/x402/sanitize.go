@@ -21,11 +21,11 @@ var reasonForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 // sanitize keeps a facilitator's reason if it is a code, and makes its message one printable line
 // without secrets. Some facilitators write the message where the code belongs.
 func (f *Facilitator) sanitize(reason, message string) (code, text string) {
-	if !reasonForm.MatchString(reason) || f.holdsSecret(reason) {
+	if !reasonForm.MatchString(reason) || f.containsSecret(reason) {
 		reason, message = reasonUnspecified, cmp.Or(message, reason)
 	}
 	line := []rune(strings.Join(strings.Fields(strings.Map(printable, message)), " "))
-	if f.holdsSecret(string(line)) {
+	if f.containsSecret(string(line)) {
 		return reason, ""
 	}
 	if len(line) > maxMessage {
@@ -75,7 +75,7 @@ func secretsOf(u *url.URL, credentials ...string) []string {
 	return slices.DeleteFunc(parts, plainWord.MatchString)
 }
 
-// holdsSecret reports whether a text contains a credential, such as the signed token of a request.
-func (f *Facilitator) holdsSecret(text string) bool {
+// containsSecret reports whether a text contains a credential, such as the signed token of a request.
+func (f *Facilitator) containsSecret(text string) bool {
 	return compactJWS.MatchString(text) || slices.ContainsFunc(f.secrets, func(secret string) bool { return strings.Contains(text, secret) })
 }

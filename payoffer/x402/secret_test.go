@@ -30,7 +30,7 @@ func fromCalldata(t *testing.T, b *buyer) map[string]Attempt {
 	return all
 }
 
-func TestOnlyThePayerProvesThatItPaid(t *testing.T) {
+func TestByPayerNeedsPayerSecret(t *testing.T) {
 	tokenless := func(t *testing.T) []byte {
 		b := newBuyer(1)
 		b.access = ""
@@ -84,7 +84,7 @@ func TestOnlyThePayerProvesThatItPaid(t *testing.T) {
 }
 
 // A payer that signs again may have lost the token of its first payment.
-func TestANewAuthorizationProvesItsPayer(t *testing.T) {
+func TestByPayerWithNewAuthorization(t *testing.T) {
 	for _, withChain := range []bool{true, false} {
 		bubble(t, fmt.Sprint("with a chain: ", withChain), func(t *testing.T) {
 			f, chain, a := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
@@ -99,7 +99,7 @@ func TestANewAuthorizationProvesItsPayer(t *testing.T) {
 				t.Helper()
 				got := s.Pay(t.Context(), Attempt{Payload: b.v1(t)})
 				requireChargedBy(t, a, got)
-				require.Equal(t, s.Rails[0].USDC.Account(), got.Account)
+				require.Equal(t, s.usdc().USDC.Account(), got.Account)
 				return got
 			}
 			time.Sleep(time.Minute)
@@ -124,7 +124,7 @@ func TestANewAuthorizationProvesItsPayer(t *testing.T) {
 
 // An authorization that another service has used was public before it came, so that its first
 // sender here may be a stranger.
-func TestAPaymentFromElsewhereIsProvenByNobody(t *testing.T) {
+func TestByPayerFalseIfSettledElsewhere(t *testing.T) {
 	for name, covered := range map[string]uint64{"imported": 7, "suspended first": 6} {
 		bubble(t, name, func(t *testing.T) {
 			s, _, chain, b := onChain(t)
@@ -153,7 +153,7 @@ func TestAPaymentFromElsewhereIsProvenByNobody(t *testing.T) {
 	}
 }
 
-func TestIdentifyNamesAPaymentWithoutTakingIt(t *testing.T) {
+func TestIdentifyDoesNotCharge(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		b := newBuyer(1)
 		require.Equal(t, Settled, s.pay(b.v2(t)).Status)
@@ -215,7 +215,7 @@ func TestEveryQuoteHasItsOwnToken(t *testing.T) {
 	require.Len(t, tokens, 2*len(quotes)+2)
 }
 
-func TestAQuoteForAnotherResourceNamesIt(t *testing.T) {
+func TestQuoteForOtherResource(t *testing.T) {
 	s := shopOf(t, setup{})
 	gated := offer.Resource{URL: "https://shop.example/report", Description: "A report", MimeType: "text/html"}
 	quote := s.QuoteFor(gated, false, "no pass")

@@ -50,12 +50,7 @@ type Ledger interface {
 	Intent(ctx context.Context, key ledger.IntentKey) (ledger.Intent, bool, error)
 	InsertIntent(ctx context.Context, i ledger.Intent) error
 	RejectIntent(ctx context.Context, i ledger.Intent) error
-	SettleIntent(ctx context.Context, key ledger.IntentKey, transaction string, answer []byte, evidence string) error
-	RefuseIntent(ctx context.Context, key ledger.IntentKey, reason string) error
-	UpdateOpenIntent(ctx context.Context, key ledger.IntentKey, owner string, lease int64, transaction, reason string) error
-	MoveIntent(ctx context.Context, key ledger.IntentKey, owner, facilitator string) error
-	ReopenIntent(ctx context.Context, key ledger.IntentKey, reason string) error
-	WithdrawIntent(ctx context.Context, key ledger.IntentKey, owner string) error
+	Apply(ctx context.Context, key ledger.IntentKey, c ledger.IntentChange) (ledger.Intent, error)
 	ImportIntent(ctx context.Context, i ledger.Intent, s ledger.Observation) error
 	LookUp(ctx context.Context, i ledger.Intent) (ledger.Lookup, error)
 	ConflictingPayment(ctx context.Context, i ledger.Intent) (ledger.Intent, bool, error)
@@ -84,10 +79,7 @@ type Config struct {
 	Own    func(address string) bool
 	Signer Signer
 	// Hold keeps the ledger open until release; held is false if it is closed.
-	Hold func() (release func() error, held bool)
-	// ClockWrong reports whether this machine's clock is proven to be wrong by more than a minute, so that
-	// it cannot show that a payment has expired. It must not block.
-	ClockWrong func() bool
+	Hold func() (release func(), held bool)
 	// ResolveEvery is the pause between cycles of Run; default 2 s.
 	ResolveEvery time.Duration
 	Now          func() time.Time
@@ -130,7 +122,7 @@ func New(c Config) (*Service, error) {
 				return nil, fmt.Errorf("%s has two facilitators on the host %s; remove one", rail.USDC.Name(), f.Host())
 			}
 			hosts[f.Host()] = true
-			if f.health.expect(rail.terms) {
+			if f.health.expect(rail.USDC.Network.CAIP2()) {
 				f.loop.Wake()
 			}
 		}
@@ -148,9 +140,7 @@ func (s *Service) begin() (end func(), held bool) {
 	s.inFlight.begin()
 	return func() {
 		s.inFlight.end()
-		if err := release(); err != nil {
-			s.Logger.Error("ledger not closed", "error", err.Error(), "hint", hintLedger)
-		}
+		release()
 	}, true
 }
 

@@ -12,7 +12,7 @@ import (
 
 // A clock that is wrong and not proven to be wrong must not refuse a payer for good. The newest block shows a clock that
 // is behind, and what the chain still accepts.
-func TestTimesAreJudgedByTheClockAndTheNewestBlock(t *testing.T) {
+func TestAuthorizationTimesUseClockAndBlock(t *testing.T) {
 	const retry, final, unknown = Unavailable, Refused, Conflict
 	const none = int64(-1 << 40) // no bound
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestTimesAreJudgedByTheClockAndTheNewestBlock(t *testing.T) {
 }
 
 // The times are judged again after the verification and the application.
-func TestAClockThatIsBehindDoesNotStopADeferredPayment(t *testing.T) {
+func TestDeferredPaymentWithSlowClock(t *testing.T) {
 	for application, want := range map[time.Duration]Status{30 * time.Second: Settled, 55 * time.Second: Unavailable} {
 		bubble(t, application.String(), func(t *testing.T) {
 			s, f, chain, b := onChain(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -49,17 +50,22 @@ const (
 func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, facilitators []*Facilitator) (stored ledger.Intent, sent bool) {
 	for _, f := range facilitators {
 		if f.Host() != intent.Facilitator {
-			if err := s.Ledger.MoveIntent(ctx, intent.IntentKey, s.Owner, f.Host()); err != nil {
+			moved, err := s.Ledger.Apply(ctx, intent.IntentKey, ledger.IntentChange{Event: accounting.EventReassigned, Owner: s.Owner, Facilitator: f.Host()})
+			if err != nil {
 				return intent, true
 			}
-			intent.Facilitator = f.Host()
+			intent = moved
 		}
 		stored, sent := s.settle(ctx, rail, intent, f)
 		if sent {
 			return stored, true
 		}
 	}
-	return intent, s.Ledger.WithdrawIntent(ctx, intent.IntentKey, s.Owner) != nil
+	stored, err := s.Ledger.Apply(ctx, intent.IntentKey, ledger.IntentChange{Event: accounting.EventNotSent, Owner: s.Owner})
+	if err != nil {
+		return intent, true
+	}
+	return stored, stored.State != accounting.IntentWithdrawn
 }
 
 // settle asks one facilitator to settle an intent, and records the outcome if it was sent.
@@ -164,7 +170,8 @@ func (s *Service) recordClaim(ctx context.Context, rail *Rail, i ledger.Intent, 
 		claim.Answer = s.newAnswer(claim)
 	}
 	store := func(ctx context.Context) error {
-		return s.Ledger.SettleIntent(ctx, claim.IntentKey, claim.Transaction, claim.Answer, claim.Evidence)
+		_, err := s.Ledger.Apply(ctx, claim.IntentKey, ledger.IntentChange{Event: accounting.EventClaimed, Transaction: claim.Transaction, Answer: claim.Answer})
+		return err
 	}
 	err := s.record(ctx, claim, store)
 	switch {
@@ -221,18 +228,16 @@ func (s *Service) newAnswer(i ledger.Intent) []byte {
 	return offer.JSON(response)
 }
 
-// ensureAnswer stores the answer of an intent that the observer settled, so that every replay gets the same receipt.
-func (s *Service) ensureAnswer(ctx context.Context, i ledger.Intent) ledger.Intent {
+// storeAnswer stores the answer of an intent that the observer settled, so that every replay gets the same receipt.
+func (s *Service) storeAnswer(ctx context.Context, i ledger.Intent) ledger.Intent {
 	if i.State != ledger.IntentSettled || i.Evidence != ledger.EvidenceChain || i.Answer != nil {
 		return i
 	}
-	if err := s.Ledger.SettleIntent(ctx, i.IntentKey, i.Transaction, s.newAnswer(i), i.Evidence); err != nil {
+	stored, err := s.Ledger.Apply(ctx, i.IntentKey, ledger.IntentChange{Event: accounting.EventAnswered, Answer: s.newAnswer(i)})
+	if err != nil {
 		return i
 	}
-	if stored, known, err := s.Ledger.Intent(ctx, i.IntentKey); err == nil && known {
-		return stored
-	}
-	return i
+	return stored
 }
 
 // record stores a settlement with a few retries. The payer gets a 200 even if all fail.
@@ -281,7 +286,7 @@ func (s *Service) recordLater(ctx context.Context, i ledger.Intent, store func(c
 
 // refuse records that an intent was not paid and cannot be any more.
 func (s *Service) refuse(ctx context.Context, i ledger.Intent, reason string) {
-	if err := s.Ledger.RefuseIntent(ctx, i.IntentKey, reason); err != nil {
+	if _, err := s.Ledger.Apply(ctx, i.IntentKey, ledger.IntentChange{Event: accounting.EventDead, Reason: reason}); err != nil {
 		s.Logger.Warn("refusal of a payment not recorded", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
 }
@@ -289,7 +294,7 @@ func (s *Service) refuse(ctx context.Context, i ledger.Intent, reason string) {
 // keepOpen stores what is known of an open intent and releases its lease. It returns the stored
 // intent if an observer has decided it meanwhile.
 func (s *Service) keepOpen(ctx context.Context, i ledger.Intent, transaction, reason string) ledger.Intent {
-	err := s.Ledger.UpdateOpenIntent(ctx, i.IntentKey, s.Owner, s.Now().Unix(), transaction, reason)
+	_, err := s.Ledger.Apply(ctx, i.IntentKey, ledger.IntentChange{Event: accounting.EventUnknown, Owner: s.Owner, Transaction: transaction, Reason: reason})
 	if errors.Is(err, ledger.ErrIntentState) {
 		if stored, known, err := s.Ledger.Intent(ctx, i.IntentKey); err == nil && known {
 			return stored

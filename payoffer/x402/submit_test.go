@@ -21,7 +21,7 @@ const (
 
 var someTransaction = "0x" + strings.Repeat("5e", 32)
 
-// TestPayKeepsEveryUnknownOutcomeOpen: none of these answers says that money
+// None of these answers says that money
 // did not move, so none of them may lead the buyer to sign again.
 func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 	for _, c := range []struct {
@@ -72,7 +72,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 	}
 }
 
-func TestPayLeavesNothingWhenVerificationDoesNotSayYes(t *testing.T) {
+func TestPayStoresNothingIfVerifyFails(t *testing.T) {
 	for _, c := range []struct {
 		name, reason string
 		status       Status
@@ -114,7 +114,7 @@ func goneAfterVerify(f *payoffertest.Facilitator) {
 	}()
 }
 
-func TestSettleMovesOnOnlyWhereNothingWasSent(t *testing.T) {
+func TestSettleFallsBackOnlyIfUnsent(t *testing.T) {
 	pair := func(t *testing.T) (one, two *payoffertest.Facilitator, s *shop) {
 		one, two = payoffertest.NewPipedFacilitator(t, "one"), payoffertest.NewPipedFacilitator(t, "two")
 		return one, two, newShop(t, setup{facilitators: []*payoffertest.Facilitator{one, two}})
@@ -166,7 +166,7 @@ func TestSettleMovesOnOnlyWhereNothingWasSent(t *testing.T) {
 	})
 }
 
-func TestSettleRepeatsAPendingSettlementOnceAndIdentically(t *testing.T) {
+func TestSettleRepeatsPendingOnce(t *testing.T) {
 	pending := payoffertest.FacilitatorReply{Reason: "settlement_pending", Transaction: someTransaction}
 	for _, c := range []struct {
 		name   string
@@ -191,7 +191,7 @@ func TestSettleRepeatsAPendingSettlementOnceAndIdentically(t *testing.T) {
 	}
 }
 
-func TestSettleWithAChain(t *testing.T) {
+func TestSettleWithChain(t *testing.T) {
 	hash := func(b *buyer) string { return "0xfac" + b.auth.Nonce[5:] }
 	for _, c := range []struct {
 		name     string
@@ -242,14 +242,14 @@ func TestSettleWithAChain(t *testing.T) {
 }
 
 // The ledger is held from the first look at a payment until its settlement is recorded, also if the client leaves.
-func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
+func TestPayHoldsLedgerUntilRecorded(t *testing.T) {
 	for _, call := range []string{verifyCall, settleCall} {
 		withShop(t, call, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(call, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
 			var held atomic.Int64
-			s.Hold = func() (func() error, bool) {
+			s.Hold = func() (func(), bool) {
 				held.Add(1)
-				return func() error { held.Add(-1); return nil }, true
+				return func() { held.Add(-1) }, true
 			}
 			b := newBuyer(1)
 			ctx, leave := context.WithCancel(t.Context())
@@ -271,9 +271,9 @@ func TestALedgerIsHeldUntilASettlementIsRecorded(t *testing.T) {
 	}
 }
 
-func TestNoPaymentIsTakenOnceTheLedgerIsClosed(t *testing.T) {
+func TestPayRefusesAfterLedgerClose(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
-		s.Hold = func() (func() error, bool) { return nil, false }
+		s.Hold = func() (func(), bool) { return nil, false }
 		got := s.pay(newBuyer(1).v2(t))
 		require.Equal(t, Open, got.Status)
 		require.Equal(t, "ledger_unavailable", got.Reason)
@@ -282,7 +282,7 @@ func TestNoPaymentIsTakenOnceTheLedgerIsClosed(t *testing.T) {
 }
 
 // The chain fails in the moment of the charge. It is read again at once and not in the next cycle, which is an hour away.
-func TestAClaimIsProvenSoon(t *testing.T) {
+func TestClaimIsProvenBeforeNextCycle(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, chain, _ := onChain(t)
 		s.ResolveEvery = time.Hour

@@ -1,12 +1,14 @@
 package x402
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const (
@@ -14,8 +16,6 @@ const (
 	reasonUsed = "authorization_used"
 	// reasonElsewhere: it was used and did not pay this offer.
 	reasonElsewhere = "authorization_used_elsewhere"
-	// reasonClock: this machine's clock is wrong, so that expiry cannot be judged.
-	reasonClock = "clock_wrong"
 	// reasonChain: the chain cannot be read.
 	reasonChain = "chain_unreadable"
 )
@@ -29,14 +29,22 @@ const blockWait = 3 * time.Second
 // nothingCharged is added to an answer only if the chain has shown it.
 const nothingCharged = " Nothing was charged."
 
-// checkChain reads the chain about a payment that the ledger does not have, before a facilitator is
-// asked and before the payment may be refused: another service may have settled it. answer is nil
-// if the payment can be taken; funded then says that its payer is proven to have the money.
-func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (funded bool, answer *Outcome) {
+// finding is what is known of a payment that the ledger does not have: the event, and the code and the sentence for the payer.
+type finding struct {
+	event          accounting.Event // "" if the payment can be taken
+	reason, detail string
+	retryAfter     time.Duration  // of EventClockDoubt
+	receipt        ledger.Receipt // of EventPaid
+}
+
+// inspect reads the chain about a payment that the ledger does not have, before a facilitator is asked and before the
+// payment may be refused: another service may have settled it. funded says that its payer is proven to have the money.
+// Error: the ledger cannot be read.
+func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (f finding, funded bool, err error) {
 	var reading ledger.Reading
-	var err error
+	var unread error
 	if rail.Chain != nil {
-		reading, err = rail.Chain.Read(ctx, p.key())
+		reading, unread = rail.Chain.Read(ctx, p.key())
 		p.behind = max(0, time.Unix(reading.Time, 0).Sub(s.Now()))
 	}
 	refused := s.checkTimes(p)
@@ -46,98 +54,160 @@ func (s *Service) checkChain(ctx context.Context, p *payment, rail *Rail, refuse
 		}
 	}
 	if rail.Chain == nil {
-		switch {
-		case refused == nil:
-			return false, nil
-		case s.ClockWrong():
-			return false, new(p.unavailable(reasonClock, retryOpen))
-		case refused.expired:
-			return false, new(p.chargeUnknown(refused.reason))
-		default:
-			return false, new(p.outcome(Refused, refused.reason, refused.detail))
-		}
+		return s.judgeWithoutChain(refused), false, nil
 	}
 	switch {
-	case err != nil && refused == nil:
-		return false, nil
-	case err != nil:
-		return false, new(s.suspend(ctx, p, rail, reasonChain))
+	case unread != nil && refused == nil:
+		return finding{}, false, nil
+	case unread != nil:
+		return finding{event: accounting.EventUnreadable, reason: reasonChain}, false, nil
 	case reading.Used:
-		return false, new(s.answerUsed(ctx, p, rail, reading))
+		f, err = s.inspectUse(ctx, p, rail, reading)
+		return f, false, err
 	case refused == nil:
-		return p.proven && reading.Funds >= rail.amount(), nil
-	case s.ClockWrong():
-		return false, new(p.unavailable(reasonClock, retryOpen))
+		return finding{}, p.proven && reading.Funds >= rail.amount(), nil
 	case refused.expired && reading.Time <= p.validBefore(),
 		refused.reason == reasonLate && !refused.expired && !isTooLong(p.authorization, time.Unix(reading.Time, 0)):
 		// The chain may still accept it.
-		return false, new(p.unavailable(refused.reason, retrySoon))
+		return clockDoubt(refused.reason, retrySoon), false, nil
 	default:
-		return false, new(p.outcome(Refused, refused.reason, refused.detail+nothingCharged))
+		return finding{event: accounting.EventDeclined, reason: refused.reason, detail: refused.detail + nothingCharged}, false, nil
 	}
 }
 
-// answerUsed answers a payment whose authorization is used on the chain, by the observer's receipts.
-func (s *Service) answerUsed(ctx context.Context, p *payment, rail *Rail, reading ledger.Reading) Outcome {
-	receipt, use, err := s.classifyUse(ctx, rail, p.key(), p.validBefore(), reading)
+// judgeWithoutChain is the finding of a payment on a rail without a chain that would be refused, or not (nil).
+func (s *Service) judgeWithoutChain(refused *refusal) finding {
 	switch {
-	case err != nil:
-		return p.ledgerUnavailable()
-	case use == notObserved:
-		return s.suspend(ctx, p, rail, reasonUsed)
-	case use == beforeRecords:
-		return p.chargeUnknown(reasonUsed)
-	case use == usedElsewhere:
-		return p.outcome(Refused, reasonElsewhere, detailElsewhere)
-	case !p.proven:
-		// Receipts are public, and the sender may be a stranger.
-		return p.outcome(Open, reasonChain, "Transaction "+receipt.Transaction+
-			" shows that this authorization has paid this offer, but its signature cannot be checked now.")
+	case refused == nil:
+		return finding{}
+	case refused.expired:
+		return chargeUnknown(accounting.EventNoChain, refused.reason, "it has expired")
 	default:
-		return s.importPayment(ctx, p, rail, receipt)
+		return finding{event: accounting.EventDeclined, reason: refused.reason, detail: refused.detail}
 	}
+}
+
+func clockDoubt(reason string, retryAfter time.Duration) finding {
+	return finding{event: accounting.EventClockDoubt, reason: reason, detail: detailUnavailable, retryAfter: retryAfter}
+}
+
+// chargeUnknown is the finding of a payment that may have been charged before it came here.
+func chargeUnknown(event accounting.Event, reason, why string) finding {
+	return finding{event: event, reason: reason, detail: "This authorization was not sent, because " + why + "; it may have been charged elsewhere. " +
+		"Check the wallet's history before you sign a new one."}
+}
+
+// inspectUse reads the observer's receipts about an authorization that is used on the chain.
+func (s *Service) inspectUse(ctx context.Context, p *payment, rail *Rail, reading ledger.Reading) (finding, error) {
+	receipt, event, err := s.classifyUse(ctx, rail, p.key(), p.validBefore(), reading)
+	switch event {
+	case accounting.EventBefore:
+		return chargeUnknown(event, reasonUsed, "it is already used"), err
+	case accounting.EventElsewhere:
+		return finding{event: event, reason: reasonElsewhere, detail: detailElsewhere}, err
+	case accounting.EventPaid:
+		if !p.proven { // receipts are public, and the sender may be a stranger
+			return finding{event: accounting.EventUnproven, reason: reasonChain, detail: "Transaction " + receipt.Transaction +
+				" shows that this authorization has paid this offer, but its signature cannot be checked now."}, err
+		}
+	}
+	return finding{event: event, reason: reasonUsed, receipt: receipt}, err
 }
 
 // detailElsewhere explains reasonElsewhere to the payer.
 const detailElsewhere = "This authorization was already used or canceled without paying the price of this offer. Sign a new one."
 
-// use is what the observer's receipts show of a used authorization.
-type use int
-
-const (
-	paidOffer     use = iota // it paid this offer
-	usedElsewhere            // it did not pay this offer
-	notObserved              // the observer has not reached the block
-	beforeRecords            // it may have been used before the receipts begin
-)
-
 // classifyUse reads the receipts about an authorization that was used by the time of the reading.
-func (s *Service) classifyUse(ctx context.Context, rail *Rail, key ledger.IntentKey, validBefore int64, reading ledger.Reading) (ledger.Receipt, use, error) {
+func (s *Service) classifyUse(ctx context.Context, rail *Rail, key ledger.IntentKey, validBefore int64, reading ledger.Reading) (ledger.Receipt, accounting.Event, error) {
 	since, through := rail.Chain.Covered() // before the receipts, because it grows
 	receipt, found, err := s.Ledger.AuthorizationReceipt(ctx, rail.USDC.Account(), key.From, key.Nonce)
 	// It was signed for the time of a quote, by a clock that may be ahead of the chain's.
 	signed := validBefore - maxTimeoutSeconds - clockTolerance
 	switch {
 	case err != nil:
-		return receipt, notObserved, err
+		return receipt, accounting.EventUnobserved, err
 	case found && receipt.Amount == rail.amount():
-		return receipt, paidOffer, nil
+		return receipt, accounting.EventPaid, nil
 	case found:
-		return receipt, usedElsewhere, nil
+		return receipt, accounting.EventElsewhere, nil
 	case through < reading.Block:
-		return receipt, notObserved, nil
+		return receipt, accounting.EventUnobserved, nil
 	case since > signed:
-		return receipt, beforeRecords, nil
+		return receipt, accounting.EventBefore, nil
 	default:
-		return receipt, usedElsewhere, nil
+		return receipt, accounting.EventElsewhere, nil
 	}
+}
+
+// inspectDeclined reads the chain about a payment that a facilitator does not accept. Its reply is not enough, because the
+// authorization may have been used. If the chain does not show why, a transaction may be on its way to a block. Error: the
+// ledger cannot be read.
+func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, declined refusal) (finding, error) {
+	f := finding{event: accounting.EventDeclined, reason: declined.reason, detail: declined.detail}
+	if rail.Chain == nil {
+		if declined.mentions(wordsUsed) || declined.mentions(wordsLate) {
+			f = chargeUnknown(accounting.EventNoChain, declined.reason, "the facilitator reports that it is used or expired")
+		}
+		return f, nil
+	}
+	reading, err := rail.Chain.Read(ctx, p.key())
+	if err == nil && !reading.Used && p.proven && reading.Funds >= rail.amount() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(blockWait):
+		}
+		reading, err = rail.Chain.Read(ctx, p.key())
+	}
+	switch {
+	case err != nil:
+		return finding{event: accounting.EventUnreadable, reason: reasonChain}, nil
+	case reading.Used:
+		return s.inspectUse(ctx, p, rail, reading)
+	case declined.mentions(wordsUsed):
+		// The facilitator may have seen a block that our endpoints have not.
+		return finding{event: accounting.EventSaidUsed, reason: reasonUsed}, nil
+	case p.proven: // blockWait has passed
+		f.detail += nothingCharged
+	}
+	return f, nil
+}
+
+// detailNotSent explains an open payment that was not sent.
+const detailNotSent = "It is not known yet whether this authorization has already paid this offer, so it was not sent now."
+
+// enter does what the table says of a payment that the ledger does not have, and answers it. A suspended payment is decided
+// by Resolve; no other payment of its payer is sent meanwhile.
+func (s *Service) enter(ctx context.Context, p *payment, rail *Rail, f finding) Outcome {
+	if !p.proven && accounting.Entries[f.event].To == accounting.StageSuspended {
+		f.event = accounting.EventUnproven
+	}
+	o := p.answer(f)
+	switch accounting.Entries[f.event].To {
+	case accounting.StageProven:
+		return s.importPayment(ctx, p, rail, f.receipt)
+	case accounting.StageSuspended:
+		intent := s.newIntent(p, rail)
+		intent.Reason, intent.LeaseUntil = f.reason, 0
+		if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
+			return s.afterInsertError(ctx, p, intent, err)
+		}
+		o.Intent = intent.Nonce
+	}
+	return o
+}
+
+// answer is that of the table to a payment that the ledger does not have.
+func (p *payment) answer(f finding) Outcome {
+	o := p.outcome(accounting.Entries[f.event].Answer, f.reason, cmp.Or(f.detail, detailNotSent))
+	o.RetryAfter = cmp.Or(f.retryAfter, o.RetryAfter)
+	return o
 }
 
 // importPayment records a payment that another service settled, with its Transfer.
 func (s *Service) importPayment(ctx context.Context, p *payment, rail *Rail, receipt ledger.Receipt) Outcome {
 	transfer, found, err := rail.Chain.Prove(ctx, p.key(), receipt.Transaction)
 	if err != nil || !found {
-		return s.suspend(ctx, p, rail, reasonUsed)
+		return s.enter(ctx, p, rail, finding{event: accounting.EventUnobserved, reason: reasonUsed})
 	}
 	intent := s.newIntent(p, rail)
 	intent.Transaction, intent.Evidence = transfer.Transaction, ledger.EvidenceChain
@@ -152,59 +222,7 @@ func (s *Service) importPayment(ctx context.Context, p *payment, rail *Rail, rec
 	if err != nil {
 		return p.ledgerUnavailable()
 	}
-	return s.answerWith(ctx, p, intent, true)
-}
-
-// detailNotSent explains an open payment that was not sent.
-const detailNotSent = "It is not known yet whether this authorization has already paid this offer, so it was not sent now."
-
-// suspend stores a payment that was not sent as open, because its outcome elsewhere is unknown.
-// Resolve decides it. No other payment of its payer is sent meanwhile.
-func (s *Service) suspend(ctx context.Context, p *payment, rail *Rail, reason string) Outcome {
-	open := p.outcome(Open, reason, detailNotSent)
-	if !p.proven {
-		return open
-	}
-	intent := s.newIntent(p, rail)
-	intent.Reason, intent.LeaseUntil = reason, 0
-	if err := s.Ledger.InsertIntent(ctx, intent); err != nil {
-		return s.answerNotCommitted(ctx, p, intent, err)
-	}
-	open.Intent = intent.Nonce
-	return open
-}
-
-// answerDeclined answers a payment that a facilitator does not accept. Its reply is not enough, because the
-// authorization may have been used. If the chain does not show why, a transaction may be on its way to a block.
-func (s *Service) answerDeclined(ctx context.Context, p *payment, rail *Rail, declined refusal) Outcome {
-	if rail.Chain == nil {
-		if declined.mentions(wordsUsed) || declined.mentions(wordsLate) {
-			return p.chargeUnknown(declined.reason)
-		}
-		return p.outcome(Refused, declined.reason, declined.detail)
-	}
-	reading, err := rail.Chain.Read(ctx, p.key())
-	if err == nil && !reading.Used && p.proven && reading.Funds >= rail.amount() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(blockWait):
-		}
-		reading, err = rail.Chain.Read(ctx, p.key())
-	}
-	switch {
-	case err != nil:
-		return s.suspend(ctx, p, rail, reasonChain)
-	case reading.Used:
-		return s.answerUsed(ctx, p, rail, reading)
-	case declined.mentions(wordsUsed):
-		// The facilitator may have seen a block that our endpoints have not.
-		return s.suspend(ctx, p, rail, reasonUsed)
-	case !p.proven:
-		// A transaction may be on its way to a block, because blockWait has not passed.
-		return p.outcome(Refused, declined.reason, declined.detail)
-	default:
-		return p.outcome(Refused, declined.reason, declined.detail+nothingCharged)
-	}
+	return s.recordAnswer(ctx, p, intent, true)
 }
 
 // Words with which facilitators say that an authorization was used, and words that may mean it
@@ -218,30 +236,24 @@ func (r refusal) mentions(words *regexp.Regexp) bool {
 	return words.MatchString(r.reason) || words.MatchString(r.message)
 }
 
-// chargeUnknown answers a payment that may have been charged before it came here.
-func (p *payment) chargeUnknown(reason string) Outcome {
-	return p.outcome(Conflict, reason, "This authorization was not sent, because it can no longer be used; it may have been charged elsewhere. "+
-		"Check the wallet's history before you sign a new one.")
-}
-
 // resolveSuspended reads the chain again about a suspended payment.
 func (s *Service) resolveSuspended(ctx context.Context, rail *Rail, i ledger.Intent) {
 	reading, err := rail.Chain.Read(ctx, i.IntentKey)
 	if err == nil {
-		receipt, use, err := s.classifyUse(ctx, rail, i.IntentKey, i.ValidBefore, reading)
+		receipt, event, err := s.classifyUse(ctx, rail, i.IntentKey, i.ValidBefore, reading)
 		switch {
-		case !reading.Used, err == nil && use == beforeRecords:
+		case !reading.Used, err == nil && event == accounting.EventBefore:
 			// It was not sent. It can come again, to be taken or answered.
-			if err := s.Ledger.WithdrawIntent(ctx, i.IntentKey, s.Owner); err == nil {
+			if _, err := s.Ledger.Apply(ctx, i.IntentKey, ledger.IntentChange{Event: accounting.EventNotSent, Owner: s.Owner}); err == nil {
 				return
 			}
 		case err != nil:
-		case use == paidOffer:
+		case event == accounting.EventPaid:
 			if transfer, found, err := rail.Chain.Prove(ctx, i.IntentKey, receipt.Transaction); err == nil && found {
 				s.recordProof(ctx, rail, i, transfer)
 				return
 			}
-		case use == usedElsewhere:
+		case event == accounting.EventElsewhere:
 			s.refuse(ctx, i, reasonElsewhere)
 			return
 		}

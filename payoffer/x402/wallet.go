@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const (
@@ -57,6 +58,6 @@ func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent
 }
 
 func (p *payment) rejected() Outcome {
-	return p.outcome(Conflict, reasonRejected, "This payment was not sent, because another payment of this payer came first. "+
-		"Send that one again to learn its outcome. Sign a new one only if that one was not charged.")
+	return p.answer(finding{event: accounting.EventForged, reason: reasonRejected, detail: "This payment was not sent, because another payment of this payer " +
+		"came first. Send that one again to learn its outcome. Sign a new one only if that one was not charged."})
 }

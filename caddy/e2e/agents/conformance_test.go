@@ -102,11 +102,11 @@ var (
 	}
 )
 
-func TestMCPConformanceOfTheBuiltBinary(t *testing.T) {
+func TestMCPConformance(t *testing.T) {
 	requirePassed(t, released.run(t, startBinary(t)), general)
 }
 
-func TestMCPConformanceOfTheBuiltBinaryToTheNewestRevision(t *testing.T) {
+func TestMCPConformanceNewestRevision(t *testing.T) {
 	requirePassed(t, newest.run(t, startBinary(t)), generalNewest)
 }
 

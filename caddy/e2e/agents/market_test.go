@@ -1,4 +1,5 @@
-// Package agents tests that clients nobody here wrote discover, understand and pay the offer of the built server.
+// Package agents tests that clients nobody here wrote discover, understand and pay the offer of the built server, also
+// through a proxy with default settings, and that the official verifier takes what the server signs.
 package agents
 
 import (

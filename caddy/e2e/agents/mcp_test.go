@@ -27,7 +27,7 @@ type toolResult struct {
 	} `json:"_meta"`
 }
 
-func (r toolResult) terms(t testing.TB) (terms struct {
+func (tr toolResult) terms(t testing.TB) (terms struct {
 	AmountUSD   float64
 	Paid        bool
 	Status      string
@@ -36,19 +36,19 @@ func (r toolResult) terms(t testing.TB) (terms struct {
 	Transaction string
 }) {
 	t.Helper()
-	require.Len(t, r.Content, 1)
-	require.Equal(t, "text", r.Content[0].Type)
-	require.JSONEq(t, string(r.StructuredContent), r.Content[0].Text)
-	require.NoError(t, json.Unmarshal(r.StructuredContent, &terms))
+	require.Len(t, tr.Content, 1)
+	require.Equal(t, "text", tr.Content[0].Type)
+	require.JSONEq(t, string(tr.StructuredContent), tr.Content[0].Text)
+	require.NoError(t, json.Unmarshal(tr.StructuredContent, &terms))
 	require.EqualValues(t, 42, terms.AmountUSD)
 	return terms
 }
 
 // requireQuote checks that a result quotes every rail, and demands a payment.
-func (r toolResult) requireQuote(t testing.TB) {
+func (tr toolResult) requireQuote(t testing.TB) {
 	t.Helper()
-	require.True(t, r.IsError)
-	terms := r.terms(t)
+	require.True(t, tr.IsError)
+	terms := tr.terms(t)
 	require.False(t, terms.Paid)
 	require.Contains(t, terms.Error, "charges nothing")
 	rails := make(map[string]bool)
@@ -114,7 +114,7 @@ func TestOfficialGoClientPaysByMCP(t *testing.T) {
 }
 
 // Its buyer sends the payment as text, where the specification has an object.
-func TestCloudflaresClientPaysByMCP(t *testing.T) {
+func TestCloudflareClientPaysByMCP(t *testing.T) {
 	lab.RequirePackages(t, "caddy/e2e/node/cloudflare")
 	m := openMarket(t)
 	buyer := m.chain.Buyers[0]

@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
@@ -39,7 +38,7 @@ func (s *shop) requireEachBuysOnce(client node.Buyer, url string, count int) {
 }
 
 // A stranger sees each buyer's first payment on its way and broadcasts it before the shop gets it.
-func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
+func TestRetryingClientChargedOnceIfFrontRun(t *testing.T) {
 	t.Parallel()
 	const buyers = 3
 	m := openMarket(t, buyers)
@@ -61,51 +60,19 @@ func TestClientsThatSignAnewBuyOnceThoughStrangersBroadcast(t *testing.T) {
 }
 
 // The facilitator settles each buyer's payment while it verifies it, and refuses it: when it is in a block, or before.
-func TestClientsThatSignAnewBuyOnceThoughTheFacilitatorSettlesAndRefuses(t *testing.T) {
-	for name, wait := range map[string]bool{"when it is in a block": true, "before it is in a block": false} {
+func TestRetryingClientChargedOnceByRogueFacilitator(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait   bool
+		client node.Buyer
+	}{"when it is in a block": {true, node.BuyerV2}, "before it is in a block": {false, node.BuyerV1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lab.RequireNode(t)
 			const buyers = 2
 			m := openMarket(t, buyers)
-			rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed", wait)
+			rogue := m.rogue("invalid_exact_evm_transaction_simulation_failed", c.wait)
 			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{rogue}})
-			s.requireEachBuysOnce(node.BuyerV2, s.url+"/v1/sponsor", buyers)
-		})
-	}
-}
-
-// faults are what a facilitator may do with the first order to settle of a buyer.
-var faults = []reply{
-	{Status: http.StatusInternalServerError, Body: "boom"},
-	{Status: http.StatusInternalServerError, Body: "boom", Idle: true},
-	{Status: http.StatusUnauthorized, Body: "{}"},
-	{Status: http.StatusForbidden, Body: "{}"},
-	{Status: http.StatusNotFound, Body: "{}"},
-	{Status: http.StatusBadRequest, Body: `{"success":false,"errorReason":"invalid_payload"}`},
-	{Fault: payoffertest.FaultCloseUnread},
-	{Fault: payoffertest.FaultCloseRead},
-	{Fault: payoffertest.FaultCloseActed},
-	{Reason: "settlement_pending"},
-	{Reason: "invalid_exact_evm_transaction_failed"},
-	{Body: `{"success":false,"errorReason":"unexpected_settle_error"}`},
-	{NoTransaction: true},
-	{Network: "eip155:1"},
-}
-
-// Each buyer's first payment meets another fault of the facilitator, which may have settled it or not. The client is the older
-// of the two, which repeats no token at a gate.
-func TestClientsThatSignAnewBuyOnceWhateverTheFacilitatorDoes(t *testing.T) {
-	for name, path := range map[string]string{"at the offer": "/v1/sponsor", "at a gate": "/members/post"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			lab.RequireNode(t)
-			m := openMarket(t, len(faults))
-			facilitator := payoffertest.NewFacilitator(t)
-			facilitator.OnBroadcast(m.settle)
-			facilitator.Script(payoffertest.CallSettle, append(faults[:len(faults):len(faults)], reply{})...)
-			s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
-			s.requireEachBuysOnce(node.BuyerV1, s.url+path, len(faults))
+			s.requireEachBuysOnce(c.client, s.url+"/v1/sponsor", buyers)
 		})
 	}
 }
@@ -134,10 +101,10 @@ func (m *market) till() *till {
 }
 
 // hold begins to hold the payments of somebody, or ends it.
-func (l *till) hold(p payment, hold bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held[p.From] = hold
+func (t *till) hold(p payment, hold bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.held[p.From] = hold
 }
 
 // await returns when a payment is on the chain.
@@ -155,7 +122,7 @@ func (s *shop) await(p payment) (transaction common.Hash) {
 
 // A buyer pays and is told that nobody knows. The client signs anew, and again; the first payment is made in the meantime. That
 // is the one charge, whatever is sent after it, until the buyer asks for another thing by name.
-func TestABuyerWithoutAnOutcomeIsChargedOnce(t *testing.T) {
+func TestUnknownOutcomeChargedOnce(t *testing.T) {
 	t.Parallel()
 	m := openMarket(t, len(transports))
 	till := m.till()
@@ -215,38 +182,8 @@ func (s *shop) requireToldOf(p payment, transaction common.Hash, ask func() answ
 	require.True(s, last.names(p), "the answer does not say which payment was charged: %s", last.text)
 }
 
-// The same, but the buyer's connection is gone before there is an answer.
-func TestABuyerWhoseConnectionIsCutIsChargedOnce(t *testing.T) {
-	t.Parallel()
-	m := openMarket(t, len(transports))
-	facilitator := payoffertest.NewFacilitator(t)
-	facilitator.OnBroadcast(m.settle)
-	facilitator.Script(payoffertest.CallSettle, reply{Fault: payoffertest.FaultHang})
-	s := openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{facilitator.URL()}})
-	cut := map[string]payment{}
-	for name, send := range transports {
-		p := s.sign(s.buyer())
-		cut[name] = p
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan answer, 1)
-		go func() { left <- send(ctx, s, p) }()
-		s.eventually("the facilitator is asked to settle", func() bool {
-			return len(facilitator.Calls(payoffertest.CallSettle)) == len(cut)
-		})
-		leave()
-		require.ErrorIs(t, (<-left).err, context.Canceled)
-		requireConflict(t, name, send(t.Context(), s, s.sign(p.buyer)), p)
-	}
-	facilitator.Release()
-	for name, p := range cut {
-		transaction := s.await(p)
-		s.requireToldOf(p, transaction, func() answer { return transports[name](t.Context(), s, s.sign(p.buyer)) })
-		require.Len(t, s.charges(s.payee, p.buyer), 1, "%s: charged twice for one purchase", name)
-	}
-}
-
 // Whoever has the answer and pays again wants another one.
-func TestABuyerWithAnOutcomeBuysTwice(t *testing.T) {
+func TestKnownOutcomeAllowsSecondPurchase(t *testing.T) {
 	t.Parallel()
 	m := openMarket(t, len(transports))
 	openShop(m, m.payee(), unlimited, rail{"base-sepolia", m.chain.URL, []string{m.till().URL()}}).byEach(func(s *shop, _ string, send transport) {

@@ -31,8 +31,6 @@ type answer struct {
 	intent string
 	// transaction is that of the charge that the answer names.
 	transaction common.Hash
-	// header is that of an answer by HTTP.
-	header http.Header
 	// text is everything: the body, and the headers that speak of the payment, decoded.
 	text string
 	err  error
@@ -102,7 +100,7 @@ func (s *shop) send(ctx context.Context, header http.Header) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	a := answer{status: response.StatusCode, again: response.Header.Get("Retry-After") != "", header: response.Header, text: body}
+	a := answer{status: response.StatusCode, again: response.Header.Get("Retry-After") != "", text: body}
 	var problem struct{ Intent string }
 	if json.Unmarshal([]byte(body), &problem) == nil {
 		a.intent = problem.Intent

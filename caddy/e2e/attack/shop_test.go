@@ -66,10 +66,6 @@ http://localhost:{PORT} {
 		rate_limit {LIMIT}
 		card https://checkout.example/pay
 {RAILS}	}
-	pay_offer_gate /members/* {
-		start /members/
-	}
-	respond /members/* "the content"
 	respond 404
 }
 `
@@ -259,19 +255,23 @@ func (m *market) buyer() *ecdsa.PrivateKey {
 
 var errReverted = errors.New("the transaction was reverted")
 
-// broadcast does what facilitators do: it tries a call before it pays for it, and returns when it is in a block. It may run
-// beside the test's goroutine.
+// broadcast tries a call before it pays for it, and returns when it is in a block. It may run beside the test's goroutine.
 func (m *market) broadcast(call []byte) (common.Hash, error) {
 	hash, err := m.send(call)
-	if err != nil {
-		return common.Hash{}, err
+	if err == nil {
+		err = m.awaitBlock(hash)
 	}
+	return hash, err
+}
+
+// awaitBlock returns when a transaction is in a block.
+func (m *market) awaitBlock(hash common.Hash) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if m.chain.Succeeded(m, hash) {
-			return hash, nil
+			return nil
 		}
 	}
-	return common.Hash{}, errReverted
+	return errReverted
 }
 
 func (m *market) send(call []byte) (common.Hash, error) {

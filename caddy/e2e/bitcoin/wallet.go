@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/btcsuite/btcd/address/v2"
-	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/btcsuite/btcd/btcutil/v2"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/integration/rpctest"
@@ -70,15 +68,6 @@ func Start(t testing.TB) *Node {
 	return n
 }
 
-// Height is the number of the newest block.
-func (n *Node) Height() int { return len(n.blocks) }
-
-// Chain are the blocks of the best chain, by height, from 1.
-func (n *Node) Chain() []*btcutil.Block { return slices.Clone(n.blocks) }
-
-// Wait lets time pass before the next block. The node takes none that is two hours ahead of its own clock.
-func (n *Node) Wait(d time.Duration) { n.clock = n.clock.Add(d) }
-
 // Mine adds a block with transactions to the chain.
 func (n *Node) Mine(t testing.TB, txs ...*wire.MsgTx) {
 	t.Helper()
@@ -115,14 +104,6 @@ func (n *Node) MineEmpty(t testing.TB, count int) {
 	}
 }
 
-// Rewind takes the newest blocks off the best chain for good. Their transactions return to the mempool.
-func (n *Node) Rewind(t testing.TB, depth int) {
-	t.Helper()
-	first := n.blocks[len(n.blocks)-depth]
-	require.NoError(t, n.Call(t.Context(), nil, "invalidateblock", first.Hash().String()))
-	n.blocks = n.blocks[:len(n.blocks)-depth]
-}
-
 // Payment makes a transaction that pays an address from a new coin of the miner, and may be replaced. It is not sent.
 func (n *Node) Payment(t testing.TB, to string, satoshis int64) *wire.MsgTx {
 	t.Helper()
@@ -132,33 +113,6 @@ func (n *Node) Payment(t testing.TB, to string, satoshis int64) *wire.MsgTx {
 	n.fill(t, tx, to, satoshis, fee)
 	return tx
 }
-
-// Replacement makes a transaction that spends the coin of another one, for a higher fee, and pays an address.
-func (n *Node) Replacement(t testing.TB, of *wire.MsgTx, to string, satoshis int64) *wire.MsgTx {
-	t.Helper()
-	tx := n.spend(of.TxIn[0].PreviousOutPoint)
-	n.fill(t, tx, to, satoshis, coinValue-of.TxOut[0].Value-of.TxOut[1].Value+10*fee)
-	return tx
-}
-
-// Move makes a transaction that spends the first output of another one, which paid the P2WPKH example of BIP-173, of which
-// the private key is 1, and pays an address.
-func (n *Node) Move(t testing.TB, of *wire.MsgTx, to string, satoshis int64) *wire.MsgTx {
-	t.Helper()
-	tx, from := wire.NewMsgTx(2), of.TxOut[0]
-	tx.AddTxIn(wire.NewTxIn(&wire.OutPoint{Hash: of.TxHash()}, nil, nil))
-	tx.AddTxOut(n.output(t, to, satoshis))
-	tx.AddTxOut(n.output(t, n.Miner(), from.Value-satoshis-fee))
-	key, _ := btcec.PrivKeyFromBytes([]byte{1})
-	hashes := txscript.NewTxSigHashes(tx, txscript.NewCannedPrevOutputFetcher(from.PkScript, from.Value))
-	witness, err := txscript.WitnessSignature(tx, hashes, 0, from.Value, from.PkScript, txscript.SigHashAll, key, true)
-	require.NoError(t, err)
-	tx.TxIn[0].Witness = witness
-	return tx
-}
-
-// Time is that of the newest block.
-func (n *Node) Time() time.Time { return n.clock }
 
 // Send puts a transaction into the mempool.
 func (n *Node) Send(t testing.TB, txs ...*wire.MsgTx) {

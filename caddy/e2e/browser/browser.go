@@ -49,6 +49,8 @@ type Page struct {
 	Texts int      `json:"texts"`
 	Faint []string `json:"faint"`
 	Cut   []string `json:"cut"`
+	// Broken are the words that break across lines although a line of the window has room for them.
+	Broken []string `json:"broken"`
 	// Violations are those of accessibility rules that axe-core finds in an audit.
 	Violations []string `json:"violations"`
 	Images     []Image  `json:"images"`
@@ -81,6 +83,8 @@ type Waiting struct {
 	URL string `json:"url"`
 	// Does is what the person does meanwhile: "nothing", "button", "key", "leave", "return" from the checkout, and more.
 	Does string `json:"does"`
+	// Paid opens this page before, which the browser shows after a payment.
+	Paid string `json:"paid"`
 	// ReducedMotion says that the person asks for less of it.
 	ReducedMotion bool `json:"reducedMotion"`
 }

@@ -4,6 +4,7 @@ import { audit, launch, serve } from "./drive.mjs";
 import { dress, each, lanes, make, stopClock } from "./lanes.mjs";
 import { payCommands } from "./pay.mjs";
 import * as tabs from "./tabs.mjs";
+import { fit, measure } from "./fit.mjs";
 import { visit } from "./visit.mjs";
 
 const browser = await launch();
@@ -41,6 +42,7 @@ async function heard(page, event, act) {
 const deeds = {
   nothing: async () => {},
   button: (page) => page.getByRole("button").dispatchEvent("click"), // as a screen reader does
+  again: (page) => page.getByText("Yes, pay again").click(),
   key: (page) => page.keyboard.press("Shift"),
   focus: (page) => page.getByRole("link").last().focus(),
   pointer: (page) => page.mouse.move(300, 300),
@@ -66,10 +68,15 @@ const deeds = {
 };
 
 // wait has a session of its own for each, for what was there before counts.
-async function wait({ url, does, reducedMotion }) {
+async function wait({ url, does, paid, reducedMotion }) {
   const used = await open({ url, reducedMotion });
   const { context, page, seen } = used;
   await stopClock(used);
+  if (paid) {
+    used.view = { url: paid };
+    await page.goto(paid);
+    used.view = { url };
+  }
   await page.goto(url);
   const text = () => page.evaluate(() => document.body.innerText);
   const before = await text();
@@ -77,7 +84,7 @@ async function wait({ url, does, reducedMotion }) {
   const after = await text();
   await deeds[does](page);
   await page.clock.runFor(60_000);
-  if (does === "nothing" && !reducedMotion) await leaves(page);
+  if (does === "nothing" && !reducedMotion && !paid) await leaves(page);
   const height = await page.evaluate(() => document.documentElement.scrollHeight);
   const end = { before, after, url: page.url(), text: await text(), height, messages: seen.messages };
   await context.close();
@@ -95,5 +102,5 @@ async function waits(list) {
   return ends;
 }
 
-await serve({ looks: many(look), waits, visits: many(visit), begin, ...payCommands(all[0], many, open, stopClock), ...tabs.commands });
+await serve({ looks: many(look), fits: many(fit), measures: many(measure), waits, visits: many(visit), begin, ...payCommands(all[0], many, open, stopClock), ...tabs.commands });
 await browser.close();

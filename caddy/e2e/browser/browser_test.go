@@ -3,6 +3,7 @@ package browser
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,38 +21,48 @@ import (
 type visit struct {
 	*Browser
 	service, site, open, showcase string
+	sells                         string            // the service of the site open
 	receipts                      map[string]string // the paths of the showcase's, by their external ids
+	invoices                      map[string]string // the same of those that are not paid, by their states
 }
 
 // checkout is where a name could be; no request reaches it.
 const checkout = "https://checkout.shop/pay-42"
 
-// TestInTheBrowser starts the browser once, for that takes longest.
-func TestInTheBrowser(t *testing.T) {
+// TestPagesInBrowser starts the browser once, for that takes longest.
+func TestPagesInBrowser(t *testing.T) {
 	v := visit{Browser: Start(t)}
 	var pages *web.Server
 	v.showcase, pages = serve(t, func(address string) *offer.Offer { return showcase.Offer(t, address) })
-	v.receipts = showcase.Receipts(t, pages)
+	v.receipts, v.invoices = showcase.Receipts(t, pages), showcase.Invoices(t, pages)
 	shipped := server.StartShipped(t)
-	v.service, v.site, v.open = shipped.Service, shipped.Site, server.StartEdited(t, []string{"card " + checkout}).Site
+	selling := server.StartEdited(t, []string{"card " + checkout, "contact pay@example.org"})
+	v.service, v.site, v.open, v.sells = shipped.Service, shipped.Site, selling.Site, selling.Service
 	t.Run("every page is what every page must be", v.everyPage)
+	t.Run("every text fits", v.everyTextFits)
+	t.Run("logos keep their form", v.logosKeepForm)
+	t.Run("a seller's stylesheet changes colors, font and radius", v.sellerStylesheet)
 	t.Run("hostile texts do nothing", v.hostile)
 	t.Run("the terms stand beside each code", v.terms)
 	t.Run("copy buttons copy the exact value", v.copies)
 	t.Run("one row of the chooser is open, low enough for a phone", v.rows)
+	t.Run("rows are chosen like radio buttons", v.choice)
 	t.Run("rows open without a script", v.rowsWithoutScript)
 	t.Run("a link to a row opens it", v.linkToRow)
 	t.Run("payments are a short list on a phone", v.phone)
 	t.Run("the open row is printed", v.print)
 	t.Run("a price renews itself before it ends", v.renewal)
 	t.Run("every language has its place", v.languages)
+	t.Run("no page after a payment leads to the checkout", v.afterPayment)
 	t.Run("the offer opens the checkout unless the person does something", v.countdown)
 }
 
-// serve serves the pages of the offer that o makes for its address, on a free port of the loopback interface.
+// serve serves the pages of the offer that o makes for its address, on a free port of the loopback interface. Its clock is at
+// the exchange rate, so that the price is valid.
 func serve(t *testing.T, o func(address string) *offer.Offer) (address string, pages *web.Server) {
 	t.Helper()
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", showcase.Live.RateAt.UTC().Format(http.TimeFormat))
 		if !pages.Serve(w, r) {
 			http.NotFound(w, r)
 		}
@@ -70,18 +81,56 @@ func requireUsable(t *testing.T, links []Link) {
 	}
 }
 
+// afterPayment follows every link of the pages after a payment, and waits there for a minute.
+func (v visit) afterPayment(t *testing.T) {
+	followed := []Waiting{{URL: v.sells + offer.PathThanks, Does: "nothing", Paid: v.sells + offer.PathThanks}} // a reload
+	for _, path := range []string{offer.PathThanks, offer.PathThanks + "?session_id=cs_1", offer.PathThanks + "?session_id=incomplete", offer.PathReceipt + "/none"} {
+		page := v.Look(t, View{URL: v.sells + path, Width: 390})
+		home := 0
+		for _, link := range page.Links {
+			same := func(w Waiting) bool { return w.URL == link.URL }
+			if strings.HasPrefix(link.URL, "http") && !strings.Contains(link.URL, "lang=") && !slices.ContainsFunc(followed, same) {
+				followed = append(followed, Waiting{URL: link.URL, Does: "nothing", Paid: v.sells + offer.PathThanks})
+			}
+			if link.URL == v.open+"/" {
+				home++
+			}
+		}
+		require.Equal(t, strings.HasPrefix(path, offer.PathThanks) && !strings.HasSuffix(path, "incomplete"), home == 1, path)
+	}
+	for i, end := range v.Waits(t, followed...) {
+		require.NotContains(t, end.URL, checkout, followed[i].URL)
+		require.NotContains(t, end.URL, offer.PathMethods+"?", followed[i].URL)
+	}
+}
+
 func (v visit) countdown(t *testing.T) {
 	here := v.open + offer.PathSite
 	all := []Waiting{{URL: here, Does: "nothing", ReducedMotion: true}, {URL: v.site + offer.PathSite, Does: "key"}}
+	paid := Waiting{URL: here, Does: "nothing", Paid: v.service + offer.PathThanks}
 	for _, does := range []string{"nothing", "button", "key", "focus", "pointer", "scroll", "select", "resize", "leave", "return"} {
 		all = append(all, Waiting{URL: here, Does: does})
 	}
-	ends := v.Waits(t, all...)
+	again := paid
+	again.Does = "again"
+	ends := v.Waits(t, append(all, paid, again)...)
+	afterPayment := ends[len(all)]
+	require.Equal(t, here, afterPayment.URL, "a browser that has just paid")
+	require.Contains(t, afterPayment.Before, "You have already paid")
+	require.NotRegexp(t, "[0-9] seconds?", afterPayment.Before)
+	for _, asked := range ends[len(all):] {
+		require.NotContains(t, asked.Before, "Pay $42", "no checkout without an answer")
+	}
+	answered := ends[len(all)+1]
+	require.Equal(t, here, answered.URL, "the answer opens nothing by itself")
+	require.NotContains(t, answered.Text, "You have already paid")
+	require.Contains(t, answered.Text, "Pay $42")
+	require.NotRegexp(t, "[0-9] seconds?", answered.Text)
 	for i, waiting := range all[2:] {
 		does, end := waiting.Does, ends[i+2]
 		t.Run(does, func(t *testing.T) {
 			require.Contains(t, end.Before, "20 seconds left")
-			require.Contains(t, end.Before, "opens by itself after 20 seconds")
+			require.Contains(t, end.Before, "The checkout opens by itself.")
 			require.Contains(t, end.After, "17 seconds left")
 			require.Empty(t, end.Messages)
 			if does == "nothing" {

@@ -54,17 +54,11 @@ func hostileOffer(t *testing.T, address string) *offer.Offer {
 	terms := base.Terms
 	terms.Name, terms.Operator, terms.Description, terms.Contact = evil, evil, evil, evil
 	terms.Thanks, terms.Refunds, terms.Legal = evil, evil, []string{evil, evil}
-	rails := append([]offer.Rail(nil), base.Rails[1:]...)
-	for i, rail := range rails {
-		if rail == offer.Rail(base.BankTransfer()) {
-			var err error
-			rails[i], err = offer.NewBankTransfer(rail.Name(), "pay@example.org", evil[:140], evil[:140], terms.Amount)
-			require.NoError(t, err)
-		}
-	}
-	o, err := offer.New(terms, base.Card, rails...)
+	transfer, err := offer.NewBankTransfer("transfer", "pay@example.org", evil[:140], evil[:140], terms.Amount)
 	require.NoError(t, err)
-	return o
+	*base.BankTransfer() = *transfer
+	base.Terms = terms
+	return base
 }
 
 // longestLanguage is the tag of the language with the longest texts.

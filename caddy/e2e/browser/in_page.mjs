@@ -54,7 +54,25 @@ export function describe() {
   });
 
   const visible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-  const faint = [], cut = [], lines = [];
+  const faint = [], cut = [], broken = [], lines = [];
+  // A word that has room in the window is not broken, unless it is a number or an address to compare.
+  const room = Math.min(innerWidth, 520) - 100;
+  const findBroken = (node, element) => {
+    if (element.closest(".hash, code, [data-tail], dd[data-copy]")) return;
+    const range = document.createRange();
+    const rectsOf = (word, at) => {
+      range.setStart(node, at);
+      range.setEnd(node, at + word.length);
+      return [...range.getClientRects()].filter(({ width }) => width > 0);
+    };
+    for (const { 0: whole, index } of node.data.matchAll(/[^\s\u00a0\u202f]+/g)) {
+      if (rectsOf(whole, index).reduce((sum, { width }) => sum + width, 0) > room) continue;
+      for (const { 0: word, index: at } of whole.matchAll(/[^/–—-]+[/–—-]*/g)) {
+        const rects = rectsOf(word, index + at);
+        if (rects.some(({ top }) => top > rects[0].bottom - 2)) broken.push(word);
+      }
+    }
+  };
   let texts = 0;
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -66,6 +84,7 @@ export function describe() {
     if (ratio < 4.5) faint.push(`${ratio.toFixed(2)}: ${text.slice(0, 60)}`);
     const range = document.createRange();
     range.selectNodeContents(walker.currentNode);
+    findBroken(walker.currentNode, element);
     if (element.dataset.tail) continue; // cut in the middle; its end is beside it
     for (const { left, right, top, bottom } of range.getClientRects()) {
       lines.push({ element, left, right, top, bottom, text });
@@ -91,6 +110,7 @@ export function describe() {
     texts,
     faint,
     cut,
+    broken,
     links: [...document.links].filter(visible).map((link) => ({ url: link.href, text: link.innerText.trim(), usable: reachable(link) })),
     overflow: Math.max(0, document.documentElement.scrollWidth - innerWidth),
     tallestRow: Math.max(0, ...[...document.querySelectorAll("[data-number]")].map((row) => row.offsetHeight)),
@@ -100,7 +120,7 @@ export function describe() {
       loaded: image.complete && image.naturalWidth > 0,
       beside: image.closest(".way, section, header, main").innerText,
     })),
-    buttons: [...document.querySelectorAll("button")].filter(visible).map((button) => button.innerText),
+    buttons: [...document.querySelectorAll("button:not(form > *)")].filter(visible).map((button) => button.innerText),
     text: document.body.innerText,
   };
 }
@@ -132,10 +152,10 @@ export function moving() {
   const seconds = (times) => Math.max(...times.split(", ").map(parseFloat));
   return [...document.querySelectorAll("body *")]
     .filter((element) => element.checkVisibility())
-    .filter((element) => {
-      const { animationName, transitionDuration, scrollBehavior } = getComputedStyle(element);
+    .filter((element) => [null, "::before", "::after"].some((part) => {
+      const { animationName, transitionDuration, scrollBehavior } = getComputedStyle(element, part);
       return animationName !== "none" || seconds(transitionDuration) > 0 || scrollBehavior === "smooth";
-    })
+    }))
     .map((element) => element.outerHTML.slice(0, 80));
 }
 

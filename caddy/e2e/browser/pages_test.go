@@ -55,6 +55,11 @@ func (v visit) pages(t *testing.T) (all []Visit) {
 	for _, state := range slices.Sorted(maps.Keys(v.receipts)) {
 		add("showcase-receipt-"+state, v.showcase+v.receipts[state])
 	}
+	for _, state := range slices.Sorted(maps.Keys(v.invoices)) {
+		add("showcase-invoice-"+state, v.showcase+v.invoices[state])
+	}
+	add("error-wallet-down", v.showcase+offer.PagePath(offer.RailLightning))
+	all[len(all)-1].Method = "POST"
 	add("error-400", v.showcase+offer.PathThanks+"?session_id=none")
 	add("error-404", v.showcase+offer.URIPath("none"))
 	add("error-405", v.showcase+offer.PathMethods)
@@ -123,6 +128,7 @@ func requireReadable(t *testing.T, look Look) {
 	require.Greater(t, look.Texts, 10)
 	require.Empty(t, look.Faint, how)
 	require.Empty(t, look.Cut, how)
+	require.Empty(t, look.Broken, how)
 	require.Empty(t, look.Violations, how)
 	for _, image := range look.Images {
 		require.NotEmpty(t, image.Alt)

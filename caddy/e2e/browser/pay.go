@@ -36,6 +36,29 @@ type Copied struct {
 	// Name is what the button is called.
 	Name  string `json:"name"`
 	Holds string `json:"holds"`
+	// Called is what it is called then, and Announced what screen readers are told.
+	Called    string   `json:"called"`
+	Announced []string `json:"announced"`
+}
+
+// Chosen is the chooser after keys were pressed.
+type Chosen struct {
+	// Chosen are the open rails and that of the focus after each key, and Current the rails of the rows that are marked in the end.
+	Chosen []struct {
+		Open    []string `json:"open"`
+		Focused string   `json:"focused"`
+	} `json:"chosen"`
+	Current []string `json:"current"`
+}
+
+// Choose presses keys in the chooser, or clicks the open row.
+func (b *Browser) Choose(t testing.TB, view View, keys ...string) (c Chosen) {
+	t.Helper()
+	b.Do(t, "choose", struct {
+		View
+		Keys []string `json:"keys"`
+	}{view, keys}, &c)
+	return c
 }
 
 // Copy presses each copy button of a page.
@@ -55,6 +78,8 @@ type Passing struct {
 	Change  string `json:"change"`
 	Minutes int    `json:"minutes"`
 	Shows   string `json:"shows"`
+	// Presses are the texts after each press of the button for a new price. Before each but the first the price changes again.
+	Presses []string `json:"presses"`
 }
 
 // Price is what a row shows of a price that follows a rate.
@@ -65,18 +90,24 @@ type Price struct {
 	Link   string      `json:"link"`
 	// Code is the address of the QR image.
 	Code string `json:"code"`
+	// Reached are the buttons that can be used, and Announced is what screen readers are told.
+	Reached   []string `json:"reached"`
+	Announced string   `json:"announced"`
 }
 
 // Renew lets the time of a price pass.
-func (b *Browser) Renew(t testing.TB, p Passing) (before, after Price) {
+func (b *Browser) Renew(t testing.TB, p Passing) (before, after, renewed Price) {
 	t.Helper()
+	if p.Presses == nil {
+		p.Presses = []string{}
+	}
 	var shown struct {
-		Before, After Price
-		Messages      []string
+		Before, After, Renewed Price
+		Messages               []string
 	}
 	b.Do(t, "renew", p, &shown)
 	for _, message := range shown.Messages {
 		t.Log(message)
 	}
-	return shown.Before, shown.After
+	return shown.Before, shown.After, shown.Renewed
 }

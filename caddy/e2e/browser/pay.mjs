@@ -19,6 +19,24 @@ export function payCommands(lane, many, open, stopClock) {
     return found;
   }
 
+  // choose presses keys one after the other, the focus being on the open row, and returns what is chosen after each.
+  async function choose({ keys, ...view }) {
+    const { page } = await lane.open(view);
+    await page.locator(".way[open] > summary").focus();
+    const chosen = [];
+    for (const key of keys) {
+      if (key === "click") await page.locator(".way[open] > summary").click();
+      else await page.keyboard.press(key);
+      chosen.push(await page.evaluate(() => ({
+        open: [...document.querySelectorAll(".way[open] > .rail")].map((rail) => rail.id),
+        focused: document.activeElement.parentElement.querySelector(".rail")?.id ?? "",
+      })));
+    }
+    await page.waitForFunction(() => document.querySelector("summary[aria-current=true]")?.parentElement.open);
+    const current = await page.locator("summary[aria-current]").evaluateAll((all) => all.map((summary) => summary.nextElementSibling.id));
+    return { chosen, current };
+  }
+
   // copy presses each copy button and tells what the clipboard then holds, by the button's name.
   async function copy(view) {
     const { page } = await lane.open(view); // a button says for as long as it is looked at that it copied
@@ -32,14 +50,15 @@ export function payCommands(lane, many, open, stopClock) {
       await page.evaluate(() => navigator.clipboard.writeText("nothing"));
       await button.press("Enter"); // as people without a pointer do
       await value.getByText("Copied", { exact: true }).waitFor();
-      copied.push({ name, holds: await page.evaluate(() => navigator.clipboard.readText()) });
+      const announced = await page.locator(".unseen[role=status]").allTextContents();
+      copied.push({ name, announced, called: await button.getAttribute("aria-label"), holds: await page.evaluate(() => navigator.clipboard.readText()) });
     }
     return copied;
   }
 
   // renew looks at a price that follows a rate, has it changed, and lets minutes pass, of which the page's clock knows, until
   // the page shows a text.
-  async function renew({ url, at, change, minutes, shows }) {
+  async function renew({ url, at, change, minutes, shows, presses }) {
     const { context, page, seen } = await open({ url });
     await context.unrouteAll(); // a browser whose requests are looked at has no cache
     await page.clock.install({ time: at - 3_600_000 });
@@ -49,7 +68,10 @@ export function payCommands(lane, many, open, stopClock) {
     const describe = async () => ({
       line: await row.locator("[data-quote]").innerText(),
       values: await row.locator("[data-copy]").evaluateAll((all) => all.map((value) => [value.firstElementChild.innerText, value.dataset.copy])),
-      link: await row.locator(".button").getAttribute("href"),
+      link: await row.locator(".actions > .button").getAttribute("href"),
+      // A person without a pointer goes through the row; what is inert gets no focus.
+      reached: await row.evaluate((row) => [...row.querySelectorAll("button, .button")].filter((control) => control.checkVisibility() && !control.closest("[inert]")).map((control) => control.textContent)),
+      announced: await page.locator(".unseen[role=status]").innerText(),
       code: await row.locator(".qr img").evaluate((image) => image.decode().then(() => fetch(image.src)).then((answer) => answer.url)),
     });
     await row.getByText("45 min").waitFor();
@@ -59,9 +81,16 @@ export function payCommands(lane, many, open, stopClock) {
     await page.clock.runFor(60_000);
     await row.getByText(shows).waitFor();
     const after = await describe();
+    let renewed = after;
+    for (const [i, says] of presses.entries()) {
+      if (i > 0) await fetch(change, { method: "POST" });
+      await row.getByRole("button", { name: "Get a new price" }).click();
+      await row.getByText(says).waitFor();
+      renewed = await describe();
+    }
     await context.close();
-    return { before, after, messages: seen.messages };
+    return { before, after, renewed, messages: seen.messages };
   }
 
-  return { rows: many(rows), copy, renew };
+  return { rows: many(rows), choose, copy, renew };
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 )
 
-// maxHeight is how high the chooser may be on a phone, in pixels.
-const maxHeight = 1600
+// maxHeight is how high the page may be on a phone with any row open, in pixels: the chooser, and at the foot legal lines.
+const maxHeight = 1720
 
 // terms holds the text beside each QR code against the invoice, for people must be able to compare
 // what their wallet read.
@@ -25,8 +25,8 @@ func (v visit) terms(t *testing.T) {
 	pages := v.Looks(t, views...)
 	for i, rail := range o.Rails {
 		page := pages[i+1]
-		if rail.Methods(o, showcase.Live)[0].URL != "" {
-			require.Len(t, page.Images, 1, "a checkout is opened on the same device")
+		if m := rail.Methods(o, showcase.Live)[0]; m.URL != "" || m.InvoiceURL != "" {
+			require.Len(t, page.Images, 1, "a checkout is opened on the same device, and an invoice has a page of its own")
 			continue
 		}
 		require.Len(t, page.Images, 2, "the logo and the code of the open row")
@@ -55,7 +55,8 @@ func (v visit) copies(t *testing.T) {
 	for _, rail := range o.Rails {
 		for _, fact := range rail.Methods(o, showcase.Live)[0].Facts {
 			if fact.Copy != "" {
-				want = append(want, Copied{"Copy: " + l.Text("fact."+fact.Label) + ", " + l.Say(rail.Face().Name), fact.Copy})
+				name := "Copy: " + l.Text("fact."+fact.Label) + ", " + l.Say(rail.Face().Name)
+				want = append(want, Copied{name, fact.Copy, name, []string{"Copied"}})
 			}
 		}
 	}
@@ -64,12 +65,12 @@ func (v visit) copies(t *testing.T) {
 		require.False(t, names[button.Name], "two buttons are called %q", button.Name)
 		names[button.Name] = true
 	}
-	for _, exact := range []Copied{
-		{"Copy: Amount, USDC on Base", "42"}, {"Copy: To address, USDC on Base", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"},
-		{"Copy: Amount, Bitcoin", "0.00045678"}, {"Copy: To address, Bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"},
-		{"Copy: Amount in euros, Bank transfer", "39.00"}, {"Copy: IBAN, Bank transfer", "DE75512108001245126199"},
+	for name, holds := range map[string]string{
+		"Copy: Amount, USDC on Base": "42", "Copy: Send to, USDC on Base": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045",
+		"Copy: Amount, Bitcoin": "0.00045678", "Copy: Send to, Bitcoin": "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq",
+		"Copy: Seller’s price in euros, Bank transfer": "39.00", "Copy: IBAN, Bank transfer": "DE75512108001245126199",
 	} {
-		require.Contains(t, copied, exact)
+		require.Contains(t, copied, Copied{name, holds, name, []string{"Copied"}})
 	}
 }
 
@@ -102,12 +103,25 @@ func (v visit) rows(t *testing.T) {
 				require.Empty(t, row.Low, "%s in %s", rail.Name(), what)
 				require.Equal(t, asked, row.Before, "a code that nobody asked for was loaded")
 			}
-			if rail.Methods(o, showcase.Live)[0].URL == "" {
+			if m := rail.Methods(o, showcase.Live)[0]; m.URL == "" && m.InvoiceURL == "" {
 				asked = append(asked, rail.Name())
 			}
 			require.Equal(t, asked, row.After, "a code of a closed row was loaded")
 		}
 	}
+}
+
+// choice goes through the rows with the keys of radio buttons. The open row stays open whatever is pressed.
+func (v visit) choice(t *testing.T) {
+	o := showcase.Offer(t, v.showcase)
+	last := len(o.Rails) - 1
+	got := v.Choose(t, View{URL: v.showcase + offer.PathMethods, Width: 390}, "Enter", "Space", "click", "ArrowDown", "ArrowRight", "ArrowUp", "Enter", "ArrowLeft", "ArrowUp")
+	for i, at := range []int{0, 0, 0, 1, 2, 1, 1, 0, last} {
+		name := o.Rails[at].Name()
+		require.Equal(t, []string{name}, got.Chosen[i].Open, "after key %d", i)
+		require.Equal(t, name, got.Chosen[i].Focused, "after key %d", i)
+	}
+	require.Equal(t, []string{o.Rails[last].Name()}, got.Current)
 }
 
 func (v visit) rowsWithoutScript(t *testing.T) {
@@ -156,7 +170,7 @@ func (v visit) print(t *testing.T) {
 	}
 	require.Len(t, page.Images, 2, "the logo and the code of the open row")
 	require.Empty(t, page.Buttons)
-	for _, other := range []string{"tip-jar.example", "USDC", "Open in your wallet", "Copy", "Deutsch", "Show QR code"} {
+	for _, other := range []string{"tip-jar.example", "USDC", "Open in your wallet", "Copy", "Deutsch", "QR code\n"} {
 		require.NotContains(t, page.Text, other)
 	}
 	require.Empty(t, page.Faint)

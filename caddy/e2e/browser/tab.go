@@ -69,6 +69,25 @@ func (tab *Tab) Return(t testing.TB) {
 	tab.do(t, "come", nil, nil)
 }
 
+// Go opens another page in the tab.
+func (tab *Tab) Go(t testing.TB, url string) {
+	t.Helper()
+	tab.do(t, "go", map[string]any{"url": url}, nil)
+}
+
+// Back goes back to the page before.
+func (tab *Tab) Back(t testing.TB) {
+	t.Helper()
+	tab.do(t, "back", nil, nil)
+}
+
+// Leads are what the links of the page's content lead to, as far as a person can see them.
+func (tab *Tab) Leads(t testing.TB) (addresses []string) {
+	t.Helper()
+	tab.do(t, "leads", nil, &addresses)
+	return addresses
+}
+
 // Act does something with an element: "click" or "focus".
 func (tab *Tab) Act(t testing.TB, selector, does string) {
 	t.Helper()

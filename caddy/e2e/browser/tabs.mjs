@@ -72,6 +72,18 @@ export const commands = {
     await tab.page.reload();
     await rest(tab);
   },
+  // go opens another page in the tab, and back is its Back key.
+  async go({ id, url }) {
+    await tabs.get(id).page.goto(url);
+    await rest(tabs.get(id));
+  },
+  async back({ id }) {
+    await tabs.get(id).page.goBack();
+    await rest(tabs.get(id));
+  },
+  // leads are what the links that a person can see lead to, without those to other texts of the page.
+  leads: ({ id }) => tabs.get(id).page.evaluate(() =>
+    [...document.querySelectorAll("main a")].filter((link) => link.checkVisibility({ visibilityProperty: true })).map((link) => link.href)),
   // act does something in the page: a click, or the focus on an element.
   async act({ id, selector, does }) {
     await tabs.get(id).page.locator(selector).first()[does]();

@@ -6,8 +6,9 @@ import { dress } from "./lanes.mjs";
 const narrow = 390, wide = 1280;
 const schemes = [false, true];
 
-// pictured are the pages of which pictures are kept wide, too, in light and dark colors.
-const pictured = /^(offer|demo|showcase-(pay-(card|usdc|transfer)|received|thanks-received|receipt-card-.*-USD))$/;
+// pictured are the pages of which pictures are kept wide and narrow, in light and dark colors.
+const pictured =
+  /^(offer|demo|error-wallet-down|showcase-(pay-(card|usdc|lightning|transfer)|invoice-.*|received|thanks-received|receipt-(card-.*-USD|lightning-.*)))$/;
 
 export async function visit(lane, given) {
   const found = { looks: [], zoomed: [], plain: [], messages: [], foreign: [], loads: 0 };
@@ -22,7 +23,7 @@ export async function visit(lane, given) {
     const { width, dark = false, forced = false, noScript } = view;
     if (used.loaded !== width) await used.page.evaluate(inPage.loadImages);
     used.loaded = width;
-    if (given.pictures && !noScript && (width === wide ? pictured.test(given.name) : width === narrow && !dark)) {
+    if (given.pictures && !noScript && (pictured.test(given.name) ? width === wide || width === narrow : width === narrow && !dark)) {
       const colors = forced ? "forced" : dark ? "dark" : "light";
       await used.page.screenshot({ path: `${given.pictures}/${given.name}-${width}-${colors}.png`, fullPage: true });
     }

@@ -22,7 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 )
 
-func TestTheBinaryPaysTheBinary(t *testing.T) {
+func TestPayCommandPaysOwnServer(t *testing.T) {
 	m := openMarket(t)
 	url, payee := m.sell()
 	p := newPerson(t, m.Buyers[0])
@@ -59,15 +59,19 @@ func TestTheBinaryPaysTheBinary(t *testing.T) {
 	require.Zero(t, anew.code, anew.err)
 	require.Len(t, m.TransfersTo(t, payee), 2)
 	require.Len(t, p.kept(), 2)
-	var printed struct{ Status, Transaction, AmountUSD, Payer, ReceiptURL string }
+	var printed struct{ Status, Transaction, AmountUSD, Payer, ReceiptURL, SignedReceipt string }
 	require.NoError(t, json.Unmarshal([]byte(anew.out), &printed), anew.out)
 	require.Equal(t, "paid", printed.Status)
 	require.Equal(t, m.TransfersTo(t, payee)[1].Tx.Hex(), printed.Transaction)
 	require.Contains(t, printed.ReceiptURL, "/v1/receipt/")
+	verified, err := server.Command(t, "", "verify", printed.SignedReceipt)
+	require.NoError(t, err, verified)
+	require.Contains(t, verified, "VALID receipt: ")
+	require.Contains(t, verified, strings.ToLower(chain.Address(p.key).Hex())+" paid for "+url)
 	require.Equal(t, []string{"42", chain.Address(p.key).Hex()}, []string{printed.AmountUSD, printed.Payer})
 }
 
-func TestTheBinaryPaysTheReferenceSeller(t *testing.T) {
+func TestPayCommandPaysReferenceSeller(t *testing.T) {
 	m := openMarket(t)
 	for i, method := range []string{"GET", "POST"} {
 		payee := chain.NewAddress(t)
@@ -83,7 +87,7 @@ func TestTheBinaryPaysTheReferenceSeller(t *testing.T) {
 	}
 }
 
-func TestTwoRunsAtOnceSignOnce(t *testing.T) {
+func TestConcurrentRunsSignOnce(t *testing.T) {
 	m := openMarket(t)
 	url, payee := m.sell()
 	p := newPerson(t, m.Buyers[0])
@@ -121,7 +125,7 @@ func points(t *testing.T) (found []failpoint.Point) {
 	return found
 }
 
-func TestKilledAtEachPointItPaysOnce(t *testing.T) {
+func TestKilledAtEachFailpointPaysOnce(t *testing.T) {
 	m := openMarket(t)
 	for _, point := range points(t) {
 		t.Run(string(point), func(t *testing.T) {
@@ -182,7 +186,7 @@ func standBetween(t *testing.T, target *url.URL) *between {
 
 // Killed while the payment is on its way, and while its answer is, against both sellers. The reference seller does not know
 // a payment again: the buyer is told no, and no second one is signed.
-func TestKilledOnTheWayItPaysOnce(t *testing.T) {
+func TestKilledDuringRequestPaysOnce(t *testing.T) {
 	m := openMarket(t)
 	for name, seller := range map[string]func(m *market) (string, string, func(p *person)){
 		"the binary": func(m *market) (string, string, func(*person)) {

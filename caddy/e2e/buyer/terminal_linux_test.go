@@ -14,7 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 )
 
-func TestOnATerminalNothingIsSignedWithoutAYes(t *testing.T) {
+func TestTerminalPaymentNeedsConfirmation(t *testing.T) {
 	for typed, yes := range map[string]bool{"y\n": true, "YES\n": true, "\n": false, "n\n": false, "yeah\n": false, "\x04": false} {
 		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
 			l := openLiar(t, asks(t, quoted(nil)), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "bought") })

@@ -28,7 +28,11 @@ const everything = 1_000_000
 func (s *shop) requireSound(t *testing.T) {
 	t.Helper()
 	t.Logf("kills=%d payments=%d restarts=%d", s.deaths, len(s.payments), s.Starts()-1)
-	s.audit(t, ledger.NewSQLite(s.ledger, time.Now))
+	book := ledger.NewSQLite(s.ledger, time.Now)
+	if s.dsn != "" {
+		book = lab.Must(ledger.NewPostgres(s.dsn, time.Now))(t)
+	}
+	s.audit(t, book)
 }
 
 // audit compares the chain with a ledger, which it opens.
@@ -153,7 +157,7 @@ const (
 	instances = 4
 )
 
-func TestCopiesOfAPaymentAreSettledOnceBySeveralServers(t *testing.T) {
+func TestPaymentCopiesSettledOnceAcrossServers(t *testing.T) {
 	t.Parallel()
 	dsn, storage := postgres.Start(t).DSN(t), t.TempDir()
 	m := openMarket(t, 1, purse)

@@ -22,6 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/caddy/e2e/server"
 	"github.com/payoffer/caddy-pay-offer/payoffer/failpoint"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/postgres"
 )
 
 const (
@@ -39,11 +40,25 @@ func moment() time.Duration {
 	return time.Duration(x * x * x * float64(longest))
 }
 
+// With FULL=1 go test needs -timeout 1h.
 func TestKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
-	count := cases.EndToEnd(15, 60, 1000) // for the last of which go test needs -timeout 2h
-	m := openMarket(t, count*fresh, 1)    // each buys once
-	s := openShop(t, m)
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		count := cases.EndToEnd(15, 60, 300)
+		m := openMarket(t, count*fresh, 1) // each buys once
+		killAtRandom(t, m, openShop(t, m), count)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		count := cases.EndToEnd(3, 15, 60)
+		m := openMarket(t, count*fresh, 1)
+		killAtRandom(t, m, openShopAt(t, m, postgres.Start(t).DSN(t)), count)
+	})
+}
+
+func killAtRandom(t *testing.T, m *market, s *shop, count int) {
+	t.Helper()
 	s.start(t)
 	slots := make(chan struct{}, waiting)
 	var work sync.WaitGroup
@@ -180,7 +195,7 @@ func at(point failpoint.Point, hit int) string {
 	return fmt.Sprintf("%s=%s:%d", failpoint.Variable, point, hit)
 }
 
-func TestKilledAtEachNamedPoint(t *testing.T) {
+func TestKilledAtEachFailpoint(t *testing.T) {
 	t.Parallel()
 	points := slices.DeleteFunc(failpoint.Points(), func(p failpoint.Point) bool {
 		return strings.HasPrefix(string(p), "buy.") // those of a buyer, which package buyer has
@@ -264,7 +279,7 @@ func (s *shop) survives(t *testing.T, p *payment) bool {
 	}
 }
 
-func TestTheReleasedCommandHasNoFailpoints(t *testing.T) {
+func TestReleasedBinaryHasNoFailpoints(t *testing.T) {
 	code := lab.Must(os.ReadFile(server.Released(t)))(t)
 	require.Contains(t, string(code), "/v1/sponsor")
 	require.False(t, strings.Contains(string(code), failpoint.Variable), "the command can be told to die")

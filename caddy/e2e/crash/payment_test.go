@@ -28,7 +28,7 @@ const (
 	// again is how long a buyer waits before the same payment is sent again.
 	again = 100 * time.Millisecond
 	// patience is how long a buyer tries. It is less than an authorization is valid: nothing is refused in that time.
-	patience = time.Minute
+	patience = 3 * time.Minute
 )
 
 // payment is a signed payment of the price.

@@ -3,6 +3,7 @@ package crash
 import (
 	"crypto/ecdsa"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,9 @@ http://localhost:{PORT} {
 		rate_limit 10000 1s
 		card https://checkout.example/pay
 		usdc base-sepolia {PAYEE} {
-			facilitator {FACILITATOR}
+			facilitator {FACILITATOR} {
+				timeout 2s # a lease of a killed server on PostgreSQL then ends after 26 s
+			}
 			rpc {RPC}
 			confirm latest
 		}
@@ -68,7 +71,8 @@ type shop struct {
 	market *market
 	payee  common.Address
 	url    string
-	ledger string
+	ledger string // the file, unless dsn is set
+	dsn    string
 	client *http.Client
 	// payments are all that were sent and are to be made, purchases those of buyers whose client signs anew, and deaths how
 	// often the server was killed.
@@ -81,15 +85,22 @@ type shop struct {
 	signing sync.Mutex
 }
 
-func openShop(t *testing.T, m *market) *shop {
+func openShop(t *testing.T, m *market) *shop { return openShopAt(t, m, "") }
+
+// openShopAt is openShop with a ledger in a PostgreSQL database.
+func openShopAt(t *testing.T, m *market, dsn string) *shop {
 	t.Helper()
 	port := payoffertest.FreePort(t)
 	s := &shop{
 		market: m, payee: chain.NewAddress(t), url: "http://localhost:" + port,
-		ledger: filepath.Join(t.TempDir(), "ledger.db"), client: &http.Client{Timeout: time.Minute},
+		ledger: filepath.Join(t.TempDir(), "ledger.db"), dsn: dsn, client: &http.Client{Timeout: time.Minute},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
-	s.Victim = server.NewVictim(t, s.url, m.caddyfile(port, s.payee, "sqlite "+s.ledger, t.TempDir()))
+	at := "sqlite " + s.ledger
+	if dsn != "" {
+		at = fmt.Sprintf("postgres %q", dsn)
+	}
+	s.Victim = server.NewVictim(t, s.url, m.caddyfile(port, s.payee, at, t.TempDir()))
 	return s
 }
 

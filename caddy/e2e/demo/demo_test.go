@@ -24,7 +24,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
+func TestDemoSaleAndPurchase(t *testing.T) {
 	lab.RequireBrowser(t)
 	lab.RequireNode(t)
 	proxy, connections := listen(t)
@@ -63,7 +63,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 
 	gated, err := demo.run("pay-offer", "pay", demo.site+"/members/", "--demo").Output()
 	require.NoError(t, err, "%s", gated)
-	require.Contains(t, string(gated), "Welcome. You paid, so this page is open for 30 days.")
+	require.Contains(t, string(gated), "You paid, so this page is open for 30 days.")
 
 	require.Equal(t, report{Test: test{6, 252}}, demo.report())
 	require.Equal(t, report{}, other.report(), "it is a demo of its own")
@@ -87,7 +87,7 @@ func TestANewcomerSellsAndBuysInTheDemo(t *testing.T) {
 	require.Zero(t, connections.Load(), "nothing leaves the machine")
 }
 
-func TestWhatADemoKeepsGoesHoweverItEnds(t *testing.T) {
+func TestDemoRemovesItsFilesAtEnd(t *testing.T) {
 	proxy, _ := listen(t)
 	demo := start(t, proxy, false)
 	refused := func(second *exec.Cmd) {

@@ -32,13 +32,13 @@ var elsewhere = map[string]string{
 	"FULL=1 make ":              "it runs this, for hours",
 	"(cd caddy/e2e && go test ": "it is this",
 	"go test ":                  "the tests that it runs are those of this module",
-	"docker build ":             "there is no container engine; caddy/e2e/packaging runs the files of the image",
-	"docker run --name ":        "there is no container engine; caddy/e2e/packaging runs the files of the image",
-	"caddy pay-offer watch":     "it goes on until it is stopped; caddy/e2e/announce follows it",
-	"caddy pay-offer init":      "caddy/e2e/init answers the questions",
-	"hledger ":                  "TestTheBooksOfTheDocumentationBalance runs it, under FULL=1",
-	"bean-check ":               "TestTheBooksOfTheDocumentationBalance runs it, under FULL=1",
-	"python3 beans.py":          "TestTheBooksOfTheDocumentationBalance runs it, under FULL=1",
+	"docker build ":             "there is no container engine; caddy/e2e/install runs the files of the image",
+	"docker run --name ":        "there is no container engine; caddy/e2e/install runs the files of the image",
+	"caddy pay-offer watch":     "it goes on until it is stopped; caddy/e2e/receipts follows it",
+	"caddy pay-offer init":      "caddy/e2e/install answers the questions",
+	"hledger ":                  "TestDocsAccountingImportBalances runs it, under FULL=1",
+	"bean-check ":               "TestDocsAccountingImportBalances runs it, under FULL=1",
+	"python3 beans.py":          "TestDocsAccountingImportBalances runs it, under FULL=1",
 
 	"sudo as-pay-offer caddy pay-offer check --live": "no public address leads here; caddy/e2e/live has some",
 	"go run ./caddy pay-offer pay ":                  "caddy/e2e/demo plays it; what is released has no demo",
@@ -63,7 +63,7 @@ func exemption(command string) string {
 	return ""
 }
 
-func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
+func TestDocsCommandsPrintShownOutput(t *testing.T) {
 	root := lab.Path(t, "")
 	pages := lab.Must(handbook.Read(root))(t)
 	// Nothing leaves this machine, so that all others are out of reach everywhere.
@@ -94,8 +94,12 @@ func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
 				require.NotRegexp(t, `pay-offer (ledger|record|resolve) `, text, "what changes a ledger is run")
 			}
 			sandbox := shipped
+			installs := strings.HasSuffix(page.Name, "/systemd.md")
 			if installed(page) {
 				sandbox = shipped.install(t)
+				if !installs {
+					sandbox.sell(t)
+				}
 			}
 			for i, printed := range sandbox.run(t, page.Name, run) {
 				c := run[i]
@@ -108,7 +112,7 @@ func TestEveryCommandOfTheDocumentationPrintsWhatItSays(t *testing.T) {
 					t.Errorf("%s: %sprints\n%s\nand not, as the page says,\n%s", page.Name, c.Text, printed.text, c.Output)
 				}
 			}
-			if strings.HasSuffix(page.Name, "/systemd.md") {
+			if installs {
 				sandbox.requireInstalled(t)
 			}
 			if *update {
@@ -139,8 +143,8 @@ func commandsOf(t *testing.T, page handbook.Page) (commands []handbook.Command) 
 	return commands
 }
 
-// TestTheProxyOfTheDocumentationIsOne has nginx read every configuration of its own.
-func TestTheProxyOfTheDocumentationIsOne(t *testing.T) {
+// TestDocsNginxConfigurationsAreValid has nginx read every configuration of its own.
+func TestDocsNginxConfigurationsAreValid(t *testing.T) {
 	nginx := lab.RequireNginx(t)
 	pages := lab.Must(handbook.Read(lab.Path(t, "")))(t)
 	found := 0

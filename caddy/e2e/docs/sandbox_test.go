@@ -29,7 +29,7 @@ type sandbox struct {
 	folder, tools string
 	env           []string
 	there, back   []string // pairs: a text of the pages and what it is here, and the way back
-	root          string   // of an installation, else empty
+	root          string   // the root folder of an installation, else empty
 }
 
 // newSandbox starts the server of the shipped Caddyfile.
@@ -61,7 +61,7 @@ func newSandbox(t *testing.T, root string, env []string) *sandbox {
 	for name, script := range map[string]string{
 		// What is built is what is tested.
 		"go":     `shift 2 && exec caddy "$@"`,
-		"xcaddy": `for output; do :; done; ln -s "$(command -v caddy)" "$output"`,
+		"xcaddy": `for output; do :; done; ln -sf "$(readlink -f "$(command -v caddy)")" "$output"`,
 		"make":   `[ "$3" = build ] || exec ` + maker + ` "$@"; mkdir -p bin && cp -L "$(command -v caddy)" bin`,
 		// A slow machine prints its progress, too, and a clone from a folder that it is done.
 		"git": git + ` "$@" 2>&1 | sed '/^Updating files/d; /^done\.$/d' >&2; cp ` + d.Home + `/Caddyfile caddy-pay-offer/Caddyfile`,
@@ -78,12 +78,12 @@ func newSandbox(t *testing.T, root string, env []string) *sandbox {
 }
 
 // real returns the text of a page with the values of this sandbox replaced by those of the page.
-func (d *sandbox) real(text string) string { return strings.NewReplacer(d.back...).Replace(text) }
+func (s *sandbox) real(text string) string { return strings.NewReplacer(s.back...).Replace(text) }
 
 // write creates a program in the sandbox.
-func (d *sandbox) write(t *testing.T, name, script string) {
+func (s *sandbox) write(t *testing.T, name, script string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(d.tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(s.tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 }
 
 // mark stands in the output after each command, before its status.
@@ -96,22 +96,19 @@ type printed struct {
 }
 
 // run runs the commands of a page in one shell.
-func (d *sandbox) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
+func (s *sandbox) run(t *testing.T, page string, commands []handbook.Command) (all []printed) {
 	t.Helper()
 	var script strings.Builder
-	here := strings.NewReplacer(d.there...)
-	if page != "README.md" { // which makes the clone
+	here := strings.NewReplacer(s.there...)
+	if page != "README.md" && s.root == "" { // README makes the clone
 		script.WriteString("cd caddy-pay-offer\n")
 	}
 	for _, c := range commands {
 		text := strings.ReplaceAll(here.Replace(c.Text), " --amount ", " --sure --amount ") // its dates grow old
-		if strings.HasPrefix(text, "sudo install ") {
-			text = installing.ReplaceAllString(c.Text, " "+d.root+"/installed$1/")
-		}
 		script.WriteString(text + "printf '\\n" + mark + "%s\\n' $?\n")
 	}
 	shell := exec.Command("bash", "-c", script.String())
-	shell.Dir, shell.Env = d.folder, d.env
+	shell.Dir, shell.Env = s.folder, s.env
 	output, err := shell.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	rest := string(output)
@@ -120,20 +117,20 @@ func (d *sandbox) run(t *testing.T, page string, commands []handbook.Command) (a
 		require.True(t, found, "%s%s", c.Text, rest)
 		status, next, _ := strings.Cut(after, "\n")
 		code := lab.Must(strconv.Atoi(status))(t)
-		all, rest = append(all, printed{d.withoutLog(text), code}), next
+		all, rest = append(all, printed{s.withoutLog(text), code}), next
 	}
 	return all
 }
 
 // withoutLog is what a command prints, without the lines in which Caddy tells of its work.
-func (d *sandbox) withoutLog(output string) string {
+func (s *sandbox) withoutLog(output string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(output) {
 		if shown := shown(line); shown == line || strings.Contains(shown, "\tERROR\t") {
 			kept.WriteString(shown)
 		}
 	}
-	return d.real(kept.String())
+	return s.real(kept.String())
 }
 
 // shown is a log as a terminal shows it, to which Caddy writes words where it writes JSON elsewhere.
@@ -184,6 +181,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
 	{regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d+`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<day>"},
+	{regexp.MustCompile(`\b\d{8}T\d{6}Z\b`), "<time>"},
 	{regexp.MustCompile(`/v1/receipt/[A-Za-z0-9_.-]+`), "/v1/receipt/<id>"},
 	{regexp.MustCompile(`\b\d+\.[0-9a-f]{16}\b`), "<cursor>"},
 	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "<tag>"},

@@ -258,13 +258,11 @@ func centsOf(t *testing.T, dollars string) int64 {
 	return cents
 }
 
-// TestAYearOfMovementsIsTheSameInEveryProgram sums a year of mixed movements in the report, the feed, the metrics, the
+// TestYearOfMovementsMatchesAccountingPrograms sums a year of mixed movements in the report, the feed, the metrics, the
 // CSV, and the programs that the guide names, also LibreOffice. What was exported in the middle of the year, and then
 // what was recorded since, is the whole.
-func TestAYearOfMovementsIsTheSameInEveryProgram(t *testing.T) {
-	if os.Getenv("FULL") != "1" {
-		t.Skip("hledger, ledger, beancount and LibreOffice run with FULL=1")
-	}
+func TestYearOfMovementsMatchesAccountingPrograms(t *testing.T) {
+	skip.Full(t, "hledger, ledger, beancount and LibreOffice")
 	for _, program := range []string{"hledger", "ledger", "bean-check", "python3", "soffice"} {
 		skip.Program(t, program, program)
 	}

@@ -40,7 +40,7 @@ var fixed = []uint64{12594626181320557109}
 // together is how many histories share a ground: chains grow slow with their length.
 const together = 20
 
-func TestEveryPurchaseInARandomHistoryIsChargedOnce(t *testing.T) {
+func TestRandomHistoriesChargeEachPurchaseOnce(t *testing.T) {
 	for name, database := range map[string]database{"SQLite": sqlite, "PostgreSQL": postgreSQL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,9 +136,9 @@ type watched struct{ *x402.Service }
 type outcomeKey struct{}
 
 // Verify is that of the service.
-func (s watched) Verify(ctx context.Context, a x402.Attempt) (*x402.Verified, x402.Outcome) {
+func (w watched) Verify(ctx context.Context, a x402.Attempt) (*x402.Verified, x402.Outcome) {
 	outcome := ctx.Value(outcomeKey{}).(*x402.Outcome)
-	verified, o := s.Service.Verify(ctx, a)
+	verified, o := w.Service.Verify(ctx, a)
 	if verified == nil {
 		*outcome = o
 		return nil, o
@@ -158,7 +158,7 @@ func (w *world) openGate(o *offer.Offer, p *process) *web.Gate {
 	s, err := web.New(web.Config{
 		Offer: o, Payments: watched{p.service}, Receipts: p.book, Agent: http.NotFoundHandler(), Now: w.now,
 		Live: func() offer.Live { return offer.Live{} }, Health: func() []observe.Health { return nil },
-		Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
+		WaitStarted: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
 		QRKey: func() []byte { return []byte(strings.Repeat("k", 32)) }, ClientIP: func(r *http.Request) string { return r.RemoteAddr },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -227,7 +227,7 @@ func (w *world) visit(ctx context.Context, g *web.Gate, p *payment, payload []by
 
 // A payer loses the answer with the content. A stranger who sends the calldata gets an answer without it, which is not the
 // payer's: whenever the payer signs again, the first charge opens the gate.
-func TestAStrangerAcknowledgesNoChargeOfAGate(t *testing.T) {
+func TestCalldataCopyDoesNotAcknowledgeCharge(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		t.Run(fmt.Sprint("charge first ", first), func(t *testing.T) { acknowledgesNoCharge(t, first) })
 	}

@@ -72,7 +72,7 @@ const repeated = 2
 // giveUp is how long a buyer tries.
 const giveUp = 90 * time.Second
 
-func TestTheOfficialClientInARetryLoopBuysOnceOverEveryFault(t *testing.T) {
+func TestOfficialClientRetriesBuyOnce(t *testing.T) {
 	t.Parallel()
 	lab.RequireNode(t)
 	c := chain.Start(t)

@@ -146,19 +146,19 @@ type wire struct {
 var errCut = errors.New("no way to the node")
 
 // RoundTrip sends a call on a connection of outside the bubble.
-func (n *wire) RoundTrip(request *http.Request) (*http.Response, error) {
+func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err = errors.Join(err, request.Body.Close()); err != nil {
 		return nil, err
 	}
-	if n.cut.Load() {
+	if w.cut.Load() {
 		return nil, errCut
 	}
 	var answer []byte
 	var status int
-	n.do(func() {
+	w.do(func() {
 		var response *http.Response
-		if response, err = http.Post(n.url, "application/json", bytes.NewReader(body)); err != nil {
+		if response, err = http.Post(w.url, "application/json", bytes.NewReader(body)); err != nil {
 			return
 		}
 		defer response.Body.Close()
@@ -317,11 +317,11 @@ func (w *world) post(p *payment, payload []byte, who string, buyer bool, f fate)
 	if shop.gate != nil {
 		return w.visit(ctx, shop.gate, p, payload, who, buyer, f)
 	}
-	ctx = x402.TrackResponse(ctx)
-	o = shop.service.Pay(ctx, x402.Attempt{Payload: payload, Client: who})
+	response := new(x402.Response)
+	o = shop.service.Pay(ctx, x402.Attempt{Payload: payload, Client: who, Response: response})
 	arrived = ctx.Err() == nil && !f.loses
 	w.model.answered(p, o, who, buyer, arrived)
-	x402.EndResponse(ctx, arrived)
+	response.End(arrived)
 	return o, arrived
 }
 

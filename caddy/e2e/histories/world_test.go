@@ -155,8 +155,10 @@ func (w *world) open(l *life) {
 	loops, unload := context.WithCancel(l)
 	p.unload = unload
 	observer, err := evm.New(evm.Config{
-		OfferID: w.offer, USDC: usdc, Endpoints: []string{w.chain.URL}, Confirm: evm.Latest, FromBlock: w.begin, Ledger: l.book,
-		Transport: w.wire, Now: w.now, Random: func() float64 { return float64(w.moment().roll(1000)) / 1000 },
+		OfferID: w.offer, USDC: usdc, Confirm: evm.Latest, FromBlock: w.begin, ChainConfig: evm.ChainConfig{
+			Endpoints: []string{w.chain.URL}, Ledger: l.book, Transport: w.wire, Now: w.now,
+			Random: func() float64 { return float64(w.moment().roll(1000)) / 1000 },
+		},
 	})
 	require.NoError(w.t, err)
 	var facilitators []*x402.Facilitator
@@ -177,8 +179,8 @@ func (w *world) open(l *life) {
 	p.service, err = x402.New(x402.Config{
 		Offer: o, Rails: []x402.Rail{{USDC: usdc, Facilitators: facilitators, Chain: observer}}, Ledger: l.book, Limiter: w.limiter,
 		Owner: rand.Text(), RemovedRail: func(string) (x402.Rail, bool) { return x402.Rail{}, false },
-		Hold: func() (func() error, bool) { return func() error { return nil }, true }, ClockWrong: func() bool { return false },
-		Own: func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Hold: func() (func(), bool) { return func() {}, true },
+		Own:  func(string) bool { return false }, Signer: keyless{}, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	require.NoError(w.t, err)
 	if w.script.gated {

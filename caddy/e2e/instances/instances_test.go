@@ -32,8 +32,8 @@ var timely = []*regexp.Regexp{
 	regexp.MustCompile(`validUntil\\?": ?\\?"([^"\\]*)`), // also within a text of JSON
 	regexp.MustCompile(`data-until="([^"]*)"`),
 	regexp.MustCompile(`Read at ([^<]*)\. Programs`),
-	regexp.MustCompile(`seen up to ([^,<]*)`),
-	regexp.MustCompile(`(\d+ (?:seconds?|minutes?|hours?|days?)) ago`),
+	regexp.MustCompile(`checked up to ([^,<]*)`),
+	regexp.MustCompile(`(just now|\d+ (?:seconds?|minutes?|hours?|days?) ago)`),
 	regexp.MustCompile(`(\d\d:\d\d) UTC`),
 	regexp.MustCompile(`\bid(?:=|":)"([\w-]{43})"`),
 	regexp.MustCompile(`\b(?:expires|opaque)(?:=|":)"([^"]*)"`),
@@ -81,7 +81,7 @@ func timeless(a server.Answer, aboutTime bool) server.Answer {
 	return server.Answer{Status: a.Status, Header: header, Body: masked(a.Body)}
 }
 
-func TestWhoeverAsksCannotTellWhichInstanceAnswers(t *testing.T) {
+func TestInstancesAnswerAlike(t *testing.T) {
 	s := openShop(t, 2)
 	first, second := s.instances[0], s.instances[1]
 	paid, bought := s.payment(), []request{delivery("1"), notice("sale-1")}
@@ -118,8 +118,8 @@ func TestWhoeverAsksCannotTellWhichInstanceAnswers(t *testing.T) {
 	t.Logf("%d requests were answered alike by both instances", compared)
 }
 
-// TestWhatOneInstanceSignsAnotherStandsFor: receipts, offers, QR addresses and challenges, also after a rotation.
-func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
+// Receipts, offers, QR addresses and challenges, also after a rotation.
+func TestInstancesAcceptEachOthersSignatures(t *testing.T) {
 	s := openShop(t, 2)
 	receipt := s.do(s.instances[0].url, s.payment())
 	require.Equal(t, http.StatusOK, receipt.Status, receipt.Body)
@@ -172,21 +172,22 @@ func TestWhatOneInstanceSignsAnotherStandsFor(t *testing.T) {
 	server.Eventually(t, "one payment for each of the two", func() bool { return len(s.chain.TransfersTo(t, s.payee)) == 2 })
 }
 
-func TestAnInstanceWithAStorageOfItsOwnIsRefused(t *testing.T) {
+func TestInstanceNeedsSharedStorage(t *testing.T) {
 	s := openShop(t, 1)
 	config := strings.Replace(s.config(payoffertest.FreePort(t), t.TempDir()), "{ADMIN}", payoffertest.FreePort(t), 1)
 	log := server.Refused(t, config, s.env...)
 	require.Contains(t, log, "this ledger was used with other signing keys of did:web:"+strings.Replace(strings.TrimPrefix(s.base, "http://"), ":", "%3A", 1)+
-		" than Caddy's storage has; set the option 'storage'")
+		" than Caddy's storage has")
+	require.Contains(t, log, "If the storage was moved, set the option 'storage'")
 	require.Contains(t, log, "caddy pay-offer ledger forget-keys")
 	for range 2 {
 		require.Equal(t, http.StatusOK, s.do(s.base, request{path: "/v1/received"}).Status, "the other goes on")
 	}
 }
 
-// TestABuyerBuysAgainWhereverItComesTo, who leaves as soon as it has read an answer: that each purchase was told is known to
-// all instances before the next one is looked at.
-func TestABuyerBuysAgainWhereverItComesTo(t *testing.T) {
+// The client leaves as soon as it has read an answer. All instances know that a purchase was acknowledged before the next
+// one is looked at.
+func TestInstancesAllowRepeatPurchase(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, 2)
 	charged := make(map[string]bool)

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,28 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/payoffer/caddy-pay-offer/caddy/e2e/lab"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// breaks are the worlds, each named by the one problem in it.
+// breaks are worlds, each named by the one problem in it, which only a network, a running server or an upstream shows.
 func breaks(h *house, t *testing.T) map[string]func(w *world) {
 	hour := time.Now().Add(time.Hour)
 	return map[string]func(w *world){
-		"unreachable": func(w *world) { w.gone[payHost] = true },
 		"certificate-invalid": func(w *world) {
 			w.certificates[payHost] = newAuthority(t).certify(t, time.Now(), hour)
-		},
-		"other-server": func(w *world) { w.hosts[payHost] = says(http.StatusOK, "another server") },
-		"headers-cut (POST)": func(w *world) {
-			front := h.front(h.trusting, nil)
-			w.hosts[payHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPost {
-					rw.WriteHeader(http.StatusForbidden)
-					return
-				}
-				front.ServeHTTP(rw, r)
-			})
 		},
 		"headers-changed": func(w *world) { w.hosts[payHost] = h.front(h.wrapped[0], nil) },
 		"headers-changed (site)": func(w *world) {
@@ -48,7 +31,6 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 			})
 		},
 		"headers-cut": func(w *world) { w.hosts[payHost] = h.front(h.trusting, smallBuffer) },
-		"link-broken": func(w *world) { w.hosts[checkoutHost] = says(http.StatusNotFound, "") },
 		"gate": func(w *world) {
 			front := w.hosts[siteHost]
 			w.hosts[siteHost] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -72,22 +54,11 @@ func breaks(h *house, t *testing.T) map[string]func(w *world) {
 		},
 		"webhook-unverified": func(w *world) { w.caddyfile = global + hookedSite },
 		"webhook-off":        func(w *world) { w.caddyfile = global + offSite },
-		"clock-wrong": func(w *world) {
-			for _, host := range append([]string{facilitatorHost, rpcHost}, priceHosts...) {
-				w.hosts[host] = dated(w.hosts[host])
-			}
-		},
-		"ledger-unwritable": func(w *world) { w.admin = h.adminThatSays(t, `"writable":true`, `"writable":false`) },
-		"rail-unobserved": func(w *world) {
-			w.admin = h.adminThatSays(t, `{"rail":"usdc"}`, `{"rail":"usdc","last_error":"sources_disagree"}`)
-		},
-		"demo":            func(w *world) { w.admin = h.adminThatSays(t, `"settings":`, `"demo":true,"settings":`) },
-		"not-running":     func(w *world) { w.admin = "localhost:" + payoffertest.FreePort(t) },
-		"settings-differ": func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "name Other\n\t\tbase_url", 1) },
+		"settings-differ":    func(w *world) { w.caddyfile = strings.Replace(w.caddyfile, "base_url", "name Other\n\t\tbase_url", 1) },
 	}
 }
 
-func TestEachBrokenWorldIsFoundAndNothingElse(t *testing.T) {
+func TestCheckLiveFindsEachProblem(t *testing.T) {
 	h := newHouse(t)
 	h.deliver(t)
 	t.Run("whole", func(t *testing.T) {
@@ -180,27 +151,6 @@ func smallBuffer(answer *http.Response) error {
 	return nil
 }
 
-// dated is a server whose clock is an hour behind.
-func dated(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d := datedWriter{w}
-		d.date()
-		next.ServeHTTP(d, r)
-	})
-}
-
-type datedWriter struct{ http.ResponseWriter }
-
-func (d datedWriter) date() {
-	d.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
-}
-
-// WriteHeader replaces the Date that a proxy copied.
-func (d datedWriter) WriteHeader(status int) {
-	d.date()
-	d.ResponseWriter.WriteHeader(status)
-}
-
 // rpc is the chain's endpoint, but for one call with data that begins so.
 func (h *house) rpc(method, data, result string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -223,40 +173,4 @@ func scripted(t *testing.T, call string, reply payoffertest.FacilitatorReply) ht
 	f := payoffertest.NewFacilitator(t)
 	f.Script(call, reply)
 	return f
-}
-
-// adminThatSays is the admin API of the running server, in whose diagnostics something reads otherwise.
-func (h *house) adminThatSays(t *testing.T, was, is string) (address string) {
-	to := &url.URL{Scheme: "http", Host: "localhost:" + h.admin}
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
-		Transport: lab.WholeBodies,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(to)
-			r.Out.Header.Set("Origin", to.String())
-		},
-		ModifyResponse: func(answer *http.Response) error {
-			if answer.Request.Method != http.MethodGet {
-				return nil
-			}
-			body, err := io.ReadAll(answer.Body)
-			if err != nil {
-				return err
-			}
-			changed := replaced(t, body, was, is)
-			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
-			answer.Header.Del("Content-Length")
-			return nil
-		},
-	})
-	t.Cleanup(proxy.Close)
-	return proxy.Listener.Addr().String()
-}
-
-func replaced(t *testing.T, body []byte, was, is string) []byte {
-	t.Helper()
-	form := regexp.MustCompile(was)
-	if !form.Match(body) {
-		t.Errorf("%s is not in %s", was, body)
-	}
-	return form.ReplaceAll(body, []byte(is))
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"log"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -173,8 +172,7 @@ func (h *house) env(w *world) []string {
 // world is what surrounds the server: who answers for each host.
 type world struct {
 	hosts map[string]http.Handler
-	// gone are the hosts whose connections are refused; certificates are those of hosts that have others.
-	gone         map[string]bool
+	// certificates are those of hosts that have others.
 	certificates map[string]*tls.Certificate
 	// caddyfile is what is checked; admin is where the running server is asked.
 	caddyfile, admin string
@@ -191,8 +189,8 @@ func (h *house) world(t *testing.T) *world {
 			payHost: front, siteHost: front, hookedHost: front, offHost: front, facilitatorHost: h.facilitator, rpcHost: h.chain,
 			checkoutHost: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 		},
-		gone: map[string]bool{}, certificates: map[string]*tls.Certificate{},
-		caddyfile: global + mainSite, admin: "localhost:" + h.admin,
+		certificates: map[string]*tls.Certificate{},
+		caddyfile:    global + mainSite, admin: "localhost:" + h.admin,
 	}
 	for _, host := range priceHosts {
 		w.hosts[host] = h.prices
@@ -215,11 +213,6 @@ func (h *house) world(t *testing.T) *world {
 	site.StartTLS()
 	t.Cleanup(site.Close)
 	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		host, _, _ := net.SplitHostPort(r.Host)
-		if w.gone[host] {
-			rw.WriteHeader(http.StatusBadGateway)
-			return
-		}
 		lab.Tunnel(rw, r, site.Listener.Addr().String())
 	}))
 	t.Cleanup(proxy.Close)

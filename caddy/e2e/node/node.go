@@ -107,6 +107,20 @@ func start(ctx context.Context, t testing.TB, script string, env ...string) io.R
 	return stdout
 }
 
+// DecodedInvoice is what a wallet's library makes of a payment request.
+type DecodedInvoice struct {
+	Satoshis json.Number
+	Hash     string
+	End      int64 // Unix seconds
+}
+
+// DecodeInvoice returns what two libraries make of a payment request (BOLT 11).
+func DecodeInvoice(t testing.TB, request string) (all []DecodedInvoice) {
+	t.Helper()
+	readLine(t, start(t.Context(), t, "validate-invoice.mjs", "REQUEST="+request), &all)
+	return all
+}
+
 func readLine(t testing.TB, out io.Reader, into any) {
 	t.Helper()
 	line, err := bufio.NewReader(out).ReadBytes('\n')

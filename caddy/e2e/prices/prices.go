@@ -18,22 +18,22 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 )
 
-// priceHost is where the price source "mempool" is asked.
-const priceHost = "mempool.space"
+// The hosts at which the price sources "mempool" and "coinbase" are asked: two are enough without the option rates.
+const mempool, coinbase = "mempool.space", "api.coinbase.com"
 
-// Start gives the server a price of Bitcoin: the variables that it returns name a proxy that leads to a stand-in, and
-// the authority of the stand-in's certificate.
+// Start gives the server a price of Bitcoin: the variables that it returns name a proxy that leads to a fake, and
+// the authority of the fake's certificate.
 func Start(t testing.TB) (env []string) {
 	t.Helper()
 	return StartOf(t, payoffertest.NewPrices(t, time.Now))
 }
 
-// StartOf is Start with a stand-in that the test scripts, as source "mempool".
+// StartOf is Start with a fake that the test scripts, as the sources "mempool" and "coinbase".
 func StartOf(t testing.TB, scripted *payoffertest.Prices) (env []string) {
 	t.Helper()
 	prices, err := url.Parse(scripted.URL())
 	require.NoError(t, err)
-	certificate, authority := lab.NewCertificate(t, priceHost)
+	certificate, authority := lab.NewCertificate(t, mempool, coinbase)
 	site := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(prices))
 	site.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	site.StartTLS()

@@ -1,4 +1,5 @@
-// Package receipts tests what the built binary takes for received money, and what it says when it cannot know.
+// Package receipts tests what the built binary takes for received money, what it says when it cannot know, and whom it
+// notifies.
 package receipts
 
 import (

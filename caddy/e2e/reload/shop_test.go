@@ -32,6 +32,7 @@ const caddyfile = `{
 	admin 127.0.0.1:{ADMIN}
 	persist_config off
 	default_bind 127.0.0.1
+	storage file_system {DIR}/storage
 	{LOG}
 	pay_offer {
 		ledger sqlite {DIR}/ledger.db
@@ -97,7 +98,7 @@ type shop struct {
 	payee                common.Address
 	facilitator, broken  *payoffertest.Facilitator
 	receiver             *payoffertest.Receiver
-	values               []string // what stands in the Caddyfile for its braces
+	values, env          []string // what stands in the Caddyfile for its braces, and the server's environment
 
 	// held is closed when the facilitator may broadcast; nil holds nothing.
 	held atomic.Pointer[chan struct{}]
@@ -123,8 +124,8 @@ func openShop(t *testing.T, log string) *shop {
 		"{RPC}", s.chain.URL, "{ACCOUNT}", vpub, "{ESPLORA}", strings.Join(esplora.StartTwo(t, s.coins, bitcoin.Params, &chaincfg.TestNet3Params), " "),
 		"{RECEIVER}", s.receiver.URL(),
 	}
-	s.process = server.Start(t, s.url, s.config("First words.", log), append(prices.Start(t),
-		"CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "ANNOUNCE_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")...)
+	s.env = append(prices.Start(t), "CARD_SECRET="+cardSecret, "STORE_SECRET="+storeSecret, "ANNOUNCE_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	s.process = server.Start(t, s.url, s.config("First words.", log), s.env...)
 	s.awaitHealth()
 	return s
 }

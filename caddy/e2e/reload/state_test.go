@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -105,86 +106,52 @@ func (s *shop) state(e exhausted) state {
 	}
 }
 
-// removedCaddyfile has one offer whose settlements no chain proves. {OFFER} is offerBlock, or nothing.
-const removedCaddyfile = `{
-	admin 127.0.0.1:{ADMIN}
-	persist_config off
-	default_bind 127.0.0.1
-	{LEDGER}
-}
-http://localhost:{PORT} {
-	{OFFER}
-	respond 404
-}
-`
-
-const offerBlock = `pay_offer {
-		base_url http://localhost:{PORT}
-		description "{DESCRIPTION}"
-		card https://checkout.example/pay
-		usdc base-sepolia {PAYEE} {
-			facilitator {FACILITATOR} {
-				timeout 1m
-			}
-			rpc off
-		}
-	}`
-
-// The first reload changes the offer and the second removes it while the facilitator has not answered yet. The payment is
-// recorded all the same, and the offer that a third reload puts back goes on with it.
-func TestAPaymentIsRecordedAlthoughItsOfferIsRemovedMeanwhile(t *testing.T) {
-	for name, c := range map[string]struct {
-		hangs string
-		// back says that the offer is put back before the facilitator answers.
-		back bool
-	}{
-		"during verify":                         {payoffertest.CallVerify, false},
-		"during settle":                         {payoffertest.CallSettle, false},
-		"during verify, and put back meanwhile": {payoffertest.CallVerify, true},
-		"during settle, and put back meanwhile": {payoffertest.CallSettle, true},
-	} {
+// The process is asked to leave while the facilitator is at work. It waits for the outcome and writes it, whether or not
+// the buyer is still there, and the next process knows it.
+func TestStopWaitsForSettlement(t *testing.T) {
+	for name, leaves := range map[string]bool{"the buyer waits": false, "the buyer has left": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			port, admin := payoffertest.FreePort(t), payoffertest.FreePort(t)
-			s := &shop{
-				T: t, url: "http://localhost:" + port, admin: "127.0.0.1:" + admin, payee: chain.NewAddress(t),
-				chain: &chain.Chain{Network: chain.BaseSepolia}, facilitator: payoffertest.NewFacilitator(t),
-			}
-			config := func(offer, description string) string {
-				ledger := ""
-				if offer != "" {
-					ledger = "pay_offer {\n\t\tledger sqlite " + s.path("ledger.db") + "\n\t}"
+			s := openShop(t, "")
+			release, payment := s.hold(), s.sign(s.chain.Buyers[0])
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/sponsor", nil)
+			require.NoError(t, err)
+			request.Header = payment
+			status := make(chan int, 1)
+			go func() {
+				a, err := server.Client.Do(request)
+				if err != nil {
+					status <- 0
+					return
 				}
-				return strings.NewReplacer("{ADMIN}", admin, "{PORT}", port, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", s.facilitator.URL(), "{DESCRIPTION}", description).
-					Replace(strings.NewReplacer("{LEDGER}", ledger, "{OFFER}", offer).Replace(removedCaddyfile))
+				_ = a.Body.Close()
+				status <- a.StatusCode
+			}()
+			s.facilitator.Await(payoffertest.CallSettle, 1)
+			want := http.StatusOK
+			if leaves {
+				leave()
+				want = 0
 			}
-			s.dir = t.TempDir()
-			s.facilitator.Script(c.hangs, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang})
-			server.Start(t, s.url, config(offerBlock, "First words."))
-			payment, paid := s.sign(chain.NewKey(t)), make(chan server.Answer, 1)
-			go func() { paid <- s.pay(server.Client, payment) }()
-			s.facilitator.Await(c.hangs, 1)
-
-			s.reload(config(offerBlock, "Other words."))
-			s.reload(config("", ""))
-			server.Eventually(s, "the offer is removed", func() bool {
-				return server.Ask(server.Client, http.MethodGet, s.url+"/v1/quote", "", nil).Status == http.StatusNotFound
+			s.process.Terminate()
+			server.Eventually(t, "the port is closed", func() bool {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+				if err == nil {
+					_ = conn.Close()
+				}
+				return err != nil
 			})
-			if c.back {
-				s.reload(config(offerBlock, "First words."))
-			}
-			s.facilitator.Release()
-			first := <-paid
-			require.NotEmpty(t, transaction(first), "%d: %s", first.Status, first.Body)
-			if !c.back {
-				s.reload(config(offerBlock, "First words."))
-			}
+			require.Empty(t, s.chain.TransfersTo(t, s.payee))
+			release()
+			s.process.Await(t)
+			require.Equal(t, want, <-status)
 
-			server.Eventually(s, "the ledger is read", func() bool {
-				return server.Ask(server.Client, http.MethodGet, s.url+"/v1/received", "", nil).Status == http.StatusOK
-			})
+			server.Start(t, s.url, s.config(descriptions[1], ""), s.env...)
 			again := s.pay(server.Client, payment)
-			require.Equal(t, transaction(first), transaction(again), "%d: %s", again.Status, again.Body)
+			require.Equal(t, http.StatusOK, again.Status, again.Body)
+			s.requireCharged([]string{transaction(again)})
 			require.Len(t, s.facilitator.Calls(payoffertest.CallSettle), 1)
 		})
 	}

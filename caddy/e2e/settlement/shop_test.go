@@ -57,16 +57,15 @@ type shop struct {
 	evm         *evm.Observer
 	service     *x402.Service
 
-	timeout time.Duration
-	log     bytes.Buffer
+	log bytes.Buffer
 	// rails are all that the shop ever had, by account.
 	rails map[string]x402.Rail
 }
 
-// openShop starts everything. The facilitator's calls may take as long as timeout.
-func openShop(t *testing.T, timeout time.Duration) *shop {
+// openShop starts everything.
+func openShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{T: t, payee: newAddress(t), clock: new(clock), timeout: timeout, rails: make(map[string]x402.Rail)}
+	s := &shop{T: t, payee: chain.NewAddress(t), clock: new(clock), rails: make(map[string]x402.Rail)}
 	s.start(chain.BaseSepolia)
 	s.book = openBook(t, s.clock.Now)
 	t.Cleanup(func() {
@@ -107,10 +106,11 @@ func (s *shop) rail(name string, price offer.USD, payee common.Address, rpc stri
 	s.Helper()
 	network := lab.Must(offer.LookupNetwork(caip2(s.chain.Network)))(s)
 	usdc := lab.Must(offer.NewUSDC(name, network, payee.Hex(), price))(s)
-	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: s.timeout, Now: s.clock.Now})
+	facilitator, err := x402.NewFacilitator(x402.FacilitatorConfig{URL: s.facilitator.URL(), Timeout: 10 * time.Second, Now: s.clock.Now})
 	require.NoError(s, err)
 	evm, err := evm.New(evm.Config{
-		OfferID: offerID, USDC: usdc, Endpoints: []string{rpc}, Confirm: evm.Latest, Ledger: s.book, Now: s.clock.Now,
+		OfferID: offerID, USDC: usdc, Confirm: evm.Latest,
+		ChainConfig: evm.ChainConfig{Endpoints: []string{rpc}, Ledger: s.book, Now: s.clock.Now},
 	})
 	require.NoError(s, err)
 	return x402.Rail{USDC: usdc, Facilitators: []*x402.Facilitator{facilitator}, Chain: evm}, evm
@@ -134,8 +134,8 @@ func newService(t *testing.T, clock *clock, book *book, log *bytes.Buffer, price
 	require.NoError(t, err)
 	service, err := x402.New(x402.Config{
 		Offer: o, Rails: rails, Ledger: book, Limiter: x402.NewLimiter(x402.Limit{Attempts: 1000, Period: time.Minute}), Owner: rand.Text(), RemovedRail: former,
-		Hold: func() (func() error, bool) { return func() error { return nil }, true }, ClockWrong: func() bool { return false },
-		Own: func(string) bool { return false }, Signer: keyless{}, Now: clock.Now, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Hold: func() (func(), bool) { return func() {}, true },
+		Own:  func(string) bool { return false }, Signer: keyless{}, Now: clock.Now, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -151,17 +151,15 @@ type keyless struct{}
 
 func (keyless) Sign(any) string { return "" }
 
-// broadcast is what the facilitator does: as the reference one, it tries a call before it pays for it, and answers when
-// the transaction is in a block.
+// broadcast is what the facilitator does: as the reference one, it deploys a contract wallet, tries a call before it pays
+// for it, and answers when the transaction is in a block.
 func (s *shop) broadcast(settlement payoffertest.Settlement) (string, error) {
-	call, err := transferCall(s.T, s.chain, settlement)
+	signature, err := hexutil.Decode(settlement.Signature)
 	if err != nil {
 		return "", err
 	}
-	if err := s.chain.Try(s.chain.USDC, call); err != nil {
-		return "", err
-	}
-	hash, err := s.chain.Send(s.chain.USDC, call)
+	settlement.Signature = hexutil.Encode(s.chain.Deploy(s.T, signature))
+	hash, err := s.chain.Broadcast(s.T, settlement)
 	if err != nil {
 		return "", err
 	}
@@ -175,9 +173,10 @@ func (s *shop) broadcast(settlement payoffertest.Settlement) (string, error) {
 // pay sends a payment to the service.
 func (s *shop) pay(p payment) x402.Outcome {
 	s.Helper()
-	ctx := x402.TrackResponse(s.Context())
-	defer x402.EndResponse(ctx, true)
-	return s.service.Pay(ctx, p.attempt())
+	attempt := p.attempt()
+	attempt.Response = new(x402.Response)
+	defer attempt.Response.End(true)
+	return s.service.Pay(s.Context(), attempt)
 }
 
 // paidFirst sends a payment that must settle, and returns its transaction.
@@ -263,24 +262,4 @@ func (s *shop) requireAgreement(paid, open int) {
 	require.Zero(s, s.chain.BalanceOf(s, s.payee).Cmp(big.NewInt(int64(paid)*price)), "the balance on the chain")
 	s.book.requireReceipts(s.T, s.chain, transfers)
 	s.book.requireOpenIntents(s.T, open)
-}
-
-// transferCall encodes what the facilitator was asked to broadcast.
-func transferCall(t *testing.T, c *chain.Chain, settlement payoffertest.Settlement) ([]byte, error) {
-	signature, err := hexutil.Decode(settlement.Signature)
-	if err != nil {
-		return nil, err
-	}
-	signature = c.Deploy(t, signature)
-	numbers := make([]*big.Int, 3)
-	for i, text := range []string{settlement.Value, settlement.ValidAfter, settlement.ValidBefore} {
-		number, ok := new(big.Int).SetString(text, 10)
-		if !ok {
-			return nil, errors.New("no number: " + text)
-		}
-		numbers[i] = number
-	}
-	return chain.Pack(t, "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-		common.HexToAddress(settlement.From), common.HexToAddress(settlement.To), numbers[0], numbers[1], numbers[2],
-		common.HexToHash(settlement.Nonce), signature), nil
 }

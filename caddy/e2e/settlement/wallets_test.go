@@ -31,7 +31,7 @@ func withEachAccount(t *testing.T, test func(s *shop, kind string, account chain
 	for _, kind := range append([]string{aKey}, chain.WalletKinds...) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := openShop(t, longTimeout)
+			s := openShop(t)
 			if kind == aKey {
 				test(s, kind, s.chain.Account(s.chain.Buyers[0]))
 				return
@@ -49,7 +49,7 @@ func (s *shop) requireCharges(count int) []chain.Transfer {
 	return transfers
 }
 
-func TestEveryKindOfAccountPays(t *testing.T) {
+func TestEveryAccountTypePays(t *testing.T) {
 	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
 		p := s.paymentOf(account)
 		transaction := s.paidFirst(p)
@@ -63,7 +63,7 @@ func TestEveryKindOfAccountPays(t *testing.T) {
 }
 
 // The signature of somebody else in the name of an account costs no call of the facilitator, and does not stand in the way.
-func TestASignatureOfSomebodyElseReachesNoFacilitator(t *testing.T) {
+func TestWrongSignatureReachesNoFacilitator(t *testing.T) {
 	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
 		forged := s.paymentOf(account)
 		owner := s.chain.Owner
@@ -85,7 +85,7 @@ func TestASignatureOfSomebodyElseReachesNoFacilitator(t *testing.T) {
 
 // While the first payment is open another authorization is not sent. Sent again once the first one was charged and answered, it
 // gets that charge's 200.
-func TestASecondAuthorizationIsNotChargedForAnyKindOfAccount(t *testing.T) {
+func TestSecondAuthorizationIsNotCharged(t *testing.T) {
 	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
 		s.facilitator.Script(payoffertest.CallSettle, reply{Fault: payoffertest.FaultCloseRead}, reply{})
 		first, second := s.paymentOf(account), s.paymentOf(account)
@@ -116,7 +116,7 @@ func (s *shop) requireConflict(p, other payment) {
 }
 
 // Without rpc a wallet's signature is the facilitator's to check. What was answered 409 is never sent all the same.
-func TestASecondAuthorizationIsNotChargedWithoutAChain(t *testing.T) {
+func TestSecondAuthorizationNotChargedWithoutChain(t *testing.T) {
 	withEachAccount(t, func(s *shop, kind string, account chain.Account) {
 		rail, _ := s.rail("usdc", cents, s.payee, s.chain.URL)
 		rail.Chain = nil
@@ -143,7 +143,7 @@ func TestASecondAuthorizationIsNotChargedWithoutAChain(t *testing.T) {
 }
 
 // Somebody broadcasts the authorization before it comes here.
-func TestAFrontRunTransferGetsItsAnswerForAnyKindOfAccount(t *testing.T) {
+func TestFrontRunAuthorizationIsPaid(t *testing.T) {
 	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
 		p := s.paymentOf(account)
 		transaction := s.front(p)
@@ -157,7 +157,7 @@ func TestAFrontRunTransferGetsItsAnswerForAnyKindOfAccount(t *testing.T) {
 }
 
 // The operator restores a ledger from before the payment.
-func TestAPaymentIsKnownAfterTheLedgerWasRestored(t *testing.T) {
+func TestPaymentFoundAfterLedgerRestore(t *testing.T) {
 	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
 		before := s.service
 		s.book = openBook(s.T, s.clock.Now)
@@ -176,7 +176,7 @@ func TestAPaymentIsKnownAfterTheLedgerWasRestored(t *testing.T) {
 }
 
 // The transfer is on its way to a block while the facilitator refuses the payment.
-func TestNothingWasChargedIsNotSaidWhileTheTransferIsPending(t *testing.T) {
+func TestPendingTransferStaysOpenDespiteRefusal(t *testing.T) {
 	withEachAccount(t, func(s *shop, _ string, account chain.Account) {
 		p := s.paymentOf(account)
 		s.facilitator.Script(payoffertest.CallVerify, reply{Reason: "invalid_exact_evm_transaction_simulation_failed"}, reply{})

@@ -4,6 +4,8 @@ package showcase
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
@@ -44,9 +47,11 @@ func NewAt(t testing.TB, o *offer.Offer, live func() offer.Live) *web.Server {
 	t.Helper()
 	server, err := web.New(web.Config{
 		Offer: o, Payments: payments{}, Receipts: receipts{}, Agent: http.NotFoundHandler(),
-		Live: live, Health: health, Started: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
+		Live: live, Health: health, WaitStarted: func(context.Context) {}, ClockOffset: func() time.Duration { return 0 },
 		QRKey: func() []byte { return make([]byte, 32) }, ClientIP: func(r *http.Request) string { return r.Header.Get(HeaderOutcome) },
 		Now: func() time.Time { return Live.RateAt }, Logger: slog.New(slog.DiscardHandler),
+		Invoices: map[string]web.Invoicer{offer.RailLightning: walletDown{}}, Limiter: x402.NewLimiter(x402.Limit{Attempts: 1000, Period: time.Second}),
+		WatchInvoice: func(string, string) {},
 	})
 	require.NoError(t, err)
 	return server
@@ -55,34 +60,22 @@ func NewAt(t testing.TB, o *offer.Offer, live func() offer.Live) *web.Server {
 // Offer has every kind of rail, all on main networks.
 func Offer(t testing.TB, baseURL string) *offer.Offer {
 	t.Helper()
-	card, err := offer.NewCard("https://checkout.shop/pay?a=1&b=2", nil, amount)
-	require.NoError(t, err)
-	network, err := offer.LookupNetwork("base")
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", amount)
-	require.NoError(t, err)
-	bitcoin, err := offer.NewBitcoin("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "Example & Söhne", amount)
-	require.NoError(t, err)
-	transfer, err := offer.NewBankTransfer("transfer", "pay@example.org", "Example 42", "Example & Söhne", amount)
-	require.NoError(t, err)
-	require.NoError(t, transfer.Publish(offer.Bank{
-		AccountHolderName: "Example & Söhne GmbH", IBAN: "DE75512108001245126199", BIC: "SOGEDEFFXXX", AmountEUR: 39_00,
-		RoutingNumber: "021000021", AccountNumber: "00123456789",
-	}))
-	tip, err := offer.NewStorefront("tip-jar", "https://shop.example/tip", amount)
-	require.NoError(t, err)
-	tip.Label = "Ko-fi"
-	pack, err := offer.NewStorefront("pack", "https://shop.example/pack", amount)
-	require.NoError(t, err)
-	o, err := offer.New(offer.Terms{
+	o := payoffertest.Offer(t, offer.Terms{
 		ID: "pay.example.org", BaseURL: baseURL, SiteURL: "https://www.example.org",
 		Name: "Example & Söhne: <the> offer", Operator: "Example & Söhne", Contact: "pay@example.org",
 		Description: "One fixed payment for the maintenance of a library that a good part of the world's mail servers are built on.",
 		Account:     "pay", Amount: amount, Logo: baseURL + offer.PathIcon,
 		Thanks: "Thank you & see you again.", Refunds: "We refund every payment within 14 days; write to pay@example.org.",
 		Legal: []string{"Example & Söhne GmbH", "Musterstraße 1, 10115 Berlin", "USt-IdNr. DE123456789"},
-	}, card, usdc, bitcoin, transfer, tip, pack)
+	}, "base")
+	require.NoError(t, o.BankTransfer().Publish(offer.Bank{
+		AccountHolderName: "Example & Söhne GmbH", IBAN: "DE75512108001245126199", BIC: "SOGEDEFFXXX", AmountEUR: 39_00,
+		RoutingNumber: "021000021", AccountNumber: "00123456789",
+	}))
+	card, err := offer.NewCard("https://checkout.shop/pay?a=1&b=2", []string{"card", "klarna", "link", "cashapp", "us_bank_account"}, amount) // as no demo has
 	require.NoError(t, err)
+	*o.Card = *card
+	payoffertest.Rail(t, o, "tip-jar").(*offer.Storefront).Label = "Ko-fi"
 	return o
 }
 
@@ -117,6 +110,7 @@ func health() []observe.Health {
 		{Rail: "card", Source: "provider", At: at - 3*60*60, ObservedThrough: "2026-11-21T09:59:48Z", LastError: observe.ErrLimited},
 		{Rail: "usdc", Source: "chain", ObservedThrough: "block 38123456", At: at},
 		{Rail: "btc", Source: "chain", Blind: true, LastError: observe.ErrUnreachable},
+		{Rail: "lightning", Source: "provider", At: at, ObservedThrough: "2026-11-21T09:59:48Z"},
 		{Rail: "transfer", Source: "operator"},
 		{Rail: "tip-jar", Source: "webhook", Partial: true},
 	}
@@ -155,11 +149,65 @@ func states() []ledger.Receipt {
 		r.ExternalID, r.Status, r.Own = fmt.Sprint("state-", i), status, false
 		all = append(all, r)
 	}
-	return all
+	disputed := all[2] // by the payer's bank
+	disputed.ExternalID, disputed.Status, disputed.Refunded, disputed.RefundedCents = "state-disputed", ledger.StatusReversed, 0, 0
+	return append(all, disputed)
 }
 
 func (receipts) Accounts(context.Context, string) ([]ledger.Account, error) {
 	return []ledger.Account{{ID: account}}, nil
+}
+
+// walletDown makes no invoice.
+type walletDown struct{}
+
+func (walletDown) NewInvoice(context.Context) (ledger.Invoice, error) {
+	return ledger.Invoice{}, errors.New("down")
+}
+func (walletDown) IsReady() bool { return true }
+
+// invoices are those of each state, by its name.
+func invoices() map[string]ledger.Invoice {
+	all := make(map[string]ledger.Invoice)
+	for n, state := range []string{"open", "manual", "expired"} {
+		hash := make([]byte, 32)
+		hash[0] = byte(n)
+		made := Live.RateAt.Add(-5 * time.Minute)
+		i := ledger.Invoice{
+			Hash: hex.EncodeToString(hash), Offer: "pay.example.org", Account: account, Rail: offer.RailLightning,
+			Request: payoffertest.SignedRequest("bc", Live.Satoshis*1000, hash, made, 15*time.Minute), Verify: "https://wallet.example/verify/1",
+			Satoshis: Live.Satoshis, USDCents: int64(amount), CreatedAt: made.Unix(), ExpireAt: made.Add(15 * time.Minute).Unix(),
+		}
+		switch state {
+		case "manual":
+			i.Verify = ""
+		case "expired":
+			i.ExpireAt = Live.RateAt.Unix()
+		}
+		all[state] = i
+	}
+	return all
+}
+
+// Invoices are the paths of the pages of invoices that are not paid, by their states.
+func Invoices(t testing.TB, server *web.Server) map[string]string {
+	t.Helper()
+	paths := make(map[string]string)
+	for state, i := range invoices() {
+		page, err := url.Parse(server.ReceiptURL(ledger.Receipt{Offer: i.Offer, Account: i.Account, ExternalID: i.Hash}))
+		require.NoError(t, err)
+		paths[state] = page.Path
+	}
+	return paths
+}
+
+func (receipts) Invoice(_ context.Context, _, _, hash string) (found ledger.Invoice, known bool, err error) {
+	for _, i := range invoices() {
+		if i.Hash == hash {
+			found, known = i, true
+		}
+	}
+	return found, known, nil
 }
 
 func (receipts) Payment(_ context.Context, _, _, name string) (p ledger.Payment, found bool, err error) {
@@ -222,6 +270,10 @@ func kinds() []ledger.Receipt {
 		{
 			Rail: "btc", ExternalID: strings.Repeat("7c", 32) + ":0", Asset: "BTC", Amount: Live.Satoshis, USDCents: &cents, ValueBasis: ledger.BasisRate,
 			Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, Own: true,
+		},
+		{
+			Rail: "lightning", ExternalID: strings.Repeat("5a", 32), Asset: "BTC", Amount: Live.Satoshis, USDCents: &cents, ValueBasis: ledger.BasisQuote,
+			Status: ledger.StatusConfirmed, EvidenceLevel: ledger.LevelProvider,
 		},
 		{
 			Rail: "tip-jar", ExternalID: "O6qLg3aBXOQzpQn5VYRZ8w==", Asset: "USD", Amount: cents, USDCents: &cents,

@@ -19,8 +19,8 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/skip"
 )
 
-func TestTheDescriptionFollowsTheOpenAPISchema(t *testing.T) {
-	s := openShop(t, moreRails)
+func TestOpenAPIMatchesSchema(t *testing.T) {
+	s := openValidated(t, moreRails)
 	var verdict struct {
 		Valid   bool
 		Version string
@@ -32,10 +32,10 @@ func TestTheDescriptionFollowsTheOpenAPISchema(t *testing.T) {
 	require.False(t, verdict.Broken, "the validator takes a description without a title")
 }
 
-// TestAGeneratedClientCallsEveryOperation generates a client from the served description, checks its types, and calls
+// TestGeneratedClientCallsEveryOperation generates a client from the served description, checks its types, and calls
 // each of its functions.
-func TestAGeneratedClientCallsEveryOperation(t *testing.T) {
-	s := openShop(t, moreRails)
+func TestGeneratedClientCallsEveryOperation(t *testing.T) {
+	s := openValidated(t, moreRails)
 	var api struct {
 		Paths map[string]map[string]struct {
 			OperationID string
@@ -70,10 +70,10 @@ func TestAGeneratedClientCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 }
 
-// TestTheDescriptionFollowsTheDiscoveryOfMPP runs the checks of the Payment scheme's own tool over what it calls payment
+// TestOpenAPIMatchesMPPDiscovery runs the checks of the Payment scheme's own tool over what it calls payment
 // discovery, which it fetches.
-func TestTheDescriptionFollowsTheDiscoveryOfMPP(t *testing.T) {
-	s := openShop(t, moreRails)
+func TestOpenAPIMatchesMPPDiscovery(t *testing.T) {
+	s := openValidated(t, moreRails)
 	var report struct {
 		Valid  bool
 		Issues []any
@@ -104,9 +104,9 @@ func statusOf(status int, responses map[string]any) string {
 	return exact[:1] + "XX"
 }
 
-// TestTheQuoteTellsDirectoriesWhatToList reads the header of the quote, for a directory probes without a payment.
-func TestTheQuoteTellsDirectoriesWhatToList(t *testing.T) {
-	s := openShop(t, moreRails)
+// TestQuoteHasDirectoryListing reads the header of the quote, for a directory probes without a payment.
+func TestQuoteHasDirectoryListing(t *testing.T) {
+	s := openValidated(t, moreRails)
 	type verdict struct {
 		Valid  bool
 		Errors []string
@@ -131,10 +131,10 @@ func TestTheQuoteTellsDirectoriesWhatToList(t *testing.T) {
 	require.Empty(t, report.Listed.IconURL, "no directory asks this machine")
 }
 
-// TestADirectoryListsTheOffer runs the discovery behind payment directories, which reads the description and probes every
+// TestDirectoryListsOffer runs the discovery behind payment directories, which reads the description and probes every
 // path, against the smallest shop that a program can pay and one with everything, which has many paths; then its audit of
 // what a request without a payment gets.
-func TestADirectoryListsTheOffer(t *testing.T) {
+func TestDirectoryListsOffer(t *testing.T) {
 	for _, c := range []struct {
 		rails           string
 		remarks, asksBy []string
@@ -142,7 +142,7 @@ func TestADirectoryListsTheOffer(t *testing.T) {
 		{"", []string{"L2_ROUTE_COUNT_HIGH"}, []string{"x402", "mpp"}},
 		{moreRails, []string{"L2_ROUTE_COUNT_HIGH"}, []string{"x402", "x402", "mpp", "mpp"}}, // two chains
 	} {
-		s := openShop(t, c.rails)
+		s := openValidated(t, c.rails)
 		var report struct {
 			OK        bool
 			Resources []map[string]any
@@ -179,8 +179,8 @@ func otherHost(s *shop) string { return strings.Replace(s.base, "//", "//shop.",
 
 // The directory lists a gate on the offer's own host where it is. It ignores the servers of a path, so that it lists
 // a gate of another host at its path of the offer's host. A gate whose path is taken is left out.
-func TestADirectoryListsTheGates(t *testing.T) {
-	s := openShop(t, "", "$BASE/members/", "$OTHER/api/report", "$OTHER/members/")
+func TestDirectoryListsGates(t *testing.T) {
+	s := openValidated(t, "", "$BASE/members/", "$OTHER/api/report", "$OTHER/members/")
 	file := filepath.Join(t.TempDir(), "openapi.json")
 	document := s.ask(t, http.MethodGet, s.base+offer.PathOpenAPI, "")
 	require.NoError(t, os.WriteFile(file, []byte(document.Body), 0o600))
@@ -219,8 +219,8 @@ func TestADirectoryListsTheGates(t *testing.T) {
 	require.Empty(t, api.Paths.Value("/members/").Servers)
 }
 
-func TestADIDResolverFindsTheRails(t *testing.T) {
-	s := openShop(t, moreRails)
+func TestDIDResolverFindsRails(t *testing.T) {
+	s := openValidated(t, moreRails)
 	host := strings.TrimPrefix(s.base, "https://")
 	did := "did:web:" + strings.Replace(host, ":", "%3A", 1)
 	var resolved struct {
@@ -245,8 +245,9 @@ func TestADIDResolverFindsTheRails(t *testing.T) {
 	}, endpoints)
 }
 
-// TestAWebFingerClientFindsTheCheckout asks the shipped server, which speaks plain HTTP as this client does to localhost.
-func TestAWebFingerClientFindsTheCheckout(t *testing.T) {
+// TestWebFingerClientFindsCheckout asks the shipped server, which speaks plain HTTP as this client does to localhost.
+func TestWebFingerClientFindsCheckout(t *testing.T) {
+	skip.Full(t, validators)
 	host := strings.TrimPrefix(server.StartEdited(t, []string{"card " + card}).Service, "http://")
 	for account, found := range map[string]bool{"pay@" + host: true, "nobody@" + host: false} {
 		var answer struct {
@@ -264,8 +265,8 @@ func TestAWebFingerClientFindsTheCheckout(t *testing.T) {
 	}
 }
 
-func TestTheSkillIsValid(t *testing.T) {
-	s := openShop(t, moreRails)
+func TestSkillIsValid(t *testing.T) {
+	s := openValidated(t, moreRails)
 	skill := s.save(t, "/skills/pay/SKILL.md", "pay/SKILL.md")
 	require.NoError(t, validate(t, nil, nil, bin("skills-ref"), "validate", filepath.Dir(skill)))
 
@@ -273,10 +274,10 @@ func TestTheSkillIsValid(t *testing.T) {
 	require.Error(t, validate(t, nil, nil, bin("skills-ref"), "validate", filepath.Dir(misplaced)), "the validator checks nothing")
 }
 
-// TestNPMListsEveryFundingAddress installs the package document in a project and asks npm how to fund it.
-func TestNPMListsEveryFundingAddress(t *testing.T) {
+// TestNPMListsFundingURLs installs the package document in a project and asks npm how to fund it.
+func TestNPMListsFundingURLs(t *testing.T) {
 	npm := skip.Program(t, "npm", "npm")
-	s := openShop(t, moreRails)
+	s := openValidated(t, moreRails)
 	served := s.get(t, "/package.json")
 	var funded struct{ Name string }
 	require.NoError(t, json.Unmarshal([]byte(served), &funded))

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryDocumentSaysTheSame reads everything that the shop publishes, for programs and for people, and compares each
+// TestDocumentsAreConsistent reads everything that the shop publishes, for programs and for people, and compares each
 // fact in it with what the operator wrote.
-func TestEveryDocumentSaysTheSame(t *testing.T) {
+func TestDocumentsAreConsistent(t *testing.T) {
 	s := openShop(t, moreRails)
 	v := &vocabulary{shop: s, seen: map[string]int{}}
 	for page, text := range s.everything(t) {

@@ -8,9 +8,12 @@ import (
 
 // idle are controls of the page before a payment, at least one of each kind.
 var idle = []string{
-	"https://checkout.example/pay", "ethereum:", "bitcoin:", "mailto:", "/v1/pay/transfer", "https://shop.example/tip",
+	"https://checkout.example/pay", "ethereum:", "bitcoin:", "mailto:", "https://shop.example/tip",
 	"code of usdc", "code of btc", "code of transfer", "button Copy", "button " + payWithPurse,
 }
+
+// done are the controls of the page after a payment: its receipt, the seller's site, and the question before another one.
+var done = []string{"/v1/receipt", "/", "question " + once}
 
 // controls are all controls in a tab that a person can see and use, by what they lead to, without those that say more.
 // One button at most is filled in each view.
@@ -25,6 +28,14 @@ func (v *visitor) controls(t *testing.T, tab string) []string {
 	return shown.All
 }
 
+// page is the text of the page in the first tab.
+func (v *visitor) page(t *testing.T) string {
+	t.Helper()
+	var page struct{ Text string }
+	v.do(t, "text", nil, &page)
+	return page.Text
+}
+
 // requireAsks requires that a page offers no second payment without a question.
 func (v *visitor) requireAsks(t *testing.T, tab string) {
 	t.Helper()
@@ -33,7 +44,7 @@ func (v *visitor) requireAsks(t *testing.T, tab string) {
 		return
 	}
 	for _, control := range all {
-		require.Contains(t, []string{"/v1/receipt", "button " + again, "button " + forget, "question " + once, "question " + other}, control)
+		require.Contains(t, []string{"/v1/receipt", "/", "button " + again, "button " + forget, "question " + once, "question " + other}, control)
 	}
 }
 
@@ -45,9 +56,12 @@ func paidOnce(t *testing.T, m *market) {
 	v.openIn(t, "second", "/v1/pay#usdc")
 	v.read(t, payWithPurse)
 	require.Subset(t, v.controls(t, "first"), idle)
+	const charged = "Nothing is charged before you confirm"
+	require.Contains(t, v.page(t), charged)
 	v.press(t, payWithPurse)
 	v.read(t, seen)
-	done := []string{"/v1/receipt", "question " + once}
+	require.NotContains(t, v.page(t), charged)
+	v.requireHeadings(t)
 	require.Equal(t, done, v.controls(t, "first"), "in this tab")
 	v.readIn(t, "second", "You paid $42", options{"idle": true})
 	require.Equal(t, done, v.controls(t, "second"), "in a tab that was open")
@@ -100,7 +114,7 @@ func openOnce(t *testing.T, m *market) {
 	require.Len(t, v.stored(t), 1)
 	v.press(t, again)
 	v.read(t, seen)
-	require.Equal(t, []string{"/v1/receipt", "question " + once}, v.controls(t, "first"), "another question after the end")
+	require.Equal(t, done, v.controls(t, "first"), "another question after the end")
 	sent := len(v.did(t).Sent)
 	require.GreaterOrEqual(t, sent, 4, "the page asks once more while the facilitator settles")
 	v.same(t, sent)

@@ -157,7 +157,7 @@ func overRefused(t *testing.T, m *market) {
 	v := s.visitAs(t, options{}, s.chain.NewBuyer(t)) // without an earlier payment, with which the server would answer
 	v.open(t)
 	v.comeBackLate(t)
-	require.Equal(t, []string{payWithPurse}, v.read(t, "The payment was refused. The server says:").names())
+	require.Equal(t, []string{payWithPurse}, v.read(t, "The payment was refused. You were not charged. The server says:").names())
 	require.Empty(t, v.stored(t))
 	v.shop.requirePaid(t, 0)
 }
@@ -171,7 +171,7 @@ func forgotten(t *testing.T, m *market) {
 			v := s.visitAs(t, options{}, s.chain.NewBuyer(t))
 			v.open(t)
 			v.comeBackLate(t)
-			page := v.read(t, "Your payment is not complete yet.")
+			page := v.read(t, "Not confirmed yet.")
 			require.Equal(t, []string{again, forget, other}, page.names())
 			require.Contains(t, page.Text, "If 42 USDC left your wallet, write to the seller.")
 			require.Len(t, v.stored(t), 1)
@@ -193,7 +193,7 @@ func forgotten(t *testing.T, m *market) {
 			s.requirePaid(t, 1)
 			require.Equal(t, []string{again, other}, v.readIn(t, "second", again, options{"idle": true}).names())
 			v.press(t, again)
-			require.Equal(t, "You paid $42 Reported by the payment service, not checked on the blockchain.", v.read(t, "You paid $42").Status)
+			require.Equal(t, "You paid $42 Your licence comes by e-mail. Payment accepted. Final confirmation follows on your receipt.", v.read(t, "You paid $42").Status)
 			s.requirePaid(t, 1)
 		})
 	}

@@ -31,7 +31,7 @@ func appears(t *testing.T, m *market) {
 				require.Contains(t, v.controls(t, "first"), "ethereum:", "it is paid by hand")
 				v.done(t, "appear", nil)
 			}
-			require.Equal(t, []string{"This browser", "Another wallet"}, v.readPassing(t, c.pay).Tabs)
+			require.Equal(t, []string{"In this browser", "Another wallet"}, v.readPassing(t, c.pay).Tabs)
 			if name != "is window.ethereum" {
 				v.wallet(t, faulty("eth_signTypedData_v4", 4001))
 				v.press(t, c.pay)
@@ -109,6 +109,9 @@ func icons(t *testing.T, m *market) {
 	page := v.read(t, "Pay with 0")
 	require.Equal(t, []string{"Pay with 0", "Pay with 1", "Pay with 2", "Pay with 3"}, page.names())
 	require.Equal(t, []int{5, 0, 0, 0}, page.Icons)
+	var edges []int
+	v.do(t, "edges", nil, &edges)
+	require.Equal(t, []int{edges[0], edges[0], edges[0], edges[0]}, edges, "the names are below each other")
 	require.Empty(t, v.did(t).Sent)
 }
 
@@ -123,12 +126,12 @@ func tabKeys(t *testing.T, m *market) {
 	}
 	v.done(t, "unfold", options{"rail": "card"})
 	v.done(t, "unfold", options{"rail": "usdc"}) // its summary has the focus
-	require.Equal(t, "This browser", key("Tab"))
+	require.Equal(t, "In this browser", key("Tab"))
 	require.Equal(t, "Another wallet", key("ArrowRight"))
 	require.Empty(t, v.readIn(t, "first", "", options{}).names(), "the other panel is hidden")
-	require.NotEqual(t, "This browser", key("Tab"), "only the selected tab is in the order")
+	require.NotEqual(t, "In this browser", key("Tab"), "only the selected tab is in the order")
 	require.Equal(t, "Another wallet", key("Shift+Tab"))
-	require.Equal(t, "This browser", key("ArrowLeft"))
+	require.Equal(t, "In this browser", key("ArrowLeft"))
 	require.Equal(t, []string{payWithPurse}, v.readIn(t, "first", "", options{}).names())
 }
 

@@ -69,13 +69,13 @@ func unavailable(t *testing.T, m *market) {
 	v.open(t)
 	m.line.Store(isDown)
 	v.press(t, payWithPurse)
-	page := v.readIn(t, "first", "The same payment is sent again in", options{})
-	require.Contains(t, page.Status, "Your payment is not complete yet.")
+	page := v.readIn(t, "first", "We retry for you in", options{})
+	require.Contains(t, page.Status, "Not confirmed yet.")
 	require.Contains(t, page.Status, "Sending it again cannot charge you twice.")
 	require.NotContains(t, page.Status, "The server says", "its words are for software")
 	require.NotContains(t, page.Text, "Retry-After")
 	require.Equal(t, []string{other}, page.names())
-	require.Equal(t, "Payment arrives", page.Step)
+	require.Equal(t, "Wait for the payment", page.Step)
 	v.picture(t, "arrives")
 	v.requireAsks(t, "first")
 	require.Len(t, v.stored(t), 1)
@@ -94,7 +94,7 @@ func unknown(t *testing.T, m *market) {
 	v.press(t, payWithPurse)
 	server.Eventually(t, "the server reads the payment on the chain", func() bool { return server.Confirmed(s.url, "usdc") == 1 })
 	// The server may read the chain before it answers.
-	for !strings.Contains(v.readIn(t, "first", "You paid|sent again in", options{}).Text, "You paid $42") {
+	for !strings.Contains(v.readIn(t, "first", "You paid|We retry for you in", options{}).Text, "You paid $42") {
 		v.done(t, "pass", options{"milliseconds": 12_000})
 	}
 	v.requirePaid(t, seen)
@@ -192,7 +192,7 @@ func garbled(t *testing.T, m *market) {
 			v.press(t, button)
 			page := v.read(t, c.said)
 			require.Equal(t, []string{again, other}, page.names())
-			require.Equal(t, c.said == conflict, strings.Contains(page.Status, "Your payment is not complete yet."))
+			require.Equal(t, c.said == conflict, strings.Contains(page.Status, "Not confirmed yet."))
 			require.Len(t, v.stored(t), 1)
 			button, sent = again, sent+1
 			v.same(t, sent)
@@ -217,7 +217,7 @@ func refused(t *testing.T, m *market) {
 	require.NoError(t, err)
 	s.chain.Mine(t, 1)
 	v.done(t, "answers", nil)
-	page := v.read(t, "The payment was refused. The server says:")
+	page := v.read(t, "The payment was refused. You were not charged. The server says:")
 	require.Equal(t, []string{payWithPurse}, page.names())
 	require.NotContains(t, page.Status, "invalid_exact", "no code of the protocol")
 	require.Empty(t, v.stored(t))

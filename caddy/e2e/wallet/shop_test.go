@@ -86,7 +86,7 @@ func (m *market) open(t *testing.T, environment []string, replace ...string) *sh
 	t.Helper()
 	port := payoffertest.FreePort(t)
 	s := &shop{market: m, environment: environment, payee: chain.NewAddress(t), url: "http://localhost:" + port}
-	replace = append(replace, "\t\tcard ", "\t\trate_limit 1000 1m\n\t\tcard ") // all come from one address
+	replace = append(replace, "\t\tcard ", "\t\trate_limit 1000 1m\n\t\tthanks \"Your licence comes by e-mail.\"\n\t\tcard ") // all come from one address
 	caddyfile := strings.NewReplacer(replace...).Replace(server.PayableCaddyfile)
 	s.Victim = server.NewVictimOf(t, server.Released(t), s.url, strings.NewReplacer(
 		"{DIR}", t.TempDir(), "{PORT}", port, "{PAYEE}", s.payee.Hex(), "{FACILITATOR}", m.facilitator, "{RPC}", m.chain.URL,

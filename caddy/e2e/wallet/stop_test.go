@@ -16,7 +16,7 @@ const mainnet = "0x1"
 func stops(t *testing.T, m *market) {
 	const (
 		declines  = "You declined in your wallet."
-		busy      = "Your wallet is locked or waits for an answer."
+		busy      = "Unlock your wallet or finish its open request."
 		elsewhere = "Your wallet is not on Base Sepolia (test network)."
 		differs   = "The price or address differs from this page."
 	)
@@ -41,7 +41,7 @@ func stops(t *testing.T, m *market) {
 		"busy or locked":                   {faulty("eth_requestAccounts", -32002), busy},
 		"busy while it signs":              {faulty("eth_signTypedData_v4", -32002), busy},
 		"not allowed":                      {faulty("eth_requestAccounts", 4100), busy},
-		"a signature that is too long":     {func(p *purse) { p.Longer = 5000 }, "Your wallet’s signature is too long for this page."},
+		"a signature that is too long":     {func(p *purse) { p.Longer = 5000 }, "Your wallet does not work with this page."},
 		"broken":                           {faulty("eth_signTypedData_v4", -32000), "Your wallet reported an error."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func stops(t *testing.T, m *market) {
 		v.done(t, "holds", nil)
 		v.done(t, "pass", options{"milliseconds": 300_000})
 		v.done(t, "answers", nil)
-		v.requireNothing(t, v.read(t, "You signed too late."))
+		v.requireNothing(t, v.read(t, "You approved too late."))
 	})
 }
 

@@ -186,7 +186,7 @@ const commands = {
         buttons: [...place.querySelectorAll("button, summary")].filter(seen).map((b) => b.textContent),
         icons: [...place.querySelectorAll("button:not(.link)")].map((button) => button.querySelector("img")?.naturalWidth ?? 0),
         tabs: [...document.querySelectorAll("[role=tab]")].filter(seen).map((t) => t.textContent),
-        links: [...place.querySelectorAll("a")].map((a) => a.href),
+        links: [...place.querySelectorAll("p:not(.back) > a")].map((a) => a.href),
         focus: document.activeElement.textContent,
         html: place.innerHTML,
         // Of one kind is what differs only in its words, and in how many there are.
@@ -233,7 +233,7 @@ const commands = {
     }
     if (opened) opened.open = true;
     focus.focus({ preventScroll: true });
-    return { all: [...found].filter((name) => !/^button (This browser|Another wallet)$/.test(name)), most };
+    return { all: [...found].filter((name) => !/^button (In this browser|Another wallet)$/.test(name)), most };
   }),
 
   // launch follows the link to a wallet as people do, which opens nothing in this browser.
@@ -260,8 +260,41 @@ const commands = {
     return commands.text(given);
   },
 
+  // back is the Back key.
+  back: (given) => tab(given).goBack(),
+
+  // headings are the levels of those that a screen reader finds.
+  headings: (given) => tab(given).evaluate(() => [...document.querySelectorAll("h1, h2, h3")].filter((heading) => heading.checkVisibility()).map((heading) => heading.localName)),
+
+  // edges are where the words of the buttons begin, in pixels.
+  edges: (given) => tab(given).evaluate(() => [...document.querySelectorAll(".wallet .button")].map((button) => {
+    const range = document.createRange();
+    range.selectNodeContents(button.lastChild);
+    return Math.round(range.getBoundingClientRect().left);
+  })),
+
+  // spins tells whether the current step turns, with motion and with less of it.
+  async spins(given) {
+    const page = tab(given), found = [];
+    for (const reducedMotion of ["no-preference", "reduce"]) {
+      await page.emulateMedia({ reducedMotion });
+      found.push(await page.evaluate(() => getComputedStyle(document.querySelector(".wallet .steps > [aria-current]"), "::before").animationName));
+    }
+    return found;
+  },
+
   // text is that of the page.
   text: async (given) => ({ url: tab(given).url(), text: await tab(given).evaluate(() => document.querySelector("main").innerText) }),
+
+  // choose chooses the panel of a tab, answer answers the question about a new payment, and polls waits until the page has looked
+  // for one.
+  choose: (given) => tab(given).getByRole("tab", { name: given.name }).click(),
+  answer: (given) => tab(given).locator("#arrived").getByText(given.name).click(),
+  async polls(given) {
+    const page = tab(given);
+    await (await page.waitForResponse((response) => response.url().endsWith("/v1/received"))).finished();
+    await page.evaluate(() => fetch("/favicon.svg").then((icon) => icon.text())); // after the page has read it
+  },
 
   // unfold opens the row of a payment method.
   unfold: (given) => tab(given).locator(`.way:has(#${given.rail}) > summary`).click(),
@@ -306,7 +339,10 @@ const commands = {
     const { session, announced } = people[who], { first, ...others } = session.tabs;
     for (const other of Object.values(others)) await other.close();
     if (first) {
-      await first.evaluate(() => localStorage.clear());
+      await first.evaluate(() => {
+        window.store = () => {}; // of the script that looks for payments
+        for (const kept of [localStorage, sessionStorage]) kept.clear();
+      });
       await first.goto("about:blank");
     }
     await announced.dispose();

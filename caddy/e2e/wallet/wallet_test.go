@@ -13,7 +13,7 @@ import (
 const (
 	payWithPurse = "Pay with Purse"
 	again        = "Send it again"
-	forget       = "Forget this payment"
+	forget       = "Remove this payment"
 	once         = "Pay again"
 	onceYes      = "Yes, pay again"
 	other        = "Pay another way"
@@ -21,7 +21,7 @@ const (
 	cancel       = "Cancel"
 	nothing      = "You were not charged."
 	// seen is the result of a payment that the server read on the chain.
-	seen = "You paid $42 The payment was seen on the blockchain."
+	seen = "You paid $42 Your licence comes by e-mail. We found your payment on the blockchain."
 )
 
 // scenarios are all that may happen to one who pays.
@@ -55,9 +55,11 @@ var scenarios = map[string]func(*testing.T, *market){
 	"a wallet has an icon":                             icons,
 	"tabs are used with the keys":                      tabKeys,
 	"a link that opens nothing says so":                launches,
+	"USDC by hand is waited for":                       byHand,
+	"a payment of a wallet here is not asked about":    notByHand,
 }
 
-func TestPayingWithAWalletInTheBrowser(t *testing.T) {
+func TestBrowserWalletPays(t *testing.T) {
 	m := openMarket(t)
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) { scenario(t, m) })
@@ -78,6 +80,18 @@ func onePays(t *testing.T, m *market) {
 	v.do(t, "follow", options{"link": ".wallet a"}, &receipt)
 	require.Equal(t, page.Links[0], receipt.URL)
 	require.Contains(t, receipt.Text, "42")
+	v.done(t, "back", nil)
+	v.read(t, seen)
+	require.Equal(t, done, v.controls(t, "first"), "after the Back key")
+}
+
+// requireHeadings requires that no level is left out while a payment hides the other methods. After it the head of the method
+// is hidden, too.
+func (v *visitor) requireHeadings(t *testing.T) {
+	t.Helper()
+	var levels []string
+	v.do(t, "headings", nil, &levels)
+	require.Contains(t, [][]string{{"h1", "h2", "h3"}, {"h1", "h2"}}, levels)
 }
 
 // requirePaid requires that the page says so, and links the receipt, after one payment on the chain.
@@ -150,9 +164,13 @@ func reloadBefore(t *testing.T, m *market) {
 	v.open(t)
 	v.press(t, payWithPurse)
 	v.done(t, "holds", nil)
-	waiting := v.readIn(t, "first", "Sign 42 USDC on", options{})
+	waiting := v.readIn(t, "first", "Approve the payment of 42 USDC", options{})
 	require.Equal(t, []string{cancel}, waiting.names())
-	require.Equal(t, "Sign", waiting.Step)
+	require.Equal(t, "Approve", waiting.Step)
+	v.requireHeadings(t)
+	var spins []string
+	v.do(t, "spins", nil, &spins)
+	require.Equal(t, []string{"turn", "none"}, spins, "with motion, and with less of it")
 	v.picture(t, "sign")
 	v.requireAsks(t, "first")
 	v.done(t, "reload", nil)

@@ -37,7 +37,7 @@ var targets = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm
 var flags = []string{"-buildvcs=true", "-trimpath", "-ldflags", "-w -s", "-tags", "nobadger,nomysql,nopgx,release"}
 
 // extra are the files of an archive after the program, in this order.
-var extra = []string{"Caddyfile", "LICENSE", "README.md", "caddy/package/pay-offer.service"}
+var extra = []string{"Caddyfile", "LICENSE", "README.md", "payoffer/command/systemd/pay-offer.service"}
 
 func main() {
 	log.SetFlags(0)

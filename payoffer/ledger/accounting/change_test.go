@@ -7,7 +7,7 @@ import (
 )
 
 // Only the seller can take back an entry of the seller's.
-func TestReversalOfAnEntryIsAVoidWhateverReportsIt(t *testing.T) {
+func TestReversedEntryIsVoided(t *testing.T) {
 	for _, c := range []struct {
 		level          EvidenceLevel
 		cause          string

@@ -54,23 +54,23 @@ type Classification struct {
 }
 
 // Held reports whether the money arrived and stayed.
-func (s Classification) Held() bool { return s.Status == StatusConfirmed }
+func (c Classification) Held() bool { return c.Status == StatusConfirmed }
 
 // Word is the status in texts for people. A reversed entry is voided: no bank can dispute it.
-func (s Classification) Word() string {
-	if s.Status == StatusReversed && s.EvidenceLevel == LevelManual {
+func (c Classification) Word() string {
+	if c.Status == StatusReversed && c.EvidenceLevel == LevelManual {
 		return "voided"
 	}
-	return string(s.Status)
+	return string(c.Status)
 }
 
 // Arrived reports whether the money arrived, also if it was refunded or disputed later.
-func (s Classification) Arrived() bool {
-	return s.Status == StatusConfirmed || s.Status == StatusRefunded || s.Status == StatusReversed
+func (c Classification) Arrived() bool {
+	return c.Status == StatusConfirmed || c.Status == StatusRefunded || c.Status == StatusReversed
 }
 
 // Counts reports whether the money counts as received. Test money of a checkout never
 // does, and that of a chain only if testCounts (see TestCounts).
-func (s Classification) Counts(testCounts bool) bool {
-	return s.Held() && (!s.Testnet || testCounts && s.EvidenceLevel == LevelChain)
+func (c Classification) Counts(testCounts bool) bool {
+	return c.Held() && (!c.Testnet || testCounts && c.EvidenceLevel == LevelChain)
 }

@@ -16,11 +16,11 @@ type BalanceKey struct {
 }
 
 // Compare orders keys.
-func (p BalanceKey) Compare(other BalanceKey) int {
+func (b BalanceKey) Compare(other BalanceKey) int {
 	return cmp.Or(
-		strings.Compare(p.Offer, other.Offer), strings.Compare(p.Account, other.Account), strings.Compare(p.Rail, other.Rail),
-		strings.Compare(p.Currency, other.Currency), cmp.Compare(p.Status, other.Status), cmp.Compare(p.EvidenceLevel, other.EvidenceLevel),
-		compareBools(p.Own, other.Own), compareBools(p.Testnet, other.Testnet))
+		strings.Compare(b.Offer, other.Offer), strings.Compare(b.Account, other.Account), strings.Compare(b.Rail, other.Rail),
+		strings.Compare(b.Currency, other.Currency), cmp.Compare(b.Status, other.Status), cmp.Compare(b.EvidenceLevel, other.EvidenceLevel),
+		compareBools(b.Own, other.Own), compareBools(b.Testnet, other.Testnet))
 }
 
 // Sum adds up receipts or intents.
@@ -54,11 +54,6 @@ func (s Sum) Plus(b Sum, sign int64) Sum {
 // Overflows reports whether a sum has exceeded 2^63-1 and so became negative.
 func (s Sum) Overflows() bool {
 	return s.Amount < 0 || s.Refunded < 0 || s.USDCents < 0 || s.RefundedCents < 0
-}
-
-// Large reports whether a sum is so large that concurrent additions could overflow.
-func (s Sum) Large() bool {
-	return s.Overflows() || max(s.Amount, s.Refunded, s.USDCents, s.RefundedCents) > 1<<61
 }
 
 // Total is a sum with its key.

@@ -24,9 +24,9 @@ var (
 	}
 )
 
-// TestOnlyConfirmedMoneyWithProofCounts goes through every standing that there
+// TestClassificationCounts goes through every standing that there
 // is.
-func TestOnlyConfirmedMoneyWithProofCounts(t *testing.T) {
+func TestClassificationCounts(t *testing.T) {
 	var real, test, testCounts []accounting.Classification
 	for _, status := range allStatuses {
 		for _, level := range allLevels {
@@ -77,7 +77,7 @@ func refundedWhole(t *accounting.Total) {
 }
 func refundedTen(t *accounting.Total) { t.Refunded, t.RefundedCents = 10_00*10_000, 10_00 }
 
-func TestCountSaysHowMuchForWhom(t *testing.T) {
+func TestCountOfCustomersAndOperator(t *testing.T) {
 	seen := total(accounting.LevelChain, 1_00, func(t *accounting.Total) { t.Status = accounting.StatusSeen })
 	for name, c := range map[string]struct {
 		totals     []accounting.Total
@@ -98,7 +98,7 @@ func TestCountSaysHowMuchForWhom(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptAndWhatWentBackIsWhatWasPaid(t *testing.T) {
+func TestNetPlusReturnedIsPaid(t *testing.T) {
 	part, whole, unknown := total(accounting.LevelSigned, 42_00, refundedTen), total(accounting.LevelSigned, 10_00, refundedWhole), total(accounting.LevelChain, 0, valueless)
 	require.Equal(t, accounting.Money{Count: 1, Amount: 32_00 * 10_000, USDCents: 32_00}, part.Net())
 	require.Equal(t, accounting.Money{Amount: 10_00 * 10_000, USDCents: 10_00}, part.Returned(), "a refund in part is not counted")
@@ -115,7 +115,7 @@ func TestWhatIsKeptAndWhatWentBackIsWhatWasPaid(t *testing.T) {
 
 // Test money of chains counts until there is any real money, by whatever rail,
 // also by one that nobody observes any more.
-func TestTestMoneyAndRealMoneyNeverShareASum(t *testing.T) {
+func TestTestMoneyAndRealMoneyAreSeparate(t *testing.T) {
 	test, real := total(accounting.LevelChain, 42_00, onTestnet), total(accounting.LevelManual, 1_00)
 	mode := total(accounting.LevelSigned, 5_00, onTestnet)
 	for name, c := range map[string]struct {
@@ -137,9 +137,9 @@ func TestTestMoneyAndRealMoneyNeverShareASum(t *testing.T) {
 	}
 }
 
-// TestSumsFollowTheirReceipts changes a receipt step by step: each change takes
+// TestSumsFollowReceipts changes a receipt step by step: each change takes
 // out what stood there.
-func TestSumsFollowTheirReceipts(t *testing.T) {
+func TestSumsFollowReceipts(t *testing.T) {
 	sums := accounting.Sums{}
 	var old accounting.Receipt
 	life := observations.CardLife()
@@ -160,7 +160,7 @@ func TestSumsFollowTheirReceipts(t *testing.T) {
 	require.Zero(t, accounting.Receipt{}.Total())
 }
 
-func TestOnlyWhatChangesTheBooksIsATransition(t *testing.T) {
+func TestReceiptChangesThatAreTransitions(t *testing.T) {
 	old := observations.Fold([]accounting.Observation{observations.Card("pi_1", accounting.StatusSeen)})
 	for want, change := range map[bool][]func(*accounting.Receipt){
 		true: {
@@ -183,7 +183,7 @@ func TestOnlyWhatChangesTheBooksIsATransition(t *testing.T) {
 	}
 }
 
-func TestASumPastItsBoundIsFound(t *testing.T) {
+func TestSumOverflows(t *testing.T) {
 	one := accounting.Sum{Amount: 1, Refunded: 1, USDCents: 1, RefundedCents: 1}
 	require.False(t, one.Overflows())
 	for _, full := range []accounting.Sum{{Amount: math.MaxInt64}, {Refunded: math.MaxInt64}, {USDCents: math.MaxInt64}, {RefundedCents: math.MaxInt64}} {
@@ -192,7 +192,7 @@ func TestASumPastItsBoundIsFound(t *testing.T) {
 	}
 }
 
-func TestMergeAgreesWithTheReferenceModel(t *testing.T) {
+func TestMergeMatchesReferenceModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(42, 1))
 	for range cases.Count(t) {
 		history := observations.RandomHistory(rng, "0xa")
@@ -202,7 +202,7 @@ func TestMergeAgreesWithTheReferenceModel(t *testing.T) {
 	}
 }
 
-func TestMergeWithoutAChainIsOrderFree(t *testing.T) {
+func TestMergeWithoutChainIgnoresOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(42, 2))
 	for range cases.Count(t) {
 		var history []accounting.Observation
@@ -221,7 +221,7 @@ func TestMergeWithoutAChainIsOrderFree(t *testing.T) {
 	}
 }
 
-func TestInvalidObservationsAreRefused(t *testing.T) {
+func TestObservationValidateRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*accounting.Observation){
 		"no offer":        func(s *accounting.Observation) { s.Offer = "" },
 		"no external id":  func(s *accounting.Observation) { s.ExternalID = "" },
@@ -266,7 +266,7 @@ func TestInvalidObservationsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAllSpellingsOfAnAuthorizationAreOneKey(t *testing.T) {
+func TestIntentKeyIgnoresCase(t *testing.T) {
 	require.Equal(t, accounting.IntentKey{Network: "eip155:8453", Asset: "0xab", From: "0xcd", Nonce: "0xef"},
 		accounting.IntentKey{Network: "eip155:8453", Asset: "0xAB", From: "0xCd", Nonce: "0xEF"}.Canonical())
 }

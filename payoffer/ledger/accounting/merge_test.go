@@ -12,7 +12,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func TestEveryOrderOfACardLifeEndsTheSame(t *testing.T) {
+func TestEveryOrderOfCardEventsGivesSameReceipt(t *testing.T) {
 	life := observations.CardLife()
 	want := observations.Fold(life)
 	require.Equal(t, accounting.StatusRefunded, want.Status)
@@ -26,7 +26,7 @@ func TestEveryOrderOfACardLifeEndsTheSame(t *testing.T) {
 	require.Equal(t, 5_040, count)
 }
 
-func TestStatusFollowsTheFacts(t *testing.T) {
+func TestReceiptStatus(t *testing.T) {
 	pending, paid := observations.Card("pi_1", accounting.StatusSeen), observations.Card("pi_1", accounting.StatusConfirmed)
 	failed := observations.Card("pi_1", accounting.StatusDropped)
 	refund := func(id string, amount int64, gone bool, at int64) accounting.Observation {
@@ -82,7 +82,7 @@ func TestStatusFollowsTheFacts(t *testing.T) {
 	}
 }
 
-func TestLessTrustedWordsMoveNothing(t *testing.T) {
+func TestLessTrustedEvidenceChangesNothing(t *testing.T) {
 	entered := observations.Card("sale", accounting.StatusConfirmed)
 	entered.EvidenceLevel, entered.Amount = accounting.LevelManual, 9_999
 	read := observations.Card("sale", accounting.StatusSeen)
@@ -100,7 +100,7 @@ func TestLessTrustedWordsMoveNothing(t *testing.T) {
 	require.Equal(t, accounting.StatusSeen, observations.Fold([]accounting.Observation{observations.Chain("0xa", accounting.StatusSeen), manual}).Status)
 }
 
-func TestHighestRevisionHolds(t *testing.T) {
+func TestHighestRevisionWins(t *testing.T) {
 	entry := func(revision, amount int64, state accounting.Status) accounting.Observation {
 		s := observations.Card("ref-1", state)
 		s.EvidenceLevel, s.Revision, s.Amount, s.USDCents = accounting.LevelManual, revision, amount, ptr(amount)
@@ -117,8 +117,8 @@ func TestHighestRevisionHolds(t *testing.T) {
 	require.Equal(t, accounting.StatusDropped, observations.Fold([]accounting.Observation{first, undone, corrected}).Status)
 }
 
-// TestADisputeIsOfItsCurrencyWheneverItIsTold: it may come before its payment.
-func TestADisputeIsOfItsCurrencyWheneverItIsTold(t *testing.T) {
+// It may come before its payment.
+func TestDisputeCurrency(t *testing.T) {
 	paid := observations.Card("pi_1", accounting.StatusConfirmed)
 	paid.Asset, paid.Amount, paid.USDCents = "EUR", 4_000, nil
 	for currency, want := range map[string]accounting.Status{"EUR": accounting.StatusConfirmed, "": accounting.StatusConfirmed, "USD": accounting.StatusReversed} {
@@ -133,9 +133,9 @@ func TestADisputeIsOfItsCurrencyWheneverItIsTold(t *testing.T) {
 	}
 }
 
-// TestAnEntryGivesWayToWhatProvesThePayment: two words on one payment are never
+// Two words on one payment are never
 // blended into an amount that neither of them says.
-func TestAnEntryGivesWayToWhatProvesThePayment(t *testing.T) {
+func TestProofReplacesManualEntry(t *testing.T) {
 	entered := observations.Card("pi_1", accounting.StatusConfirmed)
 	entered.EvidenceLevel, entered.Revision = accounting.LevelManual, 2
 	inYen := observations.Card("pi_1", accounting.StatusConfirmed)
@@ -149,7 +149,7 @@ func TestAnEntryGivesWayToWhatProvesThePayment(t *testing.T) {
 	}
 }
 
-func TestANonceIsOnlyAdded(t *testing.T) {
+func TestNonceNeverChanges(t *testing.T) {
 	plain, other := observations.Chain("0xa", accounting.StatusSeen), observations.Chain("0xa", accounting.StatusConfirmed)
 	final, nonce := plain, other
 	final.Final = true
@@ -166,7 +166,7 @@ func TestANonceIsOnlyAdded(t *testing.T) {
 	require.False(t, next.Moved(old), "it is no transition")
 }
 
-func TestFirstKnownValueOfAnAmountStays(t *testing.T) {
+func TestFirstKnownValueStays(t *testing.T) {
 	unknown := observations.Chain("0xa", accounting.StatusSeen)
 	unknown.USDCents = nil
 	first, later := observations.Chain("0xa", accounting.StatusConfirmed), observations.Chain("0xa", accounting.StatusConfirmed)

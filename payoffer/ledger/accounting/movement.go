@@ -133,20 +133,20 @@ func values(r Receipt, history []Moment) []*int64 {
 // paymentState is the state of a payment: gross is the amount that arrived, and back the
 // amount of it that was refunded or disputed.
 type paymentState struct {
-	arrived, reversed, valued          bool
-	gross, back, grossCents, backCents int64
+	arrived, reversed, valued                  bool
+	gross, returned, grossCents, returnedCents int64
 }
 
 func stateAfter(m Moment, cents *int64) paymentState {
-	s := paymentState{arrived: true, reversed: m.Status == StatusReversed, gross: m.Amount, back: min(m.Refunded, m.Amount)}
+	s := paymentState{arrived: true, reversed: m.Status == StatusReversed, gross: m.Amount, returned: min(m.Refunded, m.Amount)}
 	if cents != nil {
-		s.valued, s.grossCents, s.backCents = true, *cents, share(*cents, s.back, s.gross)
+		s.valued, s.grossCents, s.returnedCents = true, *cents, proportion(*cents, s.returned, s.gross)
 	}
 	switch m.Status {
 	case StatusConfirmed:
 		return s
 	case StatusRefunded, StatusReversed:
-		s.back, s.backCents = s.gross, s.grossCents
+		s.returned, s.returnedCents = s.gross, s.grossCents
 		return s
 	default:
 		return paymentState{}
@@ -154,18 +154,18 @@ func stateAfter(m Moment, cents *int64) paymentState {
 }
 
 // movementsTo returns the movements from s to next.
-func (s paymentState) movementsTo(next paymentState, at int64) (lines []Movement) {
+func (p paymentState) movementsTo(next paymentState, at int64) (lines []Movement) {
 	add := func(kind MovementKind, amount, cents int64) {
 		line := Movement{Kind: kind, At: at, Amount: amount, Arrived: true}
-		if s.valued || next.valued {
+		if p.valued || next.valued {
 			line.USDCents = &cents
 		}
 		lines = append(lines, line)
 	}
-	gross, back := next.gross-s.gross, next.back-s.back
-	grossCents, backCents := next.grossCents-s.grossCents, next.backCents-s.backCents
+	gross, back := next.gross-p.gross, next.returned-p.returned
+	grossCents, backCents := next.grossCents-p.grossCents, next.returnedCents-p.returnedCents
 	switch {
-	case !next.arrived && s.arrived:
+	case !next.arrived && p.arrived:
 		add(MovementDropped, gross-back, grossCents-backCents)
 		return lines
 	case !next.arrived:
@@ -174,7 +174,7 @@ func (s paymentState) movementsTo(next paymentState, at int64) (lines []Movement
 		grossCents, backCents = grossCents-backCents, 0
 	}
 	switch {
-	case !s.arrived:
+	case !p.arrived:
 		add(MovementPayment, gross, grossCents)
 	case gross != 0:
 		add(MovementCorrection, gross, grossCents)
@@ -184,26 +184,26 @@ func (s paymentState) movementsTo(next paymentState, at int64) (lines []Movement
 		backCents -= grossCents
 	}
 	if back != 0 {
-		add(s.returnKind(next), -back, -backCents)
+		add(p.returnKind(next), -back, -backCents)
 	}
 	return lines
 }
 
-func (s paymentState) returnKind(next paymentState) MovementKind {
+func (p paymentState) returnKind(next paymentState) MovementKind {
 	switch {
-	case next.reversed && !s.reversed:
+	case next.reversed && !p.reversed:
 		return MovementReversal
-	case s.reversed && next.back < s.back:
+	case p.reversed && next.returned < p.returned:
 		return MovementReversalUndone
-	case next.back < s.back:
+	case next.returned < p.returned:
 		return MovementRefundUndone
 	default:
 		return MovementRefund
 	}
 }
 
-// share returns cents × part / amount in 128 bits, rounded down, or 0 without an amount.
-func share(cents, part, amount int64) int64 {
+// proportion returns cents × part / amount in 128 bits, rounded down, or 0 without an amount.
+func proportion(cents, part, amount int64) int64 {
 	if amount <= 0 {
 		return 0
 	}

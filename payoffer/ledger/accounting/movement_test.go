@@ -35,7 +35,7 @@ func written(lines []Movement) (all []string) {
 	return all
 }
 
-func TestEachMovementOfMoneyIsALineWithItsOwnDate(t *testing.T) {
+func TestMovementDates(t *testing.T) {
 	for name, c := range map[string]struct {
 		history []Moment
 		want    []string
@@ -92,7 +92,7 @@ func dated(m Moment, unix int64) Moment {
 }
 
 // A closed month does not change: what changes later is a line of its own, and says when it was recorded.
-func TestDatesOfMovementsStay(t *testing.T) {
+func TestMovementDatesNeverChange(t *testing.T) {
 	paid := dated(at(20, StatusConfirmed, 0), 15)
 	r := Receipt{Version: 3, OccurredAt: 12, Amount: 100, Status: StatusConfirmed, USDCents: centsOf(100), EvidenceLevel: LevelManual}
 	require.Equal(t, []string{"payment 15 100 100", "reversal 30 -100 -100", "reversal_undone 12 100 100"},
@@ -109,7 +109,7 @@ func TestDatesOfMovementsStay(t *testing.T) {
 	require.Equal(t, []string{"payment 12 100 100"}, written(Movements(r, []Moment{paid})), "the block was replaced between two readings")
 }
 
-func TestEachMovementIsNamedAndSaysWhenItWasRecorded(t *testing.T) {
+func TestMovementNamesAndRecordedDates(t *testing.T) {
 	r := Receipt{Version: 4, OccurredAt: 10, Amount: 100, Status: StatusConfirmed, USDCents: centsOf(100)}
 	refunded := moment(30, StatusConfirmed, 110, 50, nil)
 	refunded.Version, refunded.Reason = 2, "half of it"

@@ -82,70 +82,70 @@ type IntentKey struct {
 
 // Canonical returns the only form in which the ledger stores a key: with two
 // forms, one authorization could be charged twice.
-func (k IntentKey) Canonical() IntentKey {
-	return IntentKey{k.Network, strings.ToLower(k.Asset), strings.ToLower(k.From), strings.ToLower(k.Nonce)}
+func (i IntentKey) Canonical() IntentKey {
+	return IntentKey{i.Network, strings.ToLower(i.Asset), strings.ToLower(i.From), strings.ToLower(i.Nonce)}
 }
 
 // ErrObservation is returned for an invalid observation.
 var ErrObservation = errors.New("the observed payment is invalid")
 
 // Validate returns ErrObservation with the reason, or nil.
-func (s *Observation) Validate() error {
-	problem := s.problem()
-	if problem == "" && !s.Addendum {
-		problem = s.paymentProblem()
+func (o *Observation) Validate() error {
+	problem := o.problem()
+	if problem == "" && !o.Addendum {
+		problem = o.paymentProblem()
 	}
-	for _, r := range s.Returns {
+	for _, r := range o.Returns {
 		problem = cmp.Or(problem, r.problem())
 	}
 	if problem == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %q of account %q: %s; report this as a bug", ErrObservation, s.ExternalID, s.Account, problem)
+	return fmt.Errorf("%w: %q of account %q: %s; report this as a bug", ErrObservation, o.ExternalID, o.Account, problem)
 }
 
-func (s *Observation) problem() string {
+func (o *Observation) problem() string {
 	switch {
-	case s.Offer == "" || s.Account == "" || s.Rail == "" || s.ExternalID == "":
+	case o.Offer == "" || o.Account == "" || o.Rail == "" || o.ExternalID == "":
 		return "offer, account, rail and external id are needed"
-	case len(s.ExternalID) > maxExternalID:
-		return fmt.Sprintf("the external id has %d bytes; at most %d are allowed", len(s.ExternalID), maxExternalID)
-	case s.EvidenceLevel.trust() == trustNone:
-		return fmt.Sprintf("unknown evidence level %q", s.EvidenceLevel)
-	case s.Addendum && len(s.Returns) == 0 && s.Stated == nil && !s.Own:
+	case len(o.ExternalID) > maxExternalID:
+		return fmt.Sprintf("the external id has %d bytes; at most %d are allowed", len(o.ExternalID), maxExternalID)
+	case o.EvidenceLevel.trust() == trustNone:
+		return fmt.Sprintf("unknown evidence level %q", o.EvidenceLevel)
+	case o.Addendum && len(o.Returns) == 0 && o.Stated == nil && !o.Own:
 		return "an addendum needs returns, a stated value or Own"
-	case s.Stated != nil && (s.Stated.USDCents < 0 || s.EvidenceLevel != LevelManual):
+	case o.Stated != nil && (o.Stated.USDCents < 0 || o.EvidenceLevel != LevelManual):
 		return "only the operator may state a value, and it must not be negative"
-	case len(s.Note) > maxNote:
-		return fmt.Sprintf("the note has %d bytes; at most %d are allowed", len(s.Note), maxNote)
-	case !Storable(s.Offer, s.Account, s.Rail, s.ExternalID, s.Cause, s.Note):
+	case len(o.Note) > maxNote:
+		return fmt.Sprintf("the note has %d bytes; at most %d are allowed", len(o.Note), maxNote)
+	case !Storable(o.Offer, o.Account, o.Rail, o.ExternalID, o.Cause, o.Note):
 		return "a text is not UTF-8 or contains U+0000"
 	default:
 		return ""
 	}
 }
 
-func (s *Observation) paymentProblem() string {
+func (o *Observation) paymentProblem() string {
 	switch {
-	case s.Asset == "":
+	case o.Asset == "":
 		return "the asset is needed"
-	case s.State != StatusSeen && s.State != StatusConfirmed && s.State != StatusDropped && s.State != StatusMoved:
-		return fmt.Sprintf("state %q is not seen, confirmed, dropped or moved", s.State)
-	case s.State == StatusMoved && s.EvidenceLevel != LevelChain:
+	case o.State != StatusSeen && o.State != StatusConfirmed && o.State != StatusDropped && o.State != StatusMoved:
+		return fmt.Sprintf("state %q is not seen, confirmed, dropped or moved", o.State)
+	case o.State == StatusMoved && o.EvidenceLevel != LevelChain:
 		return "only a chain reports that money moved within an account"
-	case s.Intent != nil && s.Transaction == "":
+	case o.Intent != nil && o.Transaction == "":
 		return "an intent needs a transaction"
-	case s.Nonce != "" && (s.EvidenceLevel != LevelChain || !nonceForm.MatchString(s.Nonce)):
+	case o.Nonce != "" && (o.EvidenceLevel != LevelChain || !nonceForm.MatchString(o.Nonce)):
 		return "a nonce must be 0x and 64 lower-case hex digits, and come from a chain"
-	case s.Amount < 0 || s.USDCents != nil && *s.USDCents < 0:
+	case o.Amount < 0 || o.USDCents != nil && *o.USDCents < 0:
 		return "negative amount"
-	case s.Revision < 0 || s.Revision > 0 && s.EvidenceLevel != LevelManual:
+	case o.Revision < 0 || o.Revision > 0 && o.EvidenceLevel != LevelManual:
 		return "only an operator's entry may have a revision, and it must not be negative"
-	case len(s.Evidence) > maxEvidence:
-		return fmt.Sprintf("the evidence has %d bytes; at most %d are allowed", len(s.Evidence), maxEvidence)
-	case len(s.Evidence) > 0 && !json.Valid(s.Evidence):
+	case len(o.Evidence) > maxEvidence:
+		return fmt.Sprintf("the evidence has %d bytes; at most %d are allowed", len(o.Evidence), maxEvidence)
+	case len(o.Evidence) > 0 && !json.Valid(o.Evidence):
 		return "evidence is not JSON"
-	case !Storable(s.Transaction, s.Via, s.Asset, string(s.Evidence), s.Payer):
+	case !Storable(o.Transaction, o.Via, o.Asset, string(o.Evidence), o.Payer):
 		return "a text is not UTF-8 or contains U+0000"
 	default:
 		return ""

@@ -23,8 +23,8 @@ const (
 type StatedValue struct{ USDCents, At int64 }
 
 // after reports whether v replaces other; either may be nil.
-func (v *StatedValue) after(other *StatedValue) bool {
-	return v != nil && (other == nil || cmp.Or(cmp.Compare(v.At, other.At), cmp.Compare(v.USDCents, other.USDCents)) > 0)
+func (s *StatedValue) after(other *StatedValue) bool {
+	return s != nil && (other == nil || cmp.Or(cmp.Compare(s.At, other.At), cmp.Compare(s.USDCents, other.USDCents)) > 0)
 }
 
 // Receipt is one money movement: the merge of all observations of it.
@@ -215,7 +215,7 @@ func (r *Receipt) derive(returns ReturnRecords) {
 	}
 	r.RefundedCents = 0
 	if r.USDCents != nil {
-		r.RefundedCents = share(*r.USDCents, min(r.Refunded, r.Amount), r.Amount)
+		r.RefundedCents = proportion(*r.USDCents, min(r.Refunded, r.Amount), r.Amount)
 	}
 }
 

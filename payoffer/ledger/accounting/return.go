@@ -100,12 +100,12 @@ func (r Return) compare(other Return) int {
 type ReturnRecords map[string]Return
 
 // join returns the latest reports after an observation. It does not change w.
-func (w ReturnRecords) join(s Observation) ReturnRecords {
+func (rr ReturnRecords) join(s Observation) ReturnRecords {
 	if len(s.Returns) == 0 {
-		return w
+		return rr
 	}
-	next := make(ReturnRecords, len(w)+len(s.Returns))
-	maps.Copy(next, w)
+	next := make(ReturnRecords, len(rr)+len(s.Returns))
+	maps.Copy(next, rr)
 	for _, r := range s.Returns {
 		if known, found := next[r.ID]; !found || r.compare(known) > 0 {
 			next[r.ID] = r
@@ -155,10 +155,10 @@ func (r Receipt) Steps(old Receipt, stored, latest ReturnRecords) (steps []Step)
 }
 
 // total returns the refunded and the disputed amount in atomic units.
-func (w ReturnRecords) total(asset string) (refunded, reversed int64) {
+func (rr ReturnRecords) total(asset string) (refunded, reversed int64) {
 	var failed int64
 	var stated Return
-	for _, r := range w {
+	for _, r := range rr {
 		switch {
 		case r.Foreign(asset):
 		case r.Kind == ReturnReversal:
@@ -183,8 +183,8 @@ func (w ReturnRecords) total(asset string) (refunded, reversed int64) {
 }
 
 // captured returns when the payment was captured, in Unix seconds, or 0.
-func (w ReturnRecords) captured() (at int64) {
-	for _, r := range w {
+func (rr ReturnRecords) captured() (at int64) {
+	for _, r := range rr {
 		if r.Kind == ReturnCapture {
 			at = max(at, r.At)
 		}

@@ -1,204 +1,219 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
 const (
 	// gapLimit is how many unpaid addresses in a row a wallet searches (BIP-44).
 	gapLimit = 20
-	// slowEvery is how often addresses older than the last gapLimit are read, at least slowAtOnce in a cycle.
-	slowEvery  = time.Hour
+	// Addresses older than the last gapLimit are read slowAtOnce in a cycle, and each again after slowCycles: an hour.
 	slowAtOnce = 20
-	// maxTransactions bounds what an endpoint lists in one cycle, because an endpoint can list without end.
-	maxTransactions = 50_000
+	slowCycles = uint32(time.Hour / pollEvery)
+	// recheckAtOnce is how many unconfirmed payments a cycle looks up one by one, in turns. Esplora lists at most 50
+	// of an address, and thousands must not exhaust the endpoint's limit.
+	recheckAtOnce = 25
+	// searchAtOnce is how many addresses an endpoint is asked for used ones in a cycle.
+	searchAtOnce = 200
 	// maxIndex is the last index that has a public address (BIP-32).
 	maxIndex = 1<<31 - 1
 )
 
-// watched is an address of the rail and its script in hexadecimal.
-type watched struct{ address, script string }
-
-func (o *Observer) watch(index uint32) (watched, error) {
-	if w, derived := o.derived[index]; derived {
-		return w, nil
+// watch returns the rail's address at an index and recognizes its script from then on.
+func (o *Observer) watch(index uint32) (string, error) {
+	if address, derived := o.derived[index]; derived {
+		return address, nil
 	}
 	address, err := o.config.Rail.Address(index)
 	if err != nil {
-		return watched{}, err
+		return "", err
 	}
 	script, err := o.config.Rail.ScriptPubKey(index)
-	if err != nil {
-		return watched{}, err
+	if err == nil {
+		o.derived[index], o.scripts[hex.EncodeToString(script)] = address, address
 	}
-	w := watched{address, hex.EncodeToString(script)}
-	o.derived[index], o.scripts[w.script] = w, w
-	return w, nil
+	return address, err
 }
 
-// watchUpTo derives the addresses up to an index, so that payments to all of them are recognized by script.
-func (o *Observer) watchUpTo(last uint32) error {
-	for i := range last + 1 {
-		if _, err := o.watch(i); err != nil {
+// dueRows returns the receipts to look up if no list has them: all that were in a block, and some of the others.
+func (c *cycle) dueRows(newBlock bool) (due []ledger.Receipt) {
+	var turns []ledger.Receipt
+	sorted := slices.SortedFunc(maps.Values(c.rows), func(a, b ledger.Receipt) int { return cmp.Compare(a.ExternalID, b.ExternalID) })
+	for _, row := range sorted {
+		switch dropped := row.Status == ledger.StatusDropped; {
+		case !dropped && evidenceOf(row).Block > 0:
+			due = append(due, row)
+		case !dropped || newBlock: // if a dropped one returns, its address list has it, and a new block can rule that out
+			turns = append(turns, row)
+		}
+	}
+	for i := range min(recheckAtOnce, len(turns)) {
+		due = append(due, turns[(c.turn*recheckAtOnce+i)%len(turns)])
+	}
+	return due
+}
+
+// search is an endpoint's progress in the search for used addresses: those below next are used, and at is the next one
+// to check.
+type search struct{ next, at uint32 }
+
+// searchIndex finds the current address, which is after every used one. It searches once in a process, because the
+// ledger can be new or an old copy. A long search takes several cycles.
+func (r *reading) searchIndex(ctx context.Context) (uint32, error) {
+	s, known := &r.search, uint32(0)
+	if r.Index != nil {
+		known = *r.Index
+	}
+	if s.at < known {
+		*s = search{known, known}
+	}
+	for asked := 0; s.at < s.next+gapLimit; asked++ {
+		if asked == searchAtOnce {
+			return 0, r.fail(observe.ErrLagging)
+		}
+		address, err := r.watch(s.at)
+		if err != nil {
+			return 0, err
+		}
+		used, err := r.stats(ctx, address)
+		if err != nil {
+			return 0, err
+		}
+		if s.at++; used.chain > 0 {
+			s.next = s.at
+		}
+	}
+	return max(s.next, known), nil
+}
+
+// advance reads the current address and the last ones before it. After a payment to the current one it continues with the
+// next one.
+func (r *reading) advance(ctx context.Context) (err error) {
+	last := uint32(0)
+	if r.config.Rail.Extended() {
+		if r.next, err = r.searchIndex(ctx); err != nil {
+			return err
+		}
+		r.oldest, last = r.next-min(r.next, gapLimit), min(r.next+gapLimit, maxIndex)
+	}
+	for i := range last + 1 { // payments to all addresses are recognized by script
+		if _, err := r.watch(i); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// readPlan reads the planned addresses and receipts from one endpoint.
-func (o *Observer) readPlan(ctx context.Context, r *reader, p *plan) error {
-	if err := o.advance(ctx, r, p); err != nil {
-		return err
-	}
-	for i := p.sweepFrom; i < p.sweepTo; i++ {
-		if _, err := o.readAddress(ctx, r, p, i); err != nil {
-			return err
-		}
-	}
-	return o.recheck(ctx, r, p)
-}
-
-// advance reads the current address and the last ones before it. After a payment to the current one it
-// continues with the next one.
-func (o *Observer) advance(ctx context.Context, r *reader, p *plan) error {
-	r.index = p.index
-	// confirmed is one more than the last index with a confirmed payment.
-	confirmed := int64(p.oldest)
-	for i := p.oldest; i <= r.index; i++ {
-		l, err := o.readAddress(ctx, r, p, i)
+	confirmed := int64(r.oldest) // one more than the last index with a confirmed payment
+	for i := r.oldest; i <= r.next; i++ {
+		s, err := r.readAddress(ctx, i)
 		if err != nil {
 			return err
 		}
-		if l.confirmed {
+		if s.chain > 0 {
 			confirmed = int64(i) + 1
 		}
 		// An unconfirmed payment can vanish and leave a gap. A wallet must still find the address behind the gaps.
 		near := int64(i)+1 < confirmed+gapLimit
-		if i == r.index && i < p.last && (l.confirmed || l.used && near) {
-			r.index++
+		if i == r.next && i < last && (s.chain > 0 || s.mempool > 0 && near) {
+			r.next++
 		}
 	}
 	return nil
 }
 
-// readAddress reads the payments to an address if anything has changed there since the last reading.
-func (o *Observer) readAddress(ctx context.Context, r *reader, p *plan, index uint32) (list, error) {
-	w := o.derived[index]
-	s, err := r.stats(ctx, w.address)
-	if err != nil {
-		return list{}, err
-	}
-	// Servers behind one endpoint can lag behind each other, so with each block everything is read again.
-	prev, known := r.responses.lists[w.address]
-	waiting := p.waiting[w.address]
-	if !r.fresh && s != (stats{}) && !(known && prev.stats == s) {
-		return list{}, errMoved // the change may be newer than the shared tip
-	}
-	if known && !waiting && prev.block == r.tip.hash && prev.stats == s && prev.above <= p.above {
-		return prev, nil
-	}
-	l := list{block: r.tip.hash, stats: s, above: p.above, final: r.final()}
-	// The mempool comes first, so that a payment confirmed in between is in both lists.
-	if s.Mempool.Transactions > 0 || waiting {
-		txs, err := r.mempool(ctx, w.address)
-		if err != nil {
-			return list{}, err
-		}
-		if err := r.list(txs); err != nil {
-			return list{}, err
-		}
-		for _, tx := range txs {
-			l.used = l.used || tx.pays(w.script)
-			if err := o.addIfOurs(ctx, r, tx); err != nil {
-				return list{}, err
-			}
-		}
-	}
-	if s.Chain.Transactions > 0 || waiting {
-		if err := o.readChain(ctx, r, w, &l); err != nil {
-			return list{}, err
-		}
-	}
-	if known && !l.follows(prev) {
-		l.block = ""
-		r.contradictory[w.address] = l
-		return list{}, errMoved
-	}
-	r.responses.lists[w.address] = l
-	return l, nil
+// list is what an endpoint lists of an address: the transactions above a height, when block was the newest one.
+type list struct {
+	block  string
+	stats  stats
+	above  int64
+	listed []report
 }
 
-// readChain reads the confirmed payments to an address, newest first, down to a height. The number of transactions
-// must match the count.
-func (o *Observer) readChain(ctx context.Context, r *reader, w watched, l *list) error {
-	after, height, listed := "", int64(maxHeight), make(map[string]bool)
-	for {
-		txs, err := r.chain(ctx, w.address, after)
+// readAddress reads the payments to an address if anything has changed there since the last reading. Servers behind one
+// endpoint can lag behind each other, so with each block everything is read again.
+func (r *reading) readAddress(ctx context.Context, index uint32) (stats, error) {
+	address := r.derived[index]
+	s, err := r.stats(ctx, address)
+	if err != nil || s == (stats{}) {
+		return s, err
+	}
+	l, known := r.lists[address]
+	if !known || l.block != r.tip.ID || l.stats != s || l.above > r.above || s.mempool > 0 || r.undecided {
+		l = list{block: r.tip.ID, stats: s, above: r.above}
+		if err := r.readList(ctx, address, &l); err != nil {
+			return s, err
+		}
+		r.lists[address] = l
+	}
+	for _, said := range l.listed {
+		r.reports[said.tx.ID] = said
+	}
+	return s, nil
+}
+
+// readList reads the transactions of an address, newest first, down to a height. The confirmed ones must be as many as
+// counted. The mempool comes first, so that a payment confirmed in between is in both lists.
+func (r *reading) readList(ctx context.Context, address string, l *list) error {
+	if l.stats.mempool > 0 {
+		txs, err := r.transactions(ctx, address, "mempool")
 		if err != nil {
 			return err
 		}
-		if len(txs) == 0 {
-			return l.end(0)
-		}
-		if err := r.list(txs); err != nil {
-			return err
-		}
 		for _, tx := range txs {
-			if !tx.Status.Confirmed || tx.Status.Height > height || listed[tx.ID] {
-				return errMoved
-			}
-			after, height, listed[tx.ID] = tx.ID, tx.Status.Height, true
-			l.confirmed = l.confirmed || tx.touches(w.script)
-			if height <= l.above {
-				return l.end(1)
-			}
-			l.heights = append(l.heights, height)
-			if err := o.addIfOurs(ctx, r, tx); err != nil {
+			if err := r.include(ctx, l, tx); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// list bounds what the endpoint lists.
-func (r *reader) list(txs []transaction) error {
-	if r.listed += int64(len(txs)); r.listed > maxTransactions {
-		return r.fail(observe.ErrBadAnswer)
-	}
-	return nil
-}
-
-// end completes a list. seen is the number of known transactions below the part that was read. At least as many of the
-// counted ones must be left. If seen is 0, the whole list was read, and none may be left.
-func (l *list) end(seen int64) error {
-	l.older = l.stats.Chain.Transactions - int64(len(l.heights))
-	if l.older < seen || seen == 0 && l.older > 0 {
-		return errMoved
-	}
-	return nil
-}
-
-// addIfOurs reports a transaction that pays this rail.
-func (o *Observer) addIfOurs(ctx context.Context, r *reader, tx transaction) error {
-	for _, out := range tx.Outputs {
-		if _, ours := o.scripts[out.Script]; ours {
-			return o.addReport(ctx, r, tx)
+	page, height, listed := []string{"chain"}, int64(maxHeight), make(map[string]bool)
+	for left := l.stats.chain; left > 0; {
+		txs, err := r.transactions(ctx, address, page...)
+		if err != nil {
+			return err
+		}
+		if len(txs) == 0 {
+			return errMoved
+		}
+		for _, tx := range txs {
+			if !tx.Status.Confirmed || tx.Status.Height > height || listed[tx.ID] || left == 0 {
+				return errMoved
+			}
+			if tx.Status.Height <= l.above {
+				return nil
+			}
+			if err := r.include(ctx, l, tx); err != nil {
+				return err
+			}
+			left--
+			height, listed[tx.ID], page = tx.Status.Height, true, []string{"chain", tx.ID}
 		}
 	}
 	return nil
 }
 
-func (t transaction) pays(script string) bool {
-	return slices.ContainsFunc(t.Outputs, func(o output) bool { return o.Script == script })
+// include adds a listed transaction if it pays this rail.
+func (r *reading) include(ctx context.Context, l *list, tx transaction) error {
+	if r.listed++; r.listed > maxTransactions {
+		return r.fail(observe.ErrBadAnswer)
+	}
+	if !slices.ContainsFunc(tx.Outputs, func(out output) bool { return r.scripts[out.Script] != "" }) {
+		return nil
+	}
+	said, err := r.reportOf(ctx, tx)
+	if err == nil {
+		l.listed = append(l.listed, said)
+	}
+	return err
 }
 
-// touches reports whether the transaction pays to a script or spends from it.
-func (t transaction) touches(script string) bool {
-	return t.pays(script) || slices.ContainsFunc(t.Inputs, func(i input) bool { return i.Script == script })
+// has reports whether a transaction has the output of a receipt.
+func (t transaction) has(row ledger.Receipt) bool {
+	name, ok := parseOutpoint(row.ExternalID)
+	return ok && int64(name.Index) < int64(len(t.Outputs)) && t.Outputs[name.Index].Value == row.Amount
 }

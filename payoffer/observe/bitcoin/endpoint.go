@@ -13,7 +13,6 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
@@ -21,15 +20,12 @@ const (
 	// maxAnswer bounds a response with transactions, in bytes. The payer decides how large a transaction is, so 75 of
 	// the largest must fit.
 	maxAnswer = 128 << 20
-	// maxHeaders bounds a list of blocks and maxText every other response, in bytes.
-	maxHeaders = 1 << 20
-	maxText    = 64 << 10
+	// maxText bounds every other response, in bytes. A list of blocks is the longest.
+	maxText = 1 << 20
 	// minPause and maxPause bound the pause after a failure.
 	minPause = 30 * time.Second
 	maxPause = 10 * time.Minute
 )
-
-var errNotFound = errors.New("not found")
 
 // endpoint is one Esplora API, used only by the observer's cycle.
 type endpoint struct {
@@ -37,32 +33,21 @@ type endpoint struct {
 	client source.Client
 	now    func() time.Time
 	random func() float64
-	shared *Indexes
-	// fresh disables responses that other observers got.
-	fresh bool
-
-	responses responses
-	witness   observe.Witness
-
-	checked  bool // it serves the right network
-	failures int  // in a row
-	due      time.Time
+	// tip and lists are what the endpoint said last. witness says whether it is live.
+	tip     block
+	lists   map[string]list // by address
+	witness observe.Witness
+	search  search
+	checked bool // it serves the right network
+	// failures counts those in a row, and last is the last one. The endpoint is not called before due.
+	failures int
 	last     *observe.Error
-}
-
-func newEndpoint(address string, c *Config) (*endpoint, error) {
-	u, err := offer.ParseURL(address)
-	if err != nil {
-		return nil, err
-	}
-	return &endpoint{
-		base: u, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random, shared: c.Indexes, responses: newResponses(),
-	}, nil
+	due      time.Time
 }
 
 func (e *endpoint) host() string { return hostOf(e.base) }
 
-// hostOf normalizes a host name.
+// hostOf returns the host in lower case, without a trailing dot.
 func hostOf(u *url.URL) string {
 	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if ip, err := netip.ParseAddr(name); err == nil {
@@ -71,9 +56,7 @@ func hostOf(u *url.URL) string {
 	return name
 }
 
-func (e *endpoint) fail(code string) error {
-	return &observe.Error{Code: code, Host: e.host()}
-}
+func (e *endpoint) fail(code string) error { return &observe.Error{Code: code, Host: e.host()} }
 
 // get requests a path and decodes a 200 response of at most limit bytes.
 func get[T any](ctx context.Context, e *endpoint, limit int64, decode func(io.Reader) (T, error), path ...string) (found T, err error) {
@@ -82,25 +65,22 @@ func get[T any](ctx context.Context, e *endpoint, limit int64, decode func(io.Re
 		found, err = decode(answer)
 		return err
 	})
-	var failed *observe.Error
-	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
-		err = errNotFound
-	}
 	return found, err
 }
 
-// about is get for data of blocks, which observers share.
-func about[T any](ctx context.Context, e *endpoint, decode func(io.Reader) (T, error), path ...string) (T, error) {
-	return latest(e.shared, e.base.JoinPath(path...).String(), e.fresh, func() (T, error) { return get(ctx, e, maxText, decode, path...) })
+// isNotFound reports whether an endpoint does not have an object.
+func isNotFound(err error) bool {
+	var failed *observe.Error
+	return errors.As(err, &failed) && failed.Status == http.StatusNotFound
 }
 
-// note records the outcome and when the endpoint can be called again. A lagging one needs no pause.
-func (e *endpoint) note(err error) {
+// recordOutcome records the outcome and when the endpoint can be called again. A lagging one needs no pause.
+func (e *endpoint) recordOutcome(err error) {
+	e.witness.Update(err, e.now())
 	if err == nil {
 		e.failures, e.due, e.last = 0, time.Time{}, nil
 		return
 	}
-	e.witness.Update(err, e.now())
 	var known *observe.Error
 	if !errors.As(err, &known) || known.Code == observe.ErrLagging {
 		return
@@ -116,78 +96,53 @@ func (e *endpoint) ready(ctx context.Context, caip2 string) error {
 		return nil
 	}
 	first, err := e.blockAt(ctx, 0)
-	if err != nil {
-		return e.required(err)
+	if e.checked = err == nil && strings.HasPrefix(first, strings.TrimPrefix(caip2, "bip122:")); err == nil && !e.checked {
+		err = e.fail(observe.ErrWrongChain)
 	}
-	if !strings.HasPrefix(first, strings.TrimPrefix(caip2, "bip122:")) {
-		return e.fail(observe.ErrWrongChain)
-	}
-	e.checked = true
-	return nil
+	return err
 }
 
-// The calls of the Esplora HTTP API (Blockstream/esplora, API.md). Only calls for a single object
-// return errNotFound.
+// The calls of the Esplora HTTP API (Blockstream/esplora, API.md).
 
-func (e *endpoint) height(ctx context.Context) (int64, error) {
-	height, err := about(ctx, e, decodeHeight, "blocks", "tip", "height")
-	return height, e.required(err)
+func (e *endpoint) tipHash(ctx context.Context) (string, error) {
+	return get(ctx, e, maxText, decodeHash, "blocks", "tip", "hash")
 }
 
 // blockAt returns the hash of the block at a height of the best chain.
 func (e *endpoint) blockAt(ctx context.Context, height int64) (hash string, err error) {
-	return about(ctx, e, decodeHash, "block-height", strconv.FormatInt(height, 10))
+	return get(ctx, e, maxText, decodeHash, "block-height", strconv.FormatInt(height, 10))
 }
 
-// blockTime returns the time of a block, in Unix seconds.
-func (e *endpoint) blockTime(ctx context.Context, hash string) (int64, error) {
-	b, err := about(ctx, e, decodeJSON[block], "block", hash)
+func (e *endpoint) block(ctx context.Context, hash string) (block, error) {
+	b, err := get(ctx, e, maxText, decodeJSON[block], "block", hash)
 	if err == nil && b.ID != hash {
 		err = e.fail(observe.ErrBadAnswer)
 	}
-	return b.Timestamp, err
+	return b, err
 }
 
-// headers lists the block at a height of the best chain and some below it, newest first, without a gap.
-func (e *endpoint) headers(ctx context.Context, height int64) ([]header, error) {
-	list, err := get(ctx, e, maxHeaders, decodeJSON[[]header], "blocks", strconv.FormatInt(height, 10))
-	if err != nil {
-		return nil, e.required(err)
-	}
-	for i, h := range list {
-		if h.Height != height-int64(i) {
+// blocks lists the block at a height of the best chain and some below it, newest first, without a gap.
+func (e *endpoint) blocks(ctx context.Context, height int64) ([]block, error) {
+	list, err := get(ctx, e, maxText, decodeJSON[[]block], "blocks", strconv.FormatInt(height, 10))
+	for i, b := range list {
+		if b.Height != height-int64(i) {
 			return nil, e.fail(observe.ErrBadAnswer)
 		}
 	}
-	if len(list) == 0 {
-		return nil, e.fail(observe.ErrBadAnswer)
+	if err == nil && len(list) == 0 {
+		err = e.fail(observe.ErrBadAnswer)
 	}
-	return list, nil
+	return list, err
 }
 
 func (e *endpoint) stats(ctx context.Context, address string) (stats, error) {
-	s, err := get(ctx, e, maxText, decodeJSON[stats], "address", address)
-	return s, e.required(err)
+	return get(ctx, e, maxText, decodeJSON[stats], "address", address)
 }
 
-// mempool lists the newest unconfirmed transactions of an address, up to 50.
-func (e *endpoint) mempool(ctx context.Context, address string) ([]transaction, error) {
-	return e.transactions(ctx, "address", address, "txs", "mempool")
-}
-
-// chain lists a page of confirmed transactions of an address, newest first. The page begins behind the transaction
-// after; an empty after means the first page. The last page is empty.
-func (e *endpoint) chain(ctx context.Context, address, after string) ([]transaction, error) {
-	path := []string{"address", address, "txs", "chain"}
-	if after != "" {
-		path = append(path, after)
-	}
-	return e.transactions(ctx, path...)
-}
-
-func (e *endpoint) transactions(ctx context.Context, path ...string) ([]transaction, error) {
-	txs, err := get(ctx, e, maxAnswer, decodeTransactions, path...)
-	return txs, e.required(err)
+// transactions lists transactions of an address, newest first: with "mempool" up to 50 unconfirmed ones, with "chain" a
+// page of confirmed ones, and with "chain" and a transaction the page behind it. The last page is empty.
+func (e *endpoint) transactions(ctx context.Context, address string, of ...string) ([]transaction, error) {
+	return get(ctx, e, maxAnswer, decodeTransactions, append([]string{"address", address, "txs"}, of...)...)
 }
 
 func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, error) {
@@ -201,16 +156,8 @@ func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, e
 // spender returns the transaction that spends an output. An output that the endpoint does not know counts as unspent.
 func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
 	s, err := get(ctx, e, maxText, decodeJSON[spending], "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
-	if errors.Is(err, errNotFound) {
+	if isNotFound(err) {
 		return spending{}, nil
 	}
 	return s, err
-}
-
-// required turns errNotFound into a bad answer, for objects that every Esplora has.
-func (e *endpoint) required(err error) error {
-	if errors.Is(err, errNotFound) {
-		return e.fail(observe.ErrBadAnswer)
-	}
-	return err
 }

@@ -36,13 +36,11 @@ type fakeBlock struct {
 }
 
 // fakeTx pays amounts to scripts; it spends one output and, when from is
-// set, one with that script. Of mute ones the endpoint does not tell what they
-// spend; also are the scripts of further inputs.
+// set, one with that script; also are the scripts of further inputs.
 type fakeTx struct {
 	name, spends, from string
 	pays               []output
 	also               []string
-	mute               bool
 }
 
 func hashOf(name string) string {
@@ -64,71 +62,71 @@ func newFakeIndex(t testing.TB, blocks int) *fakeIndex {
 }
 
 // mine adds a block with transactions, which leave the mempool.
-func (s *fakeIndex) mine(txs ...fakeTx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (fi *fakeIndex) mine(txs ...fakeTx) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
 	for _, tx := range txs {
-		s.pool = slices.DeleteFunc(s.pool, func(p fakeTx) bool { return p.name == tx.name })
+		fi.pool = slices.DeleteFunc(fi.pool, func(p fakeTx) bool { return p.name == tx.name })
 	}
-	hash := s.genesis
-	if n := len(s.blocks); n > 0 {
+	hash := fi.genesis
+	if n := len(fi.blocks); n > 0 {
 		var names []string
 		for _, tx := range txs {
 			names = append(names, tx.name)
 		}
-		hash = hashOf(s.blocks[n-1].hash + strings.Join(names, ","))
+		hash = hashOf(fi.blocks[n-1].hash + strings.Join(names, ","))
 	}
-	s.blocks = append(s.blocks, fakeBlock{hash: hash, txs: txs})
+	fi.blocks = append(fi.blocks, fakeBlock{hash: hash, txs: txs})
 }
 
-func (s *fakeIndex) mineEmpty(n int) {
+func (fi *fakeIndex) mineEmpty(n int) {
 	for range n {
-		s.mine()
+		fi.mine()
 	}
 }
 
 // bury mines transactions, and empty blocks above them.
-func (s *fakeIndex) bury(empty int, txs ...fakeTx) {
-	s.mine(txs...)
-	s.mineEmpty(empty)
+func (fi *fakeIndex) bury(empty int, txs ...fakeTx) {
+	fi.mine(txs...)
+	fi.mineEmpty(empty)
 }
 
 // rewind takes the newest blocks off the chain, and their transactions too.
-func (s *fakeIndex) rewind(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.blocks = s.blocks[:len(s.blocks)-n]
+func (fi *fakeIndex) rewind(n int) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.blocks = fi.blocks[:len(fi.blocks)-n]
 }
 
-func (s *fakeIndex) setPool(txs ...fakeTx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pool = txs
+func (fi *fakeIndex) setPool(txs ...fakeTx) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.pool = txs
 }
 
-func (s *fakeIndex) setFault(f func(w http.ResponseWriter, r *http.Request) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = f
+func (fi *fakeIndex) setFault(f func(w http.ResponseWriter, r *http.Request) bool) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.fault = f
 }
 
 // called lists the paths that were asked for since the last time.
-func (s *fakeIndex) called() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	calls := s.calls
-	s.calls = nil
+func (fi *fakeIndex) called() []string {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	calls := fi.calls
+	fi.calls = nil
 	return calls
 }
 
-func (s *fakeIndex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, r.URL.Path)
-	if s.fault != nil && s.fault(w, r) {
+func (fi *fakeIndex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.calls = append(fi.calls, r.URL.Path)
+	if fi.fault != nil && fi.fault(w, r) {
 		return
 	}
-	answer := s.answer(strings.Split(strings.Trim(r.URL.Path, "/"), "/"))
+	answer := fi.answer(strings.Split(strings.Trim(r.URL.Path, "/"), "/"))
 	switch answer := answer.(type) {
 	case nil:
 		http.Error(w, "not found", http.StatusNotFound)
@@ -139,31 +137,31 @@ func (s *fakeIndex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *fakeIndex) answer(path []string) any {
-	tip := len(s.blocks) - 1
+func (fi *fakeIndex) answer(path []string) any {
+	tip := len(fi.blocks) - 1
 	switch {
 	case path[0] == "blocks" && len(path) == 3:
-		return strconv.Itoa(tip)
+		return fi.blocks[tip].hash
 	case path[0] == "blocks":
-		return s.headers(path[1])
+		return fi.headers(path[1])
 	case path[0] == "block-height":
 		if n, _ := strconv.Atoi(path[1]); n <= tip {
-			return s.blocks[n].hash
+			return fi.blocks[n].hash
 		}
 	case path[0] == "block":
-		for n, b := range s.blocks {
+		for n, b := range fi.blocks {
 			if b.hash == path[1] {
-				return object{"id": b.hash, "height": n, "timestamp": s.timeOf(n)}
+				return object{"id": b.hash, "height": n, "timestamp": fi.timeOf(n), "mediantime": fi.median(n)}
 			}
 		}
 	case path[0] == "address":
-		return s.address(path[1], path[2:])
+		return fi.address(path[1], path[2:])
 	case len(path) == 4:
-		return s.outspend(path[1] + ":" + path[3])
+		return fi.outspend(path[1] + ":" + path[3])
 	default:
-		for tx, height := range s.all() {
+		for tx, height := range fi.all() {
 			if hashOf(tx.name) == path[1] {
-				return s.wire(*tx, height)
+				return fi.wire(*tx, height)
 			}
 		}
 	}
@@ -171,42 +169,42 @@ func (s *fakeIndex) answer(path []string) any {
 }
 
 // timeOf is the time of a block, by its miner's clock.
-func (s *fakeIndex) timeOf(n int) int64 { return s.start + int64(n)*600 + s.blocks[n].late }
+func (fi *fakeIndex) timeOf(n int) int64 { return fi.start + int64(n)*600 + fi.blocks[n].late }
 
 // median is the median time past of a block (BIP 113).
-func (s *fakeIndex) median(n int) int64 {
+func (fi *fakeIndex) median(n int) int64 {
 	var times []int64
 	for i := max(0, n-10); i <= n; i++ {
-		times = append(times, s.timeOf(i))
+		times = append(times, fi.timeOf(i))
 	}
 	slices.Sort(times)
 	return times[len(times)/2]
 }
 
 // headers are the block at a height and the nine below it.
-func (s *fakeIndex) headers(height string) any {
+func (fi *fakeIndex) headers(height string) any {
 	n, err := strconv.Atoi(height)
-	if err != nil || n >= len(s.blocks) {
+	if err != nil || n >= len(fi.blocks) {
 		return nil
 	}
 	list := []any{}
 	for i := n; i >= 0 && i > n-10; i-- {
-		list = append(list, object{"id": s.blocks[i].hash, "height": i, "timestamp": s.timeOf(i), "mediantime": s.median(i)})
+		list = append(list, object{"id": fi.blocks[i].hash, "height": i, "timestamp": fi.timeOf(i), "mediantime": fi.median(i)})
 	}
 	return list
 }
 
 // all are the transactions, newest first, with their height; -1 in the mempool.
-func (s *fakeIndex) all() func(func(*fakeTx, int) bool) {
+func (fi *fakeIndex) all() func(func(*fakeTx, int) bool) {
 	return func(yield func(*fakeTx, int) bool) {
-		for i := range slices.Backward(s.pool) {
-			if !yield(&s.pool[i], -1) {
+		for i := range slices.Backward(fi.pool) {
+			if !yield(&fi.pool[i], -1) {
 				return
 			}
 		}
-		for n := range slices.Backward(s.blocks) {
-			for i := range slices.Backward(s.blocks[n].txs) {
-				if !yield(&s.blocks[n].txs[i], n) {
+		for n := range slices.Backward(fi.blocks) {
+			for i := range slices.Backward(fi.blocks[n].txs) {
+				if !yield(&fi.blocks[n].txs[i], n) {
 					return
 				}
 			}
@@ -214,17 +212,17 @@ func (s *fakeIndex) all() func(func(*fakeTx, int) bool) {
 	}
 }
 
-func (s *fakeIndex) address(address string, path []string) any {
+func (fi *fakeIndex) address(address string, path []string) any {
 	script := scriptOf(address)
 	pool, chain := []any{}, []any{}
-	for tx, height := range s.all() {
+	for tx, height := range fi.all() {
 		if tx.from != script && !slices.ContainsFunc(tx.pays, func(o output) bool { return o.Script == script }) {
 			continue
 		}
 		if height < 0 {
-			pool = append(pool, s.wire(*tx, height))
+			pool = append(pool, fi.wire(*tx, height))
 		} else {
-			chain = append(chain, s.wire(*tx, height))
+			chain = append(chain, fi.wire(*tx, height))
 		}
 	}
 	switch {
@@ -243,25 +241,28 @@ func (s *fakeIndex) address(address string, path []string) any {
 	return chain[:min(len(chain), 25)]
 }
 
-func (s *fakeIndex) outspend(outpoint string) any {
-	for tx, height := range s.all() {
+func (fi *fakeIndex) outspend(outpoint string) any {
+	for tx, height := range fi.all() {
 		if tx.spends == outpoint {
-			return object{"spent": true, "txid": hashOf(tx.name), "vin": 0, "status": s.status(height)}
+			return object{"spent": true, "txid": hashOf(tx.name), "vin": 0, "status": fi.status(height)}
 		}
 	}
 	return object{"spent": false}
 }
 
-func (s *fakeIndex) status(height int) object {
+func (fi *fakeIndex) status(height int) object {
 	if height < 0 {
 		return object{"confirmed": false}
 	}
-	return object{"confirmed": true, "block_height": height, "block_hash": s.blocks[height].hash, "block_time": s.timeOf(height)}
+	return object{
+		"confirmed": true, "block_height": height,
+		"block_hash": fi.blocks[height].hash, "block_time": fi.timeOf(height),
+	}
 }
 
 // wire is a transaction in the shape of the Esplora API, with fields that
 // nobody here reads.
-func (s *fakeIndex) wire(tx fakeTx, height int) object {
+func (fi *fakeIndex) wire(tx fakeTx, height int) object {
 	txid, vout, _ := strings.Cut(tx.spends, ":")
 	n, _ := strconv.Atoi(vout)
 	outputs := []any{}
@@ -271,13 +272,13 @@ func (s *fakeIndex) wire(tx fakeTx, height int) object {
 	inputs := []any{}
 	for i, script := range append([]string{tx.from}, tx.also...) {
 		in := object{"txid": txid, "vout": n + i, "prevout": object{"scriptpubkey": script, "value": 1}, "sequence": uint32(4294967293)}
-		if tx.mute {
+		if txid == coinbaseID {
 			in["prevout"] = nil
 		}
 		inputs = append(inputs, in)
 	}
 	return object{
-		"txid": hashOf(tx.name), "version": 2, "locktime": 0, "size": 110, "weight": 437, "fee": 110, "status": s.status(height),
+		"txid": hashOf(tx.name), "version": 2, "locktime": 0, "size": 110, "weight": 437, "fee": 110, "status": fi.status(height),
 		"vin":  inputs,
 		"vout": outputs,
 	}

@@ -118,7 +118,7 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	o, err := New(c)
 	require.NoError(b, err)
 	if b.rail.Extended() {
-		o.wallets[b.rail.Account()] = derivedWallet(b, b.rail)
+		deriveFirst(b, o)
 	}
 	o.Listen(func() { b.changes++ })
 	cursors, err := b.db.Cursors(b.Context(), b.rail.Account())
@@ -127,22 +127,20 @@ func (b *bench) observerOf(t http.RoundTripper, addresses ...string) *Observer {
 	return o
 }
 
-// derived are wallets by account.
+// derived are the first scripts of wallets by account. To derive the thousand scripts takes longer than most tests.
 var derived sync.Map
 
-// derivedWallet is a wallet as an observer makes it, with the scripts that it derives at index 0. To derive the thousand
-// scripts takes longer than most tests.
-func derivedWallet(t testing.TB, rail *offer.Bitcoin) *wallet {
+// deriveFirst gives an observer the scripts that it derives at index 0.
+func deriveFirst(t testing.TB, o *Observer) {
 	t.Helper()
-	first, known := derived.Load(rail.Account())
-	if !known {
-		w := &wallet{rail: rail, scripts: make(map[string]bool)}
-		_, err := w.has("")
-		require.NoError(t, err)
-		first, _ = derived.LoadOrStore(rail.Account(), w)
-	}
-	w := first.(*wallet)
-	return &wallet{rail: w.rail, external: w.external, internal: w.internal, scripts: maps.Clone(w.scripts)}
+	account := o.config.Rail.Account()
+	known, _ := derived.LoadOrStore(account, sync.OnceValue(func() map[string]bool {
+		scripts := make(map[string]bool)
+		require.NoError(t, (&wallet{rail: o.config.Rail}).derive(scripts))
+		return scripts
+	}))
+	o.own = maps.Clone(known.(func() map[string]bool)())
+	o.wallets[account] = &wallet{rail: o.config.Rail, external: 1 + gapLimit, internal: changeAhead}
 }
 
 // round is one that must go well, half a minute after the last.
@@ -284,4 +282,63 @@ func encode(value any) string {
 		panic(err)
 	}
 	return string(text)
+}
+
+// network are indexes of one chain, each on a host of its own.
+type network []*fakeIndex
+
+func newNetwork(t testing.TB, indexes, blocks int) (n network) {
+	for range indexes {
+		n = append(n, newFakeIndex(t, blocks))
+	}
+	return n
+}
+
+// mine adds a block to all of them, and so many empty ones.
+func (n network) mine(empty int, txs ...fakeTx) {
+	for _, s := range n {
+		s.bury(empty, txs...)
+	}
+}
+
+func (n network) setPool(txs ...fakeTx) {
+	for _, s := range n {
+		s.setPool(txs...)
+	}
+}
+
+// inBlock puts a transaction into a block that is there, as nobody but a liar can.
+func (fi *fakeIndex) inBlock(height int, txs ...fakeTx) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.blocks[height].txs = txs
+}
+
+// partly is a round half a minute later after which the rail is partial, for a reason.
+func (b *bench) partly(o *Observer, code string) {
+	b.Helper()
+	b.clock.Pass(pollEvery)
+	require.ErrorContains(b, o.Poll(b.Context()), code+" (")
+	require.False(b, o.Health().Blind)
+	require.True(b, o.Health().Partial)
+	require.Equal(b, code, o.Health().LastError)
+}
+
+// wholly is a round after which all is observed.
+func (b *bench) wholly(o *Observer) {
+	b.Helper()
+	b.round(o)
+	require.False(b, o.Health().Partial)
+	require.Empty(b, o.Health().LastError)
+}
+
+// position is how far the ledger says that was read.
+func (b *bench) position() position {
+	b.Helper()
+	c, found, err := b.db.Cursor(b.Context(), testOffer, b.rail.Account())
+	require.NoError(b, err)
+	require.True(b, found)
+	p, err := parsePosition(c)
+	require.NoError(b, err)
+	return p
 }

@@ -18,7 +18,7 @@ import (
 // One index lies, hides, lags, cuts off, fails and reorganizes as it likes, beside one
 // or two that are honest. What the honest chain never held never counts; and the end is
 // what it holds, or the rail is partial. Once the liar has done, it is not.
-func TestALyingIndexBesideHonestOnesChangesNothing(t *testing.T) {
+func TestLyingIndexChangesNothing(t *testing.T) {
 	t.Parallel()
 	// The four histories of the default run all but 3 of the 712 statements that the first eight run.
 	for n := range cases.Of(4, 20, 5000) {
@@ -47,7 +47,7 @@ type lies struct {
 func lie(t *testing.T, account string, seed uint64) {
 	l := &lies{bench: newBench(t, account), Rand: rand.New(rand.NewPCG(seed, 12)), seed: seed, ever: make(map[string]int64), counted: make(map[string]evidence)}
 	n := newNetwork(t, 2+l.IntN(2), 100)
-	l.honest, l.others, l.liar = n[0], n[1:len(n)-1], n[len(n)-1]
+	l.honest, l.others, l.liar = n[0], slices.Clone(n[1:len(n)-1]), n[len(n)-1]
 	l.Shuffle(len(n), func(i, j int) { n[i], n[j] = n[j], n[i] })
 	o := l.hosts(n...)
 	if l.IntN(4) > 0 {
@@ -80,10 +80,10 @@ func lie(t *testing.T, account string, seed uint64) {
 }
 
 // as makes an index show what another one shows.
-func (s *fakeIndex) as(other *fakeIndex) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault, s.pool, s.blocks, s.start = nil, slices.Clone(other.pool), slices.Clone(other.blocks), other.start
+func (fi *fakeIndex) as(other *fakeIndex) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.fault, fi.pool, fi.blocks, fi.start = nil, slices.Clone(other.pool), slices.Clone(other.blocks), other.start
 }
 
 // look makes a round. Nothing counts that was never true.
@@ -122,27 +122,26 @@ func (l *lies) truth(o *Observer) {
 	if h := o.Health(); h.Partial || h.Blind {
 		return
 	}
-	want, got := make(map[string]int64), make(map[string]int64)
-	tip := len(l.honest.blocks) - 1
-	for height := 100; height < tip; height++ {
+	want, got, may := make(map[string]int64), make(map[string]int64), make(map[string]int64)
+	var tip int // one that lags is waited for
+	_, err := fmt.Sscanf(o.Health().ObservedThrough, "block %d", &tip)
+	require.NoError(l, err)
+	for height := 100; height < len(l.honest.blocks); height++ {
 		for _, tx := range l.honest.blocks[height].txs {
 			if pays := tx.pays[1]; pays.Script != "" { // to this rail
-				want[hashOf(tx.name)+":1"] = pays.Value
+				if may[hashOf(tx.name)+":1"] = pays.Value; height < tip {
+					want[hashOf(tx.name)+":1"] = pays.Value
+				}
 			}
 		}
 	}
 	for _, r := range l.receipts() {
-		if at, counted := l.counted[r.ExternalID]; counted && at.Block < int64(len(l.honest.blocks)) && l.honest.blocks[at.Block].hash == at.BlockHash {
-			require.Equal(l, ledger.StatusConfirmed, r.Status, "seed %d: what stands where it was is taken back", l.seed)
-		}
-		if delete(l.counted, r.ExternalID); r.Status == ledger.StatusConfirmed {
-			l.counted[r.ExternalID] = evidenceOf(r)
-		}
 		if r.Status == ledger.StatusConfirmed {
 			got[r.ExternalID] = r.Amount
 		}
 	}
-	require.Equal(l, want, got, "seed %d", l.seed)
+	require.Subset(l, got, want, "seed %d", l.seed)
+	require.Subset(l, may, got, "seed %d", l.seed)
 }
 
 func (l *lies) receipts() []ledger.Receipt {
@@ -158,7 +157,7 @@ func (l *lies) happen(o *Observer) {
 	for range l.IntN(3) {
 		index := uint32(0)
 		if l.rail.Extended() {
-			index = l.Uint32N(l.used + 1)
+			index = l.Uint32N(l.published() + 1)
 			l.used = max(l.used, index+1)
 		}
 		tx := pay(fmt.Sprint("p", len(l.made)), l.at(index), 1000+int64(len(l.made)))
@@ -194,6 +193,18 @@ func (l *lies) happen(o *Observer) {
 		}
 	}
 	l.mining = 0
+}
+
+// published is the index of the address that the ledger says is current.
+func (l *lies) published() uint32 {
+	c, found, err := l.db.Cursor(l.Context(), testOffer, l.rail.Account())
+	require.NoError(l, err)
+	if !found {
+		return 0
+	}
+	p, err := parsePosition(c)
+	require.NoError(l, err)
+	return *p.Index
 }
 
 // deceive lets the liar show what it likes.

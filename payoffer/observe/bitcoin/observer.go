@@ -1,9 +1,10 @@
 // Package bitcoin observes the payments to a Bitcoin address, or to the addresses of an extended public key, through
 // Esplora HTTP APIs.
 //
-// A payment counts when two hosts show it confirmed on the best chain, or one if only one is awaited
-// (observe.Witness). It is read again until its block is final. Unconfirmed payments are shown and not counted. Old
-// addresses are read forever.
+// A cycle reads through one endpoint, the first one that answers, and through a witness: a live endpoint on another host
+// (observe.Witness). Both must show a payment before it counts or is dropped, and a block before the cursor passes it. A
+// payment is read again until its block is final. Unconfirmed payments are shown and not counted. Old addresses are read
+// forever.
 package bitcoin
 
 import (
@@ -16,6 +17,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -31,6 +33,9 @@ const DefaultConfirmations = 2
 const (
 	// pollEvery is the longest time between two cycles while a payment can still change or few accounts are idle.
 	pollEvery = 30 * time.Second
+	// idleEvery is the time between two cycles of all idle accounts together, so that their number does not multiply the
+	// calls.
+	idleEvery = time.Second
 	// lateAfter is the age of the last cycle at which the rail is reported as lagging.
 	lateAfter = 5 * time.Minute
 	// staleAfter is the age of the newest block at which an endpoint seems stuck. Bitcoin has such a gap once in many
@@ -55,18 +60,18 @@ type Config struct {
 	OfferID string
 	// Rail is the rail; its Account is the account in the ledger.
 	Rail *offer.Bitcoin
-	// Endpoints are base URLs of Esplora APIs; https, or http on loopback. Two awaited hosts must agree. While only
-	// one is awaited it is trusted, and the rail is partial.
+	// Endpoints are base URLs of Esplora APIs, in the order in which they are used; https, or http on loopback. While
+	// only one host is live it is trusted, and the rail is partial.
 	Endpoints []string
-	// Indexes is shared by observers with the same Endpoints; nil is private.
-	Indexes *Indexes
+	// Usage is shared by observers with the same Endpoints; nil is private.
+	Usage *Usage
 	// Confirmations is the number of blocks, the payment's own included, at which a payment counts; at least 1.
 	Confirmations int
 	// Rate returns the current price of a bitcoin, if known. Required.
 	Rate func() (rate.Rate, bool)
 	// Since is the time from which payments count, in Unix seconds; 0 is the first start. It can also be set later.
 	Since int64
-	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
+	// ClockOffset is how far this machine's clock is ahead, as far as that is known; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -76,20 +81,42 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
+// Usage counts the accounts that are read from the same endpoints.
+type Usage struct{ accounts atomic.Int64 }
+
+// every returns the time between two cycles of an idle account.
+func (u *Usage) every() time.Duration {
+	return max(pollEvery, time.Duration(u.accounts.Load())*idleEvery)
+}
+
 // Observer reads the payments of one Bitcoin rail.
 type Observer struct {
 	config    Config
 	endpoints []*endpoint
-	need      int // hosts that must agree while all answer
 	quotes    quotes
 	// pollLoop runs the cycles; quoteLoop stores the quotes in between.
 	pollLoop, quoteLoop source.Loop
 	addressListeners    source.Listeners
 
-	cycle sync.Mutex // held during a cycle; guards the fields below
-	memory
-	wallets map[string]*wallet // by account
-	busy    bool               // the last cycle found payments that can change, or searched addresses
+	polling sync.Mutex // held during a cycle; guards the fields below
+	busy    bool       // the last cycle found payments that can change, or searched addresses
+	// undecided means that the last cycle waits for an endpoint, and logged has the transactions whose contradictions
+	// were logged.
+	undecided bool
+	logged    map[string]bool
+	lowered   bool // Config.Since was compared with the origin
+	// turn is the number of the cycle. It selects the receipts that this cycle looks up.
+	turn int
+	// swept is the number of cycles that were recorded since the origin was lowered.
+	swept uint32
+	// absent contains the times since which the transactions of receipts are unknown.
+	absent map[string]time.Time
+	// derived and scripts are the rail's addresses by index and by script in hexadecimal, wallets the offer's accounts and
+	// own their scripts.
+	derived map[uint32]string
+	scripts map[string]string
+	wallets map[string]*wallet
+	own     map[string]bool
 
 	mu      sync.Mutex // guards the fields below
 	health  observe.Health
@@ -106,55 +133,49 @@ func New(c Config) (*Observer, error) {
 		return nil, fmt.Errorf("confirmations is %d, but an unconfirmed payment can be withdrawn; use 1 or more", c.Confirmations)
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
-	if c.Indexes == nil {
-		c.Indexes = NewIndexes(c.Now)
+	if c.Usage == nil {
+		c.Usage = new(Usage)
 	}
 	o := &Observer{
-		config: c, memory: newMemory(), wallets: make(map[string]*wallet),
+		config: c, absent: make(map[string]time.Time), logged: make(map[string]bool),
+		derived: make(map[uint32]string), scripts: make(map[string]string), wallets: make(map[string]*wallet), own: make(map[string]bool),
 		health: observe.Health{Rail: c.Rail.Name(), Source: "chain", Blind: true, Partial: true},
 	}
 	o.pollLoop = source.Loop{
 		Poll: func(ctx context.Context) (time.Duration, error) {
+			err, pause := o.Poll(ctx), pollEvery
 			if !o.busy {
-				c.Indexes.waitTurn(ctx)
+				pause = o.config.Usage.every()
 			}
-			err := o.Poll(ctx)
-			if o.busy {
-				return source.Spread(pollEvery, c.Random()), err
-			}
-			return source.Spread(c.Indexes.every(), c.Random()), err
+			return source.Spread(pause, c.Random()), err
 		},
-		OnChange: o.logProblem,
+		OnChange: source.Log(c.Logger, "bitcoin payments cannot be read completely", "bitcoin payments can be read again"),
 	}
-	o.quoteLoop = source.Loop{Poll: func(ctx context.Context) (time.Duration, error) {
-		return renewEvery, o.storeQuotes(ctx)
-	}}
+	o.quoteLoop = source.Loop{Poll: o.renewQuote}
 	for _, address := range c.Endpoints {
-		e, err := newEndpoint(address, &c)
+		base, err := offer.ParseURL(address)
 		if err != nil {
 			return nil, err
 		}
-		o.endpoints = append(o.endpoints, e)
+		o.endpoints = append(o.endpoints, &endpoint{
+			base: base, client: source.Client{Transport: c.Transport, Timeout: callTimeout}, now: c.Now, random: c.Random,
+			lists: make(map[string]list),
+		})
 	}
-	o.need = observe.RequiredWitnesses(len(Hosts(c.Endpoints)))
 	if c.Rail.Extended() {
 		return o, nil
 	}
-	w, err := o.watch(0)
-	o.address, o.swept = w.address, true
+	var err error
+	o.address, err = o.watch(0)
 	return o, err
 }
 
 // DefaultEndpoints returns public Esplora APIs of the rail's network; none for a regression-test network.
 func DefaultEndpoints(b *offer.Bitcoin) []string {
-	switch b.CAIP2() {
-	case "bip122:000000000019d6689c085ae165831e93":
-		return []string{"https://mempool.space/api", "https://blockstream.info/api"}
-	case "bip122:000000000933ea01ad0ee984209779ba":
-		return []string{"https://mempool.space/testnet/api", "https://blockstream.info/testnet/api"}
-	default:
-		return nil
-	}
+	return map[string][]string{
+		"bip122:000000000019d6689c085ae165831e93": {"https://mempool.space/api", "https://blockstream.info/api"},
+		"bip122:000000000933ea01ad0ee984209779ba": {"https://mempool.space/testnet/api", "https://blockstream.info/testnet/api"},
+	}[b.CAIP2()]
 }
 
 // Hosts returns the distinct host names of endpoints. Several endpoints of one host are one witness.
@@ -176,22 +197,20 @@ func (o *Observer) Load(cursors map[string]ledger.Cursor) error {
 		return nil
 	}
 	p, err := parsePosition(c)
-	switch {
-	case err != nil:
+	if err != nil {
 		return observe.ErrNoLedger
-	case p.Index == nil:
-		return nil
 	}
-	return o.publish(*p.Index)
+	return o.publish(p.Index)
 }
 
 // Run observes until ctx ends. It can be called again.
 func (o *Observer) Run(ctx context.Context) {
-	defer o.config.Indexes.use()()
+	others := o.config.Usage.accounts.Add(1) - 1
+	defer o.config.Usage.accounts.Add(-1)
 	var storing sync.WaitGroup
 	storing.Go(func() { o.quoteLoop.Run(ctx) })
 	defer storing.Wait()
-	o.pollLoop.Run(ctx)
+	o.pollLoop.RunAfter(ctx, time.Duration(others)*idleEvery) // starts are spread
 }
 
 // Listen calls changed after each change of Address, until stop.
@@ -204,54 +223,52 @@ func (o *Observer) Address() string {
 	return o.address
 }
 
-func (o *Observer) logProblem(err error) {
-	problem := "bitcoin payments can be read only in part"
-	if o.Health().Blind {
-		problem = "bitcoin payments cannot be read"
-	}
-	source.Log(o.config.Logger, problem, "bitcoin payments can be read again")(err)
-}
-
 // Health reports how well the chain was last read, and whether that is late.
 func (o *Observer) Health() observe.Health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	health := o.health
-	if !health.Blind && o.config.Now().Sub(o.ended) > max(lateAfter, 2*o.config.Indexes.every()) {
+	if !health.Blind && o.config.Now().Sub(o.ended) > max(lateAfter, 2*o.config.Usage.every()) {
 		health.Partial, health.LastError = true, cmp.Or(health.LastError, observe.ErrLagging)
 	}
 	return health
 }
 
 // updateHealth stores the outcome of a cycle and returns its problem.
-func (o *Observer) updateHealth(v *view, r *reading, err error) error {
+func (o *Observer) updateHealth(c *cycle, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = o.config.Now()
+	o.health.Blind, o.health.LastError = err != nil, source.Code(err)
 	if err != nil {
-		o.health.Blind, o.health.LastError = true, source.Code(err)
 		return err
 	}
-	o.health.Blind, o.health.LastError = r == nil, source.Code(v.problem)
-	if r == nil {
-		return v.problem
+	sweeping := o.swept < min((c.readings[0].oldest+slowAtOnce-1)/slowAtOnce, slowCycles)
+	problem := cmp.Or(c.problem, c.reason)
+	if known, ok := problem.(*observe.Error); ok && known.Code == observe.ErrHistory { // one endpoint alone says so
+		problem = &observe.Error{Code: observe.ErrDisagree, Host: known.Host}
 	}
-	o.health.Partial = v.need < 2 || v.partial || !o.swept || r.stale || o.config.Since > 0 && !o.lowered
-	if v.quorum() {
-		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", r.tip.height), o.config.Now().Unix()
+	partial := !c.alone && len(c.hosts) < 2 || !c.settled && problem != nil
+	o.health.Partial = partial || c.alone || sweeping || c.stale || o.config.Since > 0 && !o.lowered
+	o.health.LastError = source.Code(problem)
+	if !c.waits {
+		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", c.head), o.ended.Unix()
 	}
-	if r.stale && v.problem == nil {
+	if c.stale && problem == nil {
 		o.health.LastError = observe.ErrLagging
 	}
-	if v.partial || v.need < o.need {
-		return v.problem
+	if partial || c.alone && len(Hosts(o.config.Endpoints)) > 1 {
+		return problem
 	}
 	return nil
 }
 
-// publish makes the address at an index the current one.
-func (o *Observer) publish(index uint32) error {
-	address, err := o.config.Rail.Address(index)
+// publish makes the address at an index the current one, if it is known.
+func (o *Observer) publish(index *uint32) error {
+	if index == nil {
+		return nil
+	}
+	address, err := o.config.Rail.Address(*index)
 	if err != nil {
 		return err
 	}
@@ -264,6 +281,3 @@ func (o *Observer) publish(index uint32) error {
 	}
 	return nil
 }
-
-// final is the depth at which a block is final.
-func (o *Observer) final() int64 { return max(minFinal, int64(o.config.Confirmations)+finalMargin) }

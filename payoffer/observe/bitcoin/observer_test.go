@@ -16,7 +16,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 )
 
-func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
+func TestPaymentCountsAfterConfirmation(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
@@ -59,7 +59,7 @@ func TestAPaymentCountsOnceItIsConfirmed(t *testing.T) {
 
 // What arrived while nobody looked, for longer than a reorganization can
 // reach, is found, however much it is.
-func TestADowntimeIsCaughtUp(t *testing.T) {
+func TestObserverCatchesUpAfterDowntime(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	b.round(b.observer(chain))
@@ -88,7 +88,7 @@ func TestADowntimeIsCaughtUp(t *testing.T) {
 	require.Equal(t, 1, count(chain.called(), "/txs/chain"), "what was read is not read again")
 }
 
-func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
+func TestMempoolPaymentsNeverCount(t *testing.T) {
 	b, chain, o := observedBeside(t, single)
 	var pool []fakeTx
 	var names []string
@@ -110,7 +110,7 @@ func TestTheMempoolIsSeenAndNeverCounted(t *testing.T) {
 	require.Equal(t, ledger.StatusConfirmed, rows[names[0]].Status)
 }
 
-func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
+func TestOutputsMatchByScript(t *testing.T) {
 	b, chain, o := observedBeside(t, single)
 	ours, other := scriptOf(single), strangers
 	chain.mine(
@@ -129,7 +129,7 @@ func TestEveryOutputIsAPaymentByItsScript(t *testing.T) {
 	require.Equal(t, map[string]int64{hashOf("two") + ":0": 10, hashOf("two") + ":2": 30, hashOf("change") + ":1": 4}, got)
 }
 
-func TestConfigurationMistakesAreRefused(t *testing.T) {
+func TestNewRefusesInvalidConfig(t *testing.T) {
 	t.Parallel()
 	rail, err := offer.NewBitcoin(single, "", 4200)
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func count(paths []string, part string) (n int) {
 	return n
 }
 
-func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
+func TestPaymentHasQuotedValue(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		paid    int64
@@ -206,7 +206,7 @@ func TestAPaymentIsWorthWhatItWasQuotedFor(t *testing.T) {
 	}
 }
 
-func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
+func TestQuoteHoldsDuringDowntime(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 100)
 	o := b.observer(chain)
@@ -221,7 +221,7 @@ func TestAQuoteHoldsForAPaymentDuringDowntime(t *testing.T) {
 
 // A payment without a quote is worth the price at the time of its block, however late it
 // counts.
-func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
+func TestValueUsesRateAtBlockTime(t *testing.T) {
 	b, chain, o := observedBeside(t, single)
 	tx := pay("p", single, 100_000)
 	chain.setPool(tx)
@@ -244,7 +244,7 @@ func TestThePriceAtTheTimeOfTheBlockIsFixed(t *testing.T) {
 
 // A payment from a time without a price, and one that is read much later, have no
 // value: the price of another time is not theirs.
-func TestAnOldPaymentHasNoValue(t *testing.T) {
+func TestOldPaymentHasNoValue(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]time.Duration{"an hour": time.Hour, "a second more": time.Hour + time.Second, "days": 100 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestAnOldPaymentHasNoValue(t *testing.T) {
 }
 
 // What the operator states of a payment is not taken for what a source knows.
-func TestAStatedValueGivesWayToThePrice(t *testing.T) {
+func TestRateReplacesStatedValue(t *testing.T) {
 	t.Parallel()
 	b, chain, o := unpriced(t)
 	chain.bury(1, pay("p", single, 100_000))
@@ -295,7 +295,7 @@ func TestAStatedValueGivesWayToThePrice(t *testing.T) {
 	b.requireWorth(10_000, ledger.BasisRate)
 }
 
-func TestWorthIsRoundedDown(t *testing.T) {
+func TestScaleRoundsDown(t *testing.T) {
 	t.Parallel()
 	// Computed with exact fractions outside of this project.
 	for _, c := range []struct{ satoshis, microUSD, want int64 }{

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
+func TestOriginCountsPaymentsSinceStart(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []int{1, 6, 11, 60} {
 		for _, account := range []string{single, zpub} {
@@ -46,7 +47,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 	}
 }
 
-func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
+func TestOriginUsesClockOffset(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]string{0: "111", 2 * time.Hour: "99", -2 * time.Hour: "123"} {
 		b, chain := newBench(t, single), newFakeIndex(t, 200)
@@ -62,7 +63,7 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 // The clocks of miners are off, and the median time past lags. No payment of a
 // block that was mined after the moment is left out unless its miner's clock was
 // behind, and of those before it no more than eleven count.
-func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
+func TestOriginToleratesMinerClocks(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, single), newFakeIndex(t, 1)
 	o := b.observer(chain)
@@ -88,7 +89,7 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 		}
 		chain.mu.Unlock()
 		moment := chain.start + random.Int64N(int64(top+20)*600) - 6000
-		r := &reader{endpoint: o.endpoints[0], tip: tip{height: int64(top), hash: chain.blocks[top].hash}}
+		r := &reading{endpoint: o.endpoints[0], cycle: o.newCycle(state{}), tip: block{Height: int64(top), ID: chain.blocks[top].hash}}
 		got, err := r.before(t.Context(), moment)
 		require.NoError(t, err)
 
@@ -117,7 +118,7 @@ func TestTheOriginIsFoundWhateverTheMinersClocksSay(t *testing.T) {
 	}
 }
 
-func TestAListOfBlocksThatIsNoneSetsNoOrigin(t *testing.T) {
+func TestOriginRefusesMalformedBlockList(t *testing.T) {
 	t.Parallel()
 	header := func(height int) string {
 		return fmt.Sprintf(`{"id":%q,"height":%d,"timestamp":1,"mediantime":1}`, mainGenesis, height)
@@ -161,7 +162,7 @@ func (b *bench) account() ledger.Account {
 	return account
 }
 
-func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
+func TestLowerOriginRereadsOnce(t *testing.T) {
 	t.Parallel()
 	for _, account := range []string{single, zpub} {
 		t.Run(account[:2], func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestALoweredOriginHasEverythingReadAgainOnce(t *testing.T) {
 	}
 }
 
-func TestALoweredOriginKeepsTheAddress(t *testing.T) {
+func TestLowerOriginKeepsAddress(t *testing.T) {
 	b, chain, o := observedBeside(t, zpub)
 	chain.setPool(pay("evicted", b.at(0), 1000))
 	b.round(o)
@@ -257,9 +258,9 @@ func TestALoweredOriginKeepsTheAddress(t *testing.T) {
 	chain.setFault(answer("/address/", 503, "")) // the origin is lowered, and nothing else is read
 	b.clock.Pass(pollEvery)
 	require.Error(t, o.Poll(t.Context()))
-	_, found, err := o.position(t.Context())
+	p, err := o.position(t.Context())
 	require.NoError(t, err)
-	require.False(t, found)
+	require.Empty(t, p.anchor)
 	require.Equal(t, b.at(1), o.Address())
 	o = b.observer(chain) // the process is restarted
 	require.Equal(t, b.at(1), o.Address(), "before the search ends")
@@ -271,4 +272,42 @@ func TestALoweredOriginKeepsTheAddress(t *testing.T) {
 	}
 	require.EqualValues(t, 1, *b.position().Index)
 	require.Equal(t, b.at(1), b.observer(chain).Address())
+}
+
+// Another instance lowers the origin while a cycle is under way, or just before a cursor
+// is stored.
+func TestLowerOriginDuringCycle(t *testing.T) {
+	t.Parallel()
+	for _, account := range []string{single, zpub} {
+		for _, c := range []struct{ before, late bool }{{true, false}, {true, true}, {false, true}} {
+			t.Run(fmt.Sprint(account[:2], c), func(t *testing.T) {
+				t.Parallel()
+				b, chain := newBench(t, account), newFakeIndex(t, 100)
+				chain.bury(30, pay("old", b.at(0), 1000))
+				b.clock.Pass(5 * time.Hour)
+				b.newLedger(start.Add(20 * 10 * time.Minute).Unix())
+				o := b.observer(chain)
+				if c.before {
+					b.round(o)
+				}
+				lower := sync.OnceFunc(func() {
+					lowered, err := b.db.LowerOrigin(t.Context(), testOffer, b.rail.Account(), "50")
+					require.NoError(t, err)
+					require.True(t, lowered)
+				})
+				if c.late {
+					o.config.Ledger = hook{Ledger: b.db, records: lower}
+				} else {
+					o.config.Ledger = hook{Ledger: b.db, starts: lower}
+				}
+				b.round(o)
+				p, err := o.position(t.Context())
+				require.NoError(t, err)
+				require.Empty(t, p.anchor)
+				b.rows()
+				b.becomes(o, "old", ledger.StatusConfirmed)
+				require.EqualValues(t, 119, b.position().Height)
+			})
+		}
+	}
 }

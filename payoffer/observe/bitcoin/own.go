@@ -3,57 +3,41 @@ package bitcoin
 import (
 	"context"
 	"encoding/hex"
-	"errors"
-	"sync"
+	"slices"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-const (
-	// changeAhead is how far beyond the current address change addresses are derived: each outgoing payment uses one.
-	changeAhead = 1000
-	// maxPrevious is how many previous transactions are looked up if the endpoint does not tell what is spent.
-	maxPrevious = 25
-)
+// changeAhead is how far beyond the current address change addresses are derived: each outgoing payment uses one.
+const changeAhead = 1000
 
-// wallet has the scripts of an account of this offer, change included.
+// wallet is an account of this offer. index is that of its current address; external and internal are how far its chains
+// are derived.
 type wallet struct {
-	rail *offer.Bitcoin
-
-	mu sync.Mutex // guards the fields below, which all readers share
-	// index is that of the current address; external and internal are how far the chains are derived.
-	index              uint32
-	external, internal uint32
-	scripts            map[string]bool
+	rail                      *offer.Bitcoin
+	index, external, internal uint32
 }
 
-// has reports whether a script is the wallet's.
-func (w *wallet) has(script string) (bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	end := w.index + 1 // a single address has only the first
+// derive adds the wallet's scripts in hexadecimal, change included.
+func (w *wallet) derive(scripts map[string]bool) error {
+	external, internal := uint32(1), uint32(0)
 	if w.rail.Extended() {
-		end += gapLimit
+		external, internal = min(w.index+1+gapLimit, maxIndex), min(w.index+changeAhead, maxIndex)
 	}
-	if err := w.derive(&w.external, min(end, maxIndex), w.rail.ScriptPubKey); err != nil {
-		return false, err
-	}
-	if w.rail.Extended() {
-		if err := w.derive(&w.internal, min(w.index+changeAhead, maxIndex), w.rail.ChangeScript); err != nil {
-			return false, err
-		}
-	}
-	return w.scripts[script], nil
-}
-
-func (w *wallet) derive(from *uint32, end uint32, script func(uint32) ([]byte, error)) error {
-	for ; *from < end; *from++ {
-		derived, err := script(*from)
+	for ; w.external < external; w.external++ {
+		script, err := w.rail.ScriptPubKey(w.external)
 		if err != nil {
 			return err
 		}
-		w.scripts[hex.EncodeToString(derived)] = true
+		scripts[hex.EncodeToString(script)] = true
+	}
+	for ; w.internal < internal; w.internal++ {
+		script, err := w.rail.ChangeScript(w.internal)
+		if err != nil {
+			return err
+		}
+		scripts[hex.EncodeToString(script)] = true
 	}
 	return nil
 }
@@ -72,7 +56,7 @@ func (o *Observer) loadWallets(ctx context.Context) error {
 			if err != nil || rail.CAIP2() != o.config.Rail.CAIP2() {
 				continue
 			}
-			w = &wallet{rail: rail, scripts: make(map[string]bool)}
+			w = &wallet{rail: rail}
 			o.wallets[account.ID] = w
 		}
 		if !w.rail.Extended() {
@@ -90,28 +74,11 @@ func (o *Observer) loadWallets(ctx context.Context) error {
 }
 
 // spendsOwn reports whether a transaction spends the operator's own money: then its outputs are change or a transfer.
-func (o *Observer) spendsOwn(ctx context.Context, r *reader, tx transaction) (bool, error) {
-	looked := 0
-	for _, in := range tx.Inputs {
-		if !in.HasScript && in.Transaction != nothing && looked < maxPrevious {
-			looked++
-			previous, err := r.transaction(ctx, in.Transaction)
-			if errors.Is(err, errNotFound) || err == nil && int(in.Index) >= len(previous.Outputs) {
-				return false, r.fail(observe.ErrBadAnswer) // a spent output exists
-			}
-			if err != nil {
-				return false, err
-			}
-			in.Script = previous.Outputs[in.Index].Script
-		}
-		if _, ours := o.scripts[in.Script]; ours {
-			return true, nil
-		}
-		for _, w := range o.wallets {
-			if ours, err := w.has(in.Script); err != nil || ours {
-				return ours, err
-			}
+func (o *Observer) spendsOwn(tx transaction) (bool, error) {
+	for _, w := range o.wallets {
+		if err := w.derive(o.own); err != nil {
+			return false, err
 		}
 	}
-	return false, nil
+	return slices.ContainsFunc(tx.Inputs, func(in input) bool { return o.scripts[in.Script] != "" || o.own[in.Script] }), nil
 }

@@ -26,22 +26,17 @@ const (
 	satoshisPerBTC, microUSDPerCent = 100_000_000, 10_000
 )
 
-// quotes are the last published amounts, newest last.
+// quotes are the published amounts that are not stored yet, and the current one.
 type quotes struct {
-	mu   sync.Mutex
-	last []quote
+	mu      sync.Mutex
+	pending []quote
+	current quote
 }
 
+// quote is a published amount and when it was last current.
 type quote struct {
 	satoshis, cents int64
-	at, stored      time.Time // when it was last current and last stored; zero if it was not
-}
-
-// renew says that the quote is still current.
-func (q *quote) renew(now time.Time) {
-	if !q.stored.IsZero() {
-		q.at = now
-	}
+	at              time.Time
 }
 
 // Quoted stores that satoshis are published for an amount in US cents. A payment of at least that, less one
@@ -53,46 +48,47 @@ func (o *Observer) Quoted(satoshis, usdCents int64) {
 	q := &o.quotes
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := len(q.last); n > 0 && q.last[n-1].satoshis == satoshis && q.last[n-1].cents == usdCents {
-		q.last[n-1].renew(o.config.Now())
-		return
+	before := q.current
+	q.current = quote{satoshis, usdCents, o.config.Now()}
+	if before.satoshis != satoshis || before.cents != usdCents {
+		q.add(before, q.current) // the end of one, and the start of the other
+		o.quoteLoop.Wake()
 	}
-	q.last = append(q.last, quote{satoshis: satoshis, cents: usdCents, at: o.config.Now()})
-	q.last = slices.Delete(q.last, 0, max(0, len(q.last)-maxQuotes))
-	o.quoteLoop.Wake()
 }
 
-// storeQuotes stores new quotes. The newest one stays current while there is a rate.
+// add adds published quotes to the pending ones, of which it keeps the newest.
+func (q *quotes) add(quotes ...quote) {
+	q.pending = slices.DeleteFunc(append(q.pending, quotes...), func(p quote) bool { return p.satoshis == 0 })
+	q.pending = q.pending[max(0, len(q.pending)-maxQuotes):]
+}
+
+// renewQuote stores the current quote again, because it stays current while there is a rate.
+func (o *Observer) renewQuote(ctx context.Context) (time.Duration, error) {
+	o.quotes.mu.Lock()
+	if _, quoting := o.config.Rate(); quoting {
+		o.quotes.current.at = o.config.Now()
+	}
+	o.quotes.add(o.quotes.current)
+	o.quotes.mu.Unlock()
+	return renewEvery, o.storeQuotes(ctx)
+}
+
+// storeQuotes stores the pending quotes.
 func (o *Observer) storeQuotes(ctx context.Context) error {
 	q := &o.quotes
 	q.mu.Lock()
-	if _, quoting := o.config.Rate(); quoting && len(q.last) > 0 {
-		q.last[len(q.last)-1].renew(o.config.Now())
-	}
-	pending := slices.Clone(q.last)
+	pending := q.pending
+	q.pending = nil
 	q.mu.Unlock()
 	for i, p := range pending {
-		// The end of a replaced quote is stored, too.
-		since, newest := p.at.Sub(p.stored), i == len(pending)-1
-		if !p.stored.IsZero() && (since == 0 || newest && since < renewEvery) {
-			continue
-		}
 		if err := o.config.Ledger.StoreQuote(ctx, o.config.OfferID, p.satoshis, p.cents, p.at.Unix()); err != nil {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.pending = append(pending[i:], q.pending...)
 			return observe.ErrNoLedger
 		}
-		q.markStored(p)
 	}
 	return nil
-}
-
-func (q *quotes) markStored(p quote) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.last {
-		if q.last[i].satoshis == p.satoshis && q.last[i].cents == p.cents {
-			q.last[i].stored = p.at
-		}
-	}
 }
 
 // part is one output of a payment, in satoshis: of this output, of those before it, and of all outputs to this rail.

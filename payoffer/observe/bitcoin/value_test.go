@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
@@ -39,7 +38,7 @@ func (b *bench) values(name string) (cents []int64, basis ledger.ValueBasis) {
 
 // A wallet splits the amount that was asked for, or pays two of them with one
 // transaction: what counts is what arrived.
-func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
+func TestTransactionOutputsShareQuote(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		account string
@@ -87,7 +86,7 @@ func TestTheOutputsOfATransactionAreOnePayment(t *testing.T) {
 	}
 }
 
-func TestTheSharesOfAPaymentAddUpToIt(t *testing.T) {
+func TestOutputSharesAddUp(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range cases.Count(t) {
@@ -117,7 +116,7 @@ func TestTheSharesOfAPaymentAddUpToIt(t *testing.T) {
 
 // A price falls, and its quote asks for fewer satoshis: who paid before did not pay
 // that quote.
-func TestAQuoteIsOlderThanThePayment(t *testing.T) {
+func TestQuoteMustPrecedePayment(t *testing.T) {
 	t.Parallel()
 	t.Run("than its first observation", func(t *testing.T) {
 		t.Parallel()
@@ -154,79 +153,9 @@ func TestAQuoteIsOlderThanThePayment(t *testing.T) {
 	})
 }
 
-// A second host can contradict. It holds up no payment while it is dead.
-func TestADeadHostIsReportedAndNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	dead := answer("", 503, "")
-	for name, test := range map[string]func(t *testing.T, b *bench, n network, o *Observer){
-		"the second is dead from the start": func(_ *testing.T, b *bench, n network, o *Observer) {
-			n[1].setFault(dead)
-			n.mine(1, pay("p", single, 1000))
-			b.partly(o, observe.ErrUnreachable)
-			b.requireState("p", ledger.StatusConfirmed)
-		},
-		"the second dies later": func(_ *testing.T, b *bench, n network, o *Observer) {
-			b.wholly(o)
-			n[1].setFault(dead)
-			b.partly(o, observe.ErrUnreachable)
-			n.mine(1, pay("p", single, 1000))
-			b.clock.Pass(9 * time.Minute)
-			b.partly(o, observe.ErrUnreachable)
-			b.requireState("p", ledger.StatusSeen)
-			b.clock.Pass(time.Minute)
-			b.partly(o, observe.ErrUnreachable)
-			b.requireState("p", ledger.StatusConfirmed)
-		},
-		"the second answers for blocks alone": func(_ *testing.T, b *bench, n network, o *Observer) {
-			b.wholly(o)
-			n[1].setFault(answer("/address/", 503, ""))
-			b.partly(o, observe.ErrUnreachable)
-			n.mine(1, pay("p", single, 1000))
-			b.clock.Pass(maxPause)
-			b.partly(o, observe.ErrUnreachable)
-			b.requireState("p", ledger.StatusConfirmed)
-		},
-		"the second comes back and contradicts": func(t *testing.T, b *bench, n network, o *Observer) {
-			n[1].setFault(dead)
-			n.mine(1, pay("p", single, 1000))
-			b.partly(o, observe.ErrUnreachable)
-			b.requireState("p", ledger.StatusConfirmed)
-			hidden := pay("hidden", single, 2000)
-			n.mine(1, hidden)
-			n[1].setFault(nil)
-			n[1].inBlock(102)
-			b.clock.Pass(maxPause)
-			b.partly(o, observe.ErrDisagree)
-			require.Equal(t, ledger.StatusSeen, b.rows("p", "hidden")["hidden"].Status)
-			n[1].inBlock(102, hidden)
-			b.wholly(o)
-			require.Equal(t, ledger.StatusConfirmed, b.rows("p", "hidden")["hidden"].Status)
-		},
-		"both are dead": func(t *testing.T, b *bench, n network, o *Observer) {
-			b.wholly(o)
-			n.mine(1, pay("p", single, 1000))
-			for _, s := range n {
-				s.setFault(dead)
-			}
-			for range 3 {
-				b.clock.Pass(6 * time.Minute)
-				require.Error(t, o.Poll(t.Context()))
-				require.True(t, o.Health().Blind)
-			}
-			require.Empty(t, b.rows())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, n := newBench(t, single), newNetwork(t, 2, 100)
-			test(t, b, n, b.hosts(n...))
-		})
-	}
-}
-
 // A published amount must not be valid longer than its quote, also after a restart, when the ledger has a quote that was
 // stored up to renewEvery earlier.
-func TestNoAmountIsSaidToHoldLongerThanItIsHonoured(t *testing.T) {
+func TestQuoteValidUntilIsHonoured(t *testing.T) {
 	rail, err := offer.NewBitcoin("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "Example", 4200)
 	require.NoError(t, err)
 	published := time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC)
@@ -234,4 +163,33 @@ func TestNoAmountIsSaidToHoldLongerThanItIsHonoured(t *testing.T) {
 	require.NoError(t, err)
 	stored := published.Add(-renewEvery - time.Minute)
 	require.True(t, until.Before(stored.Add(quoteWindow)), "until %v", until)
+}
+
+// A quote is current while there is a rate, and until another one replaces it.
+func TestQuoteIsStoredUntilItEnds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, single)
+	o := b.observer(newFakeIndex(t, 100))
+	last := func(satoshis int64, want bool) {
+		t.Helper()
+		_, found, err := b.db.Quoted(t.Context(), testOffer, satoshis, b.clock.Now().Unix(), b.clock.Now().Unix())
+		require.NoError(t, err)
+		require.Equal(t, want, found)
+	}
+	o.Quoted(50_000, 4200)
+	b.clock.Pass(renewEvery)
+	_, err := o.renewQuote(t.Context())
+	require.NoError(t, err)
+	last(50_000, true)
+	b.clock.Pass(time.Minute)
+	o.Quoted(50_000, 4200)
+	o.Quoted(90_000, 4200)
+	require.NoError(t, o.storeQuotes(t.Context()))
+	last(50_000, true)
+	last(90_000, true)
+	b.clock.Pass(renewEvery)
+	b.rate = rate.Rate{}
+	_, err = o.renewQuote(t.Context())
+	require.NoError(t, err)
+	last(90_000, false)
 }

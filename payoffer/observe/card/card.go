@@ -46,7 +46,7 @@ type Config struct {
 	API string
 	// Since is from when on money counts, in Unix seconds; 0 is from the first start on. It lowers the origin, also later.
 	Since int64
-	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
+	// ClockOffset is how far this machine's clock is ahead, as far as that is known; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -82,13 +82,15 @@ func New(c Config) (*Observer, error) {
 	case c.Secret == "" && c.APIKey == "":
 		return nil, errors.New("card payments cannot be monitored without webhook_secret or api_key; set one, such as 'api_key {env.CARD_API_KEY}'")
 	case c.Secret != "" && !isSecret(c.Secret):
-		return nil, errors.New("webhook_secret is not a signing secret, which is whsec_ and at least 16 characters; copy it from the webhook endpoint at Stripe, without quotation marks")
-	case strings.HasPrefix(c.APIKey, "pk_"):
-		return nil, errors.New("api_key is a publishable key (pk_), which cannot read payments; create a restricted key (rk_) at Stripe")
+		return nil, errors.New("card webhook_secret: this is not a signing secret, which is whsec_ and at least 16 characters; copy it from the webhook endpoint at Stripe, without quotation marks")
 	case strings.ContainsAny(c.APIKey, "\"' \t"):
-		return nil, errors.New("api_key contains spaces or quotation marks; write it without them, also in an --env-file")
-	case strings.Contains(c.APIKey, map[bool]string{true: "_live_", false: "_test_"}[c.TestMode]):
-		return nil, errors.New("api_key is a live key with test_mode, or a test key without it; use the key of the same mode, or change test_mode")
+		return nil, errors.New("card api_key: this contains spaces or quotation marks; write it without them, also in an --env-file")
+	case c.TestMode && strings.Contains(c.APIKey, "_live_"):
+		return nil, errors.New("card api_key: this is a live key, and test_mode is set; use a test key (rk_test_…), or remove test_mode")
+	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):
+		return nil, errors.New("card api_key: this is a test key; use a live key (rk_live_…), or set test_mode")
+	case c.APIKey != "" && !strings.HasPrefix(c.APIKey, "rk_"):
+		return nil, errors.New("card api_key: this is not a restricted key, which begins with rk_ (the webhook's whsec_… belongs into webhook_secret); create one at Stripe, as docs/guides/stripe says")
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
 	o := &Observer{config: c, otherLinks: map[string]int64{}}
@@ -142,7 +144,7 @@ func formatTime(unix int64) string { return time.Unix(unix, 0).UTC().Format(time
 // a key the rail is complete while the last poll succeeded; else it is partial with webhooks, and blind without.
 func (o *Observer) Health() observe.Health {
 	failure, current := o.loop.Last()
-	h := observe.Health{Rail: o.config.Rail, Source: "webhook", Partial: true, At: o.deliveredAt.Load(), LastError: failure}
+	h := observe.Health{Rail: o.config.Rail, Source: "webhook", Refunds: true, Partial: true, At: o.deliveredAt.Load(), LastError: failure}
 	if o.provider != nil {
 		h.Source, h.At, h.Partial = "provider", o.readAt.Load(), !current
 		h.Blind = !current && o.config.Secret == ""
@@ -153,8 +155,9 @@ func (o *Observer) Health() observe.Health {
 	if o.scope.Load() == nil {
 		h.Blind, h.Partial = true, true
 	}
-	if trouble := o.deliveries.Trouble(); h.LastError == "" || trouble == observe.ErrLedger {
-		h.LastError = trouble
+	h.Deliveries = o.deliveries.Trouble()
+	if h.LastError == "" || h.Deliveries == observe.ErrLedger {
+		h.LastError = h.Deliveries
 	}
 	o.linksMu.Lock()
 	defer o.linksMu.Unlock()

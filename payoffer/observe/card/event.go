@@ -2,6 +2,7 @@ package card
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -84,78 +85,74 @@ func (u *unusableError) Error() string { return u.detail }
 func ignored(detail string) error   { return &unusableError{observe.Ignored, detail, "", 0} }
 func malformed(detail string) error { return &unusableError{observe.Malformed, detail, "", 0} }
 
-// event reads a snapshot event of Stripe's API v1. The members that are read are the same in all API versions. The error
-// is an *unusableError.
+// event reads a snapshot event of Stripe's API v1. The error is an *unusableError.
 func (s scope) event(body []byte, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	e := parseFields(body)
-	if e.err == nil && e.optional("object") != "event" {
+	e, err := s.read(body)
+	switch {
+	case e.Object != "event":
 		return ledger.Observation{}, malformed("this is not a snapshot event; select snapshot events, not thin ones, for the webhook endpoint")
-	}
-	kind, id, live, at := e.text("type"), e.id("id", "evt_"), e.flag("livemode"), e.time("created", s.now)
-	if e.err != nil {
-		return ledger.Observation{}, malformed("the event cannot be read: " + e.err.Error())
-	}
-	if !slices.Contains(eventTypes, kind) {
+	case err != nil:
+		return ledger.Observation{}, err
+	case s.requireTime(e) != nil:
+		return ledger.Observation{}, s.requireTime(e)
+	case !slices.Contains(eventTypes, e.Type):
 		return ledger.Observation{}, ignored("events of this type do not report a payment; the endpoint need not send them")
-	}
-	if live == s.test {
+	case e.Livemode == s.test:
 		return ledger.Observation{}, ignored("the event is of the other mode (live or test)")
 	}
-	object := e.object("data").object("object")
-	if object.err != nil {
-		return ledger.Observation{}, malformed("the event has no object")
+	o, err := s.read(e.Data.Object)
+	if err != nil {
+		return ledger.Observation{}, err
 	}
-	switch kind {
+	switch e.Type {
 	case sessionCompleted, sessionSucceeded, sessionFailed:
-		return s.session(object, kind == sessionFailed, at, id, from)
+		return s.session(o, e.Type == sessionFailed, e.Created, e.ID, from)
 	case refundCreated, refundUpdated, refundFailed, chargeRefundUpdated:
-		return s.refund(object, from)
+		return s.refund(o, from)
 	case chargeRefunded:
-		return s.refundTotal(object, at, from)
+		return s.refundTotal(o, e.Created, from)
 	case chargeCaptured:
-		return s.capture(object, at, from)
+		return s.capture(o, e.Created, from)
 	default:
-		return s.disputeEvent(object, kind, at, from)
+		return s.disputeEvent(o, e.Type, e.Created, from)
 	}
 }
 
 // session reads a checkout session. payment_status alone says whether the money came, and failed that it will not. The
 // payment is dated by at and not by when the checkout was opened, because a bank debit takes days. event is the event's
 // id, or empty.
-func (s scope) session(f *fields, failed bool, at int64, event string, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	mode, link := f.optional("mode"), f.optional("payment_link")
-	if f.err == nil && (mode != "payment" || link != s.link) {
+func (s scope) session(o *object, failed bool, at int64, event string, from ledger.EvidenceLevel) (ledger.Observation, error) {
+	if o.Mode != "payment" || o.PaymentLink != s.link {
 		u := unusableError{observe.Ignored, "the checkout is not of the configured payment link", "", at / (24 * 3600)}
-		if link != s.link && f.optional("payment_status") == "paid" && at >= s.origin {
-			u.otherLink = f.optionalID("payment_link", "plink_")
+		isLink := strings.HasPrefix(o.PaymentLink, "plink_") && idForm.MatchString(o.PaymentLink)
+		if isLink && o.PaymentLink != s.link && o.PaymentStatus == "paid" && at >= s.origin {
+			u.otherLink = o.PaymentLink
 		}
 		return ledger.Observation{}, &u
 	}
-	id, intent := f.id("id", "cs_"), f.optionalID("payment_intent", "pi_")
-	status, paid := f.text("status"), f.text("payment_status")
-	amount, currency := f.amount("amount_total"), f.required("currency", f.currency())
-	checkout := ledger.Checkout{Session: id, Event: event}
+	amount, currency, paid := o.AmountTotal.value(), o.Currency, o.PaymentStatus
+	checkout := ledger.Checkout{Session: o.ID, Event: event}
 	if currency == "USD" {
-		checkout.Subtotal = f.optionalAmount("amount_subtotal")
+		checkout.Subtotal = o.Subtotal.value()
 	} else {
 		checkout.Price = s.prices[currency]
 	}
 	switch {
-	case f.err != nil:
-		return ledger.Observation{}, malformed("the checkout session cannot be read: " + f.err.Error())
+	case o.AmountTotal == nil || currency == "":
+		return ledger.Observation{}, malformed("the checkout session has no amount_total or currency")
 	case at < s.origin:
 		return ledger.Observation{}, ignored("it happened before this offer was first observed")
 	case amount == 0 || paid == "no_payment_required":
 		return ledger.Observation{}, ignored("the checkout was free of charge")
 	case paid != "paid" && paid != "unpaid":
 		return ledger.Observation{}, malformed("the checkout session has an unknown payment_status")
-	case intent == "" && paid == "paid":
+	case o.Intent == "" && paid == "paid":
 		return ledger.Observation{}, malformed("the checkout session is paid and names no payment_intent")
-	case intent == "" || !failed && status != "complete":
+	case o.Intent == "" || !failed && o.Status != "complete":
 		return ledger.Observation{}, ignored("no payment was made in the checkout")
 	}
 	observation := ledger.Observation{
-		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Via: "link",
+		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: o.Intent, Via: "link",
 		Asset: currency, Amount: amount, State: ledger.StatusSeen,
 		EvidenceLevel: from, Evidence: offer.JSON(checkout), Testnet: s.test,
 		OccurredAt: at, Cause: s.cause(from, at),

@@ -67,10 +67,10 @@ func requireIgnored(t testing.TB, err error) {
 	require.Equal(t, observe.Ignored, none.verdict)
 }
 
-// TestRandomHistoriesAgreeWithAModel lets a processor do what processors do,
+// TestRandomHistoriesMatchModel lets a processor do what processors do,
 // shuffles and repeats what it tells, and compares what is made of it with what
 // was done; some of the histories go through a ledger too.
-func TestRandomHistoriesAgreeWithAModel(t *testing.T) {
+func TestRandomHistoriesMatchModel(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 2))
 	seen := map[ledger.Status]int{}

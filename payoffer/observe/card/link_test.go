@@ -22,7 +22,7 @@ var reports = map[string]func(*testing.T, *rig){
 	"reconcile": func(t *testing.T, r *rig) { require.NoError(t, r.try(t)) },
 }
 
-func TestPaidCheckoutOfAnotherLinkIsReportedOnceADay(t *testing.T) {
+func TestOtherLinkWarningOncePerDay(t *testing.T) {
 	t.Parallel()
 	for name, report := range reports {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestPaidCheckoutOfAnotherLinkIsReportedOnceADay(t *testing.T) {
 }
 
 // A delivery that the API has read, too, is one payment.
-func TestBothReportsOfACheckoutOfAnotherLinkAreOneWarning(t *testing.T) {
+func TestOtherLinkWarningIsNotDuplicated(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	r.processor.Pay("plink_other", 4200, false)
@@ -60,7 +60,7 @@ func TestBothReportsOfACheckoutOfAnotherLinkAreOneWarning(t *testing.T) {
 	require.Equal(t, 1, strings.Count(r.log.String(), linkWarning))
 }
 
-func TestCheckoutsWithoutMoneyOfAnotherLinkAreNotReported(t *testing.T) {
+func TestOtherLinkIgnoresUnpaidCheckout(t *testing.T) {
 	t.Parallel()
 	for name, pay := range map[string]func(r *rig){
 		"not paid yet":             func(r *rig) { r.processor.Pay("plink_other", 4200, true) },
@@ -84,7 +84,7 @@ func TestCheckoutsWithoutMoneyOfAnotherLinkAreNotReported(t *testing.T) {
 }
 
 // A delayed payment is paid when it arrives.
-func TestDelayedPaymentOfAnotherLinkIsReportedWhenItArrives(t *testing.T) {
+func TestOtherLinkDelayedPaymentIsReported(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	r.processor.Settle(r.processor.Pay("plink_other", 4200, true))
@@ -92,7 +92,7 @@ func TestDelayedPaymentOfAnotherLinkIsReportedWhenItArrives(t *testing.T) {
 	require.Equal(t, 1, strings.Count(r.log.String(), linkWarning))
 }
 
-func TestRememberedLinksAreBounded(t *testing.T) {
+func TestOtherLinksAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	for i := range maxLinks + 5 {
@@ -108,7 +108,7 @@ func TestRememberedLinksAreBounded(t *testing.T) {
 	require.Equal(t, maxLinks+1, strings.Count(r.log.String(), linkWarning), "known links are still reported")
 }
 
-func TestCheckoutOfAnotherLinkBeforeTheFirstStartIsNotReported(t *testing.T) {
+func TestOtherLinkIgnoresEarlierCheckout(t *testing.T) {
 	t.Parallel()
 	for name, report := range reports {
 		t.Run(name, func(t *testing.T) {

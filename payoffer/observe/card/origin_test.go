@@ -35,8 +35,8 @@ func since(at int64, change func(*Config)) func(*Config) {
 	}
 }
 
-// TestMoneyOfAnOutageAtTheFirstStartCounts: the first answer came a day late.
-func TestMoneyOfAnOutageAtTheFirstStartCounts(t *testing.T) {
+// The first answer came a day late.
+func TestOriginCountsOutageAtFirstStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	early := r.processor.Pay(testLink, 4200, false)
@@ -55,8 +55,8 @@ func TestMoneyOfAnOutageAtTheFirstStartCounts(t *testing.T) {
 	require.Contains(t, outcomes(t, r.db), intent)
 }
 
-// TestTheOriginIsByTheTimeOfDay, whatever the clock of the machine said.
-func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
+// The clock of the machine is right, a day ahead or a day behind.
+func TestOriginUsesClockOffset(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{0, day, -day} {
 		for _, known := range []bool{true, false} { // at the first round, or soon after
@@ -88,8 +88,7 @@ func TestTheOriginIsByTheTimeOfDay(t *testing.T) {
 	}
 }
 
-// TestALoweredOriginIsReadAgain, once, and logs it.
-func TestALoweredOriginIsReadAgain(t *testing.T) {
+func TestLowerOriginRereadsOnce(t *testing.T) {
 	t.Parallel()
 	for _, days := range []time.Duration{10, 200} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
@@ -145,8 +144,8 @@ func TestALoweredOriginIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestALoweredOriginWithoutAKeyLetsLateWebhooksIn.
-func TestALoweredOriginWithoutAKeyLetsLateWebhooksIn(t *testing.T) {
+// TestLowerOriginWithoutKeyAcceptsWebhooks.
+func TestLowerOriginWithoutKeyAcceptsWebhooks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	from := r.clock.Now().Unix()
@@ -165,9 +164,9 @@ func TestALoweredOriginWithoutAKeyLetsLateWebhooksIn(t *testing.T) {
 	require.Contains(t, outcomes(t, r.db), intent)
 }
 
-// TestDeliveriesWithAnotherSecretAreReported: nothing else tells the operator that a
+// Nothing else tells the operator that a
 // secret was copied from the wrong endpoint.
-func TestDeliveriesWithAnotherSecretAreReported(t *testing.T) {
+func TestWrongWebhookSecretIsReported(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Config){"webhooks alone": withoutKey, "with a key": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +181,8 @@ func TestDeliveriesWithAnotherSecretAreReported(t *testing.T) {
 			}
 			health := r.Health()
 			require.Equal(t, observe.ErrUnverified, health.LastError)
-			health.LastError = ""
+			require.Equal(t, observe.ErrUnverified, health.Deliveries)
+			health.LastError, health.Deliveries = "", ""
 			require.Equal(t, well, health, "neither fresher nor worse observed")
 			require.Equal(t, 1, strings.Count(r.log.String(), "level=WARN"))
 			require.Contains(t, r.log.String(), "option=webhook_secret")
@@ -196,7 +196,7 @@ func TestDeliveriesWithAnotherSecretAreReported(t *testing.T) {
 	}
 }
 
-// TestForgedDeliveriesAreNotReported: only what could be the processor's,
+// Only what could be the processor's,
 // sent just now, says something of the secret.
 func TestForgedDeliveriesAreNotReported(t *testing.T) {
 	t.Parallel()
@@ -214,8 +214,8 @@ func TestForgedDeliveriesAreNotReported(t *testing.T) {
 	require.Empty(t, r.log.String())
 }
 
-// TestAMalformedEventIsReported.
-func TestAMalformedEventIsReported(t *testing.T) {
+// TestMalformedEventIsReported.
+func TestMalformedEventIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	r.processor.Pay(testLink, 4200, false)
@@ -226,18 +226,18 @@ func TestAMalformedEventIsReported(t *testing.T) {
 	for range 3 {
 		require.Equal(t, observe.Malformed, r.deliver(t, []byte(strings.Replace(paidEvent, "4200", "-1", 1))))
 	}
-	well.LastError = observe.ErrMalformed
+	well.LastError, well.Deliveries = observe.ErrMalformed, observe.ErrMalformed
 	require.Equal(t, well, r.Health())
 	require.Equal(t, 1, strings.Count(r.log.String(), "level=WARN"))
-	require.Contains(t, r.log.String(), "amount_total is negative")
+	require.Contains(t, r.log.String(), "/amount_total")
 
 	require.Equal(t, observe.Recorded, r.deliver(t, r.processor.Events()[0]))
 	require.Empty(t, r.Health().LastError)
 	require.EqualValues(t, r.clock.Now().Unix(), r.Health().At)
 }
 
-// TestAFullDiskIsLoggedOnce: each delivery is refused, and the log has one line.
-func TestAFullDiskIsLoggedOnce(t *testing.T) {
+// Each delivery is refused, and the log has one line.
+func TestFullDiskIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, withoutKey)
 	r.processor.Pay(testLink, 4200, false)

@@ -28,7 +28,7 @@ func (e *endless) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // What is beyond the last page that is read may be a payment.
-func TestAListWithTooManyPagesIsAnError(t *testing.T) {
+func TestListPageLimit(t *testing.T) {
 	api := new(endless)
 	o := newRig(t, func(c *Config) { c.Transport = api }).Observer
 	err := o.provider.each(t.Context(), "/v1/events", url.Values{}, func([]json.RawMessage, int64) error { return nil })
@@ -50,7 +50,7 @@ func (b *brittle) Record(ctx context.Context, cursor *ledger.Cursor, observation
 }
 
 // The cursor does not move over events that were read and not recorded.
-func TestAFailedRecordLosesNothing(t *testing.T) {
+func TestFailedRecordKeepsCursor(t *testing.T) {
 	var l *brittle
 	r := newReadRig(t, func(c *Config) {
 		l = &brittle{Ledger: c.Ledger.(*ledger.Ledger)}
@@ -70,10 +70,10 @@ func TestAFailedRecordLosesNothing(t *testing.T) {
 }
 
 // A test payment is no money, whatever the list of it says.
-func TestACheckoutOfTheOtherModeIsIgnored(t *testing.T) {
+func TestCheckoutOfOtherModeIsIgnored(t *testing.T) {
 	o := newRig(t, nil).Observer
 	for live, test := range map[string]bool{"true": true, "false": false} {
-		_, err := o.readSession(t.Context(), scope{test: test}, json.RawMessage(`{"livemode":`+live+`}`))
+		_, err := o.readSession(t.Context(), scope{test: test, now: o.config.Now()}, json.RawMessage(`{"id":"cs_1","created":1795250000,"livemode":`+live+`}`))
 		require.ErrorContains(t, err, "the other mode")
 	}
 }

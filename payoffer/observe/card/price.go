@@ -10,6 +10,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
+// unitPrice is how a price is set in one currency.
+type unitPrice struct {
+	Amount *amount   `json:"unit_amount"`
+	Custom *struct{} `json:"custom_unit_amount"` // the payer chooses the amount
+}
+
 // CheckPrices reads the prices of the payment link with APIKey, which must not be empty.
 func CheckPrices(ctx context.Context, c Config) error {
 	o, err := New(c)
@@ -23,25 +29,30 @@ func CheckPrices(ctx context.Context, c Config) error {
 // fixed if that of each of its items is.
 func (p *provider) prices(ctx context.Context, link string) (map[string]ledger.CheckoutPrice, error) {
 	found := make(map[string]ledger.CheckoutPrice)
-	add := func(currency string, price *fields) {
+	add := func(currency string, p unitPrice) {
 		currency = strings.ToUpper(currency)
-		custom, chosen := price.members["custom_unit_amount"]
-		if chosen = chosen && string(custom) != "null"; chosen {
+		if p.Custom != nil {
 			found[currency] = ledger.PriceChosen
-		} else if found[currency] == "" && price.optionalAmount("unit_amount") > 0 {
+		} else if found[currency] == "" && p.Amount.value() > 0 {
 			found[currency] = ledger.PriceFixed
 		}
 	}
 	query := url.Values{"expand[]": {"data.price.currency_options"}}
 	err := p.each(ctx, "/v1/payment_links/"+link+"/line_items", query, func(items []json.RawMessage, _ int64) error {
 		for _, item := range items {
-			price := parseFields(item).object("price")
-			add(price.text("currency"), price)
-			for currency, option := range parseFields(price.members["currency_options"]).members {
-				add(currency, parseFields(option))
+			var line struct {
+				Price struct {
+					unitPrice
+					Currency string               `json:"currency"`
+					Options  map[string]unitPrice `json:"currency_options"`
+				} `json:"price"`
 			}
-			if price.err != nil {
+			if decode(item, &line) != nil || line.Price.Currency == "" {
 				return p.fail(observe.ErrBadAnswer)
+			}
+			add(line.Price.Currency, line.Price.unitPrice)
+			for currency, option := range line.Price.Options {
+				add(currency, option)
 			}
 		}
 		return nil

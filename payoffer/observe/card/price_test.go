@@ -19,7 +19,7 @@ const (
 	linkItems = "/v1/payment_links/"
 )
 
-func TestALinkShowsItsPrices(t *testing.T) {
+func TestLinkPrices(t *testing.T) {
 	for name, c := range map[string]struct {
 		prices []string
 		want   map[string]ledger.CheckoutPrice
@@ -55,7 +55,7 @@ func (r *rig) checkout(t testing.TB, intent string) ledger.Checkout {
 }
 
 // However a payment is read, the ledger has what was asked for.
-func TestACheckoutKeepsWhatWasAskedFor(t *testing.T) {
+func TestCheckoutKeepsAskedPrice(t *testing.T) {
 	pay := map[string]func(p *payoffertest.Processor) string{
 		"promotion code": func(p *payoffertest.Processor) string { return p.PayDiscounted(testLink, 4200, 42) },
 		"dollars":        func(p *payoffertest.Processor) string { return p.Pay(testLink, 4200, false) },
@@ -95,7 +95,7 @@ func TestACheckoutKeepsWhatWasAskedFor(t *testing.T) {
 }
 
 // Without a key, or without its permission, the price in another currency stays unknown, and payments are read as ever.
-func TestWithoutThePermissionAPriceStaysUnknown(t *testing.T) {
+func TestPriceUnknownWithoutPermission(t *testing.T) {
 	for name, change := range map[string]func(*Config){"no key": withoutKey, "no permission": nil} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, change)
@@ -112,7 +112,7 @@ func TestWithoutThePermissionAPriceStaysUnknown(t *testing.T) {
 }
 
 // The prices of a moment without an answer stay those that are known.
-func TestKnownPricesOutliveAFailedReading(t *testing.T) {
+func TestKnownPricesSurviveFailedRead(t *testing.T) {
 	r := newRig(t, nil)
 	r.processor.SetPrices(yen)
 	require.NoError(t, r.try(t))

@@ -33,23 +33,27 @@ func (p *provider) each(ctx context.Context, path string, query url.Values, do f
 		if err != nil {
 			return err
 		}
-		list := parseFields(body)
-		items, more := list.list("data"), list.flag("has_more")
-		if list.err != nil || list.optional("object") != "list" || more && len(items) == 0 {
+		var list struct {
+			Object string            `json:"object"`
+			Data   []json.RawMessage `json:"data"`
+			More   *bool             `json:"has_more"`
+		}
+		if decode(body, &list) != nil || list.Object != "list" || list.Data == nil || list.More == nil || *list.More && len(list.Data) == 0 {
 			return p.fail(observe.ErrBadAnswer)
 		}
-		if err := do(items, at); err != nil {
+		if err := do(list.Data, at); err != nil {
 			return err
 		}
-		if !more {
+		if !*list.More {
 			return nil
 		}
-		last := parseFields(items[len(items)-1])
-		after := last.id("id", "")
-		if last.err != nil || after == query.Get("starting_after") {
+		var last struct {
+			ID string `json:"id"`
+		}
+		if decode(list.Data[len(list.Data)-1], &last) != nil || last.ID == "" || last.ID == query.Get("starting_after") {
 			return p.fail(observe.ErrBadAnswer)
 		}
-		query.Set("starting_after", after)
+		query.Set("starting_after", last.ID)
 	}
 	return p.fail(observe.ErrBadAnswer)
 }

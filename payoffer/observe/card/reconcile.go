@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
@@ -140,12 +142,17 @@ func (o *Observer) readPayments(ctx context.Context, money scope) error {
 
 // readSession reads a listed checkout session and its payment intent: whether the money came or can still come, and when.
 func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMessage) (ledger.Observation, error) {
-	f := parseFields(item)
-	if live := f.flag("livemode"); f.err == nil && live == money.test {
+	listed, err := money.read(item)
+	if err == nil {
+		err = money.requireTime(listed)
+	}
+	if err != nil {
+		return ledger.Observation{}, err
+	}
+	if listed.Livemode == money.test {
 		return ledger.Observation{}, ignored("the checkout is of the other mode, live or test")
 	}
-	created := f.time("created", money.now)
-	s, err := money.session(f, false, max(created, money.origin), "", fromAPI)
+	s, err := money.session(listed, false, max(listed.Created, money.origin), "", fromAPI)
 	if err != nil {
 		return s, err
 	}
@@ -153,18 +160,23 @@ func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMe
 	if err != nil {
 		return ledger.Observation{}, err
 	}
-	intent := parseFields(body)
-	status := intent.text("status")
-	charge := parseFields(intent.members["latest_charge"]) // absent before an attempt to pay
-	at := created
-	if charge.err == nil {
-		at = charge.time("created", money.now)
-		if status == "succeeded" {
-			s.Returns = uncaptured(charge, now)
-		}
+	var intent struct {
+		Status string         `json:"status"`
+		Charge jsontext.Value `json:"latest_charge"`
 	}
-	if intent.err != nil || charge.err != nil && len(charge.members) > 0 {
+	if decode(body, &intent) != nil || intent.Status == "" {
 		return ledger.Observation{}, o.provider.fail(observe.ErrBadAnswer)
+	}
+	at, status := listed.Created, intent.Status
+	if intent.Charge.Kind() == '{' { // there is none before an attempt to pay
+		charge, err := money.read(intent.Charge)
+		if err != nil || money.requireTime(charge) != nil || charge.Amount == nil || charge.AmountCaptured == nil {
+			return ledger.Observation{}, o.provider.fail(observe.ErrBadAnswer)
+		}
+		at = charge.Created
+		if status == "succeeded" {
+			s.Returns = charge.uncaptured(now)
+		}
 	}
 	switch {
 	case status == "succeeded":
@@ -183,13 +195,18 @@ func (o *Observer) readSession(ctx context.Context, money scope, item json.RawMe
 
 // readReturns records the refunds and disputes of one payment.
 func (o *Observer) readReturns(ctx context.Context, money scope, intent string) error {
-	for path, read := range map[string]func(scope, *fields, ledger.EvidenceLevel) (ledger.Observation, error){
+	for path, read := range map[string]func(scope, *object, ledger.EvidenceLevel) (ledger.Observation, error){
 		"/v1/refunds":  scope.refund,
 		"/v1/disputes": scope.dispute,
 	} {
 		err := o.provider.each(ctx, path, url.Values{"payment_intent": {intent}}, func(items []json.RawMessage, sent int64) error {
 			_, err := o.record(ctx, items, func(item json.RawMessage) (ledger.Observation, error) {
-				return read(money.at(sent), parseFields(item), fromAPI)
+				at := money.at(sent)
+				o, err := at.read(item)
+				if err != nil {
+					return ledger.Observation{}, err
+				}
+				return read(at, o, fromAPI)
 			})
 			return err
 		})

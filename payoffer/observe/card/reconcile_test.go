@@ -17,9 +17,9 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-// TestOutageEndsEqualToTheProcessor loses every webhook while payments of all
+// TestReconcileAfterOutage loses every webhook while payments of all
 // kinds go on, some begun before the outage, and reads the API once after it.
-func TestOutageEndsEqualToTheProcessor(t *testing.T) {
+func TestReconcileAfterOutage(t *testing.T) {
 	t.Parallel()
 	for _, days := range []time.Duration{1, 29, 30, 400, 10, 28, 40}[:cases.Of(4, 7, 7)] {
 		t.Run(fmt.Sprintf("%d days", days), func(t *testing.T) {
@@ -41,9 +41,9 @@ func TestOutageEndsEqualToTheProcessor(t *testing.T) {
 	}
 }
 
-// TestKeyAloneAndPagesEndEqualToTheProcessor begins to read an old account in
+// TestReconcileWithKeyOnly begins to read an old account in
 // the middle of many payments.
-func TestKeyAloneAndPagesEndEqualToTheProcessor(t *testing.T) {
+func TestReconcileWithKeyOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.Secret = "" })
 	_, err := r.loadScope(t.Context()) // the first start, and no reading for months
@@ -101,7 +101,7 @@ func (m *market) outcomes() map[string]outcome {
 	return ends
 }
 
-func TestAFailedReadingLosesNothing(t *testing.T) {
+func TestReconcileFailureLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reply payoffertest.ProcessorReply
@@ -151,7 +151,7 @@ func TestAFailedReadingLosesNothing(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreListedLateAreFound(t *testing.T) {
+func TestReconcileFindsLateEvents(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	intent := r.processor.Pay(testLink, 4200, false)
@@ -165,9 +165,8 @@ func TestEventsThatAreListedLateAreFound(t *testing.T) {
 	require.Contains(t, outcomes(t, r.db), intent)
 }
 
-// TestTheFirstStartAsksForTheLink, so that a link of another account and a key
-// that may not read checkouts show at once.
-func TestTheFirstStartAsksForTheLink(t *testing.T) {
+// A link of another account, and a key that may not read checkouts, show at once.
+func TestFirstStartRequestsLink(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	require.True(t, slices.ContainsFunc(r.processor.Calls(), func(call string) bool {
@@ -178,7 +177,7 @@ func TestTheFirstStartAsksForTheLink(t *testing.T) {
 	require.Len(t, r.processor.Calls(), before+2, "a restart reads the prices and what is new")
 }
 
-func TestOneUnreadableEventDoesNotKeepTheOthersOut(t *testing.T) {
+func TestReconcileSkipsUnreadableEvent(t *testing.T) {
 	t.Parallel()
 	r := newReadRig(t, nil)
 	good := strings.ReplaceAll(paidEvent, "\n\t", "")
@@ -188,9 +187,9 @@ func TestOneUnreadableEventDoesNotKeepTheOthersOut(t *testing.T) {
 	require.Equal(t, map[string]outcome{"pi_1": {ledger.StatusConfirmed, 4200, 0}}, outcomes(t, r.db))
 }
 
-// TestAWrongClockMissesNothingOfTheAPI: what was read is counted by the
+// What was read is counted by the
 // processor's clock.
-func TestAWrongClockMissesNothingOfTheAPI(t *testing.T) {
+func TestReconcileWithWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{day, -day} {
 		r := newReadRig(t, nil)
@@ -205,14 +204,14 @@ func TestAWrongClockMissesNothingOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestHealthReportsWhatIsNotObserved(t *testing.T) {
+func TestHealthReportsMissingSources(t *testing.T) {
 	t.Parallel()
 	t.Run("webhooks alone", func(t *testing.T) {
 		r := newReadRig(t, withoutKey)
-		require.Equal(t, observe.Health{Rail: "card", Source: "webhook", Partial: true}, r.Health())
+		require.Equal(t, observe.Health{Rail: "card", Source: "webhook", Refunds: true, Partial: true}, r.Health())
 		r.processor.Pay(testLink, 4200, false)
 		r.deliverAll(t, 0)
-		heard := observe.Health{Rail: "card", Source: "webhook", Partial: true, At: testStart}
+		heard := observe.Health{Rail: "card", Source: "webhook", Refunds: true, Partial: true, At: testStart}
 		require.Equal(t, heard, r.Health())
 		restarted := r.observer(t, withoutKey)
 		require.NoError(t, restarted.try(t))
@@ -227,10 +226,10 @@ func TestHealthReportsWhatIsNotObserved(t *testing.T) {
 	})
 	t.Run("webhooks and key", func(t *testing.T) {
 		r := newRig(t, nil)
-		require.Equal(t, observe.Health{Rail: "card", Source: "provider", Partial: true, Blind: true}, r.Health(), "since when does money count?")
+		require.Equal(t, observe.Health{Rail: "card", Source: "provider", Refunds: true, Partial: true, Blind: true}, r.Health(), "since when does money count?")
 		require.NoError(t, r.try(t))
 		require.Equal(t, observe.Health{
-			Rail: "card", Source: "provider", ObservedThrough: "2026-11-21T08:33:20Z", At: testStart}, r.Health())
+			Rail: "card", Source: "provider", Refunds: true, ObservedThrough: "2026-11-21T08:33:20Z", At: testStart}, r.Health())
 	})
 	t.Run("key alone, dead for days", func(t *testing.T) {
 		r := newRig(t, func(c *Config) { c.Secret = "" })
@@ -241,7 +240,7 @@ func TestHealthReportsWhatIsNotObserved(t *testing.T) {
 		r.clock.Pass(3 * day)
 		require.Error(t, r.try(t))
 		require.Equal(t, observe.Health{
-			Rail: "card", Source: "provider", Blind: true, Partial: true, ObservedThrough: "2026-11-21T08:33:20Z",
+			Rail: "card", Source: "provider", Refunds: true, Blind: true, Partial: true, ObservedThrough: "2026-11-21T08:33:20Z",
 			At: testStart, LastError: observe.ErrUnreachable}, r.Health())
 	})
 }

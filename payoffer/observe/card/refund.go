@@ -3,8 +3,10 @@ package card
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -22,141 +24,140 @@ const (
 	rankReinstated = 2
 )
 
-// addendum returns the refund or dispute records of a payment, read from f; kind names f's kind. f does not name the
-// payment link: the ledger keeps the records until the payment is known to be this offer's.
-func (s scope) addendum(f *fields, kind, intent string, from ledger.EvidenceLevel, records ...ledger.Return) (ledger.Observation, error) {
+// addendum returns the refund or dispute records of a payment, read from o. o does not name the payment link: the ledger
+// keeps the records until the payment is known to be this offer's.
+func (s scope) addendum(o *object, from ledger.EvidenceLevel, records ...ledger.Return) (ledger.Observation, error) {
 	switch {
-	case f.err != nil:
-		return ledger.Observation{}, malformed("the " + kind + " cannot be read: " + f.err.Error())
-	case intent == "": // payments through a link have a payment intent
+	case o.Intent == "": // payments through a link have a payment intent
 		return ledger.Observation{}, ignored("its payment was not made through a checkout")
 	case len(records) == 0:
-		return ledger.Observation{}, ignored("the " + kind + " has moved no money")
+		return ledger.Observation{}, ignored("the refund, charge or dispute has moved no money")
 	}
 	return ledger.Observation{
-		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: intent, Addendum: true,
+		Offer: s.offer, Account: s.account, Rail: s.rail, ExternalID: o.Intent, Addendum: true,
 		Returns: records, EvidenceLevel: from, Cause: s.cause(from, records[0].At),
 	}, nil
 }
 
 // refund reads a refund. The money is gone when the refund has succeeded.
-func (s scope) refund(f *fields, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	id, intent, status := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.text("status")
-	amount, currency, created := f.amount("amount"), f.currency(), f.time("created", s.now)
-	rank, known := refundRanks[status]
-	if f.err == nil && !known {
-		f.fail("status", "is unknown")
+func (s scope) refund(o *object, from ledger.EvidenceLevel) (ledger.Observation, error) {
+	rank, known := refundRanks[o.Status]
+	if o.Amount == nil || !known {
+		return ledger.Observation{}, malformed("the refund has no amount or no known status")
+	} else if err := s.requireTime(o); err != nil {
+		return ledger.Observation{}, err
 	}
-	return s.addendum(f, "refund", intent, from, ledger.Return{
-		ID: id, Kind: ledger.ReturnRefund, Amount: amount, Currency: currency, Gone: status == "succeeded", At: created, Rank: rank,
+	return s.addendum(o, from, ledger.Return{
+		ID: o.ID, Kind: ledger.ReturnRefund, Amount: o.Amount.value(), Currency: o.Currency,
+		Gone: o.Status == "succeeded", At: o.Created, Rank: rank,
 	})
 }
 
 // refundTotal reads how much of a charge was refunded at a time. The release of an authorization is reported as a
 // refund too, but that money never came.
-func (s scope) refundTotal(f *fields, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	id, intent, amount := f.id("id", ""), f.optionalID("payment_intent", "pi_"), f.amount("amount_refunded")
-	currency := f.currency()
-	if string(f.members["captured"]) == "false" {
-		return s.addendum(f, "charge", intent, from)
+func (s scope) refundTotal(o *object, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
+	amount := o.AmountRefunded.value()
+	switch {
+	case o.AmountRefunded == nil:
+		return ledger.Observation{}, malformed("the charge has no amount_refunded")
+	case o.Captured != nil && !*o.Captured:
+		return s.addendum(o, from)
 	}
-	return s.addendum(f, "charge", intent, from, ledger.Return{
-		ID: id, Kind: ledger.ReturnTotal, Amount: amount, Currency: currency, Gone: amount > 0, At: at,
+	return s.addendum(o, from, ledger.Return{
+		ID: o.ID, Kind: ledger.ReturnTotal, Amount: amount, Currency: o.Currency, Gone: amount > 0, At: at,
 	})
 }
 
 // capture reads a charge that was captured after it had only been authorized.
-func (s scope) capture(f *fields, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	intent := f.optionalID("payment_intent", "pi_")
-	records := append(uncaptured(f, at), ledger.Return{ID: "capture", Kind: ledger.ReturnCapture, At: at})
-	return s.addendum(f, "charge", intent, from, records...)
+func (s scope) capture(o *object, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
+	if o.Amount == nil || o.AmountCaptured == nil {
+		return ledger.Observation{}, malformed("the charge has no amount or amount_captured")
+	}
+	return s.addendum(o, from, append(o.uncaptured(at), ledger.Return{ID: "capture", Kind: ledger.ReturnCapture, At: at})...)
 }
 
 // uncaptured returns the part that was authorized and not captured, which Stripe books as refunded.
-func uncaptured(f *fields, at int64) []ledger.Return {
-	id, left := f.id("id", ""), f.amount("amount")-f.amount("amount_captured")
+func (o *object) uncaptured(at int64) []ledger.Return {
+	left := o.Amount.value() - o.AmountCaptured.value()
 	if left <= 0 {
 		return nil
 	}
 	return []ledger.Return{{
-		ID: id, Kind: ledger.ReturnTotal, Amount: max(left, f.amount("amount_refunded")), Currency: f.currency(), Gone: true, At: at,
+		ID: o.ID, Kind: ledger.ReturnTotal, Amount: max(left, o.AmountRefunded.value()), Currency: o.Currency, Gone: true, At: at,
 	}}
 }
 
 // dispute is what a dispute reports.
 type dispute struct {
-	id, intent, status, currency string
-	// disputed is the disputed amount. net is what was reinstated less what was withdrawn. Both are in the currency.
-	disputed, net         int64
+	*object
+	net                   int64 // what was reinstated less what was withdrawn, in the currency
 	withdrawn, reinstated bool
 	at                    int64 // the last movement, or the creation
 }
 
 // readDispute reads a dispute with its balance transactions: what was withdrawn and reinstated, in the currency of the
 // Stripe account. They state fees apart.
-func (s scope) readDispute(f *fields) dispute {
-	d := dispute{
-		id: f.id("id", ""), intent: f.optionalID("payment_intent", "pi_"), status: f.text("status"),
-		currency: f.currency(), at: f.time("created", s.now),
+func (s scope) readDispute(o *object) (dispute, error) {
+	d, converted := dispute{object: o, at: o.Created}, false
+	if o.Currency != "" && o.Amount == nil {
+		return d, malformed("the dispute has no amount")
+	} else if err := s.requireTime(o); err != nil {
+		return d, err
 	}
-	if d.currency != "" {
-		d.disputed = f.amount("amount")
-	}
-	converted := false
-	for _, raw := range f.list("balance_transactions") {
-		moved := parseFields(raw)
-		amount := moved.number("amount")
-		d.net, d.at = d.net+amount, max(d.at, moved.time("created", s.now))
-		d.withdrawn, d.reinstated = d.withdrawn || amount < 0, d.reinstated || amount > 0
-		converted = converted || moved.currency() != d.currency
-		if moved.err != nil {
-			f.fail("balance_transactions", "cannot be read")
+	for _, moved := range o.BalanceTransactions {
+		if moved.Amount == nil || *moved.Amount > maxAmount || *moved.Amount < -maxAmount || !observe.Plausible(moved.Created, s.now) {
+			return d, malformed("a balance transaction of the dispute has no exact amount or time between 2000 and now")
 		}
+		d.net, d.at = d.net+*moved.Amount, max(d.at, moved.Created)
+		d.withdrawn, d.reinstated = d.withdrawn || *moved.Amount < 0, d.reinstated || *moved.Amount > 0
+		converted = converted || !strings.EqualFold(moved.Currency, o.Currency)
 	}
-	switch {
-	case converted && d.reinstated: // the exchange loss is not part of the dispute
+	if converted { // the exchange loss is not part of the dispute
 		d.net = 0
-	case converted:
-		d.net = -d.disputed
 	}
-	return d
+	return d, nil
 }
 
 // record returns the dispute's record at a time. After won, only what was not reinstated is gone.
 func (d dispute) record(won bool, at int64) ledger.Return {
-	r := ledger.Return{ID: d.id, Kind: ledger.ReturnReversal, At: at, Rank: rankWithdrawn, Gone: !won}
+	r := ledger.Return{ID: d.ID, Kind: ledger.ReturnReversal, At: at, Rank: rankWithdrawn, Gone: !won}
 	if won || d.reinstated {
 		r.Rank = rankReinstated
 	}
 	if d.reinstated {
 		r.Gone = d.net < 0
 	}
-	if r.Gone && d.currency != "" {
-		r.Amount, r.Currency = cmp.Or(max(-d.net, 0), d.disputed), d.currency
+	if r.Gone && d.Currency != "" {
+		r.Amount, r.Currency = cmp.Or(max(-d.net, 0), d.Amount.value()), d.Currency
 	}
 	return r
 }
 
 // disputeEvent reads an event of a dispute. Only withdrawn money counts.
-func (s scope) disputeEvent(f *fields, kind string, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	if _, present := f.members["balance_transactions"]; !present {
-		f.members["balance_transactions"] = []byte("[]")
+func (s scope) disputeEvent(o *object, kind string, at int64, from ledger.EvidenceLevel) (ledger.Observation, error) {
+	d, err := s.readDispute(o)
+	won := kind == disputeReinstated || kind == disputeClosed && o.Status == "won"
+	switch {
+	case err != nil:
+		return ledger.Observation{}, err
+	case !won && kind != disputeWithdrawn && o.Status != "lost":
+		return s.addendum(o, from)
 	}
-	d := s.readDispute(f)
-	won := kind == disputeReinstated || kind == disputeClosed && d.status == "won"
-	if !won && kind != disputeWithdrawn && d.status != "lost" {
-		return s.addendum(f, "dispute", d.intent, from)
-	}
-	return s.addendum(f, "dispute", d.intent, from, d.record(won, at))
+	return s.addendum(o, from, d.record(won, at))
 }
 
 // dispute reads the current state of a dispute.
-func (s scope) dispute(f *fields, from ledger.EvidenceLevel) (ledger.Observation, error) {
-	d := s.readDispute(f)
-	if !d.withdrawn && !d.reinstated && d.status != "lost" {
-		return s.addendum(f, "dispute", d.intent, from)
+func (s scope) dispute(o *object, from ledger.EvidenceLevel) (ledger.Observation, error) {
+	d, err := s.readDispute(o)
+	switch {
+	case err != nil:
+		return ledger.Observation{}, err
+	case o.BalanceTransactions == nil:
+		return ledger.Observation{}, malformed("the dispute has no balance_transactions")
+	case !d.withdrawn && !d.reinstated && o.Status != "lost":
+		return s.addendum(o, from)
 	}
-	return s.addendum(f, "dispute", d.intent, from, d.record(d.status == "won", d.at))
+	return s.addendum(o, from, d.record(o.Status == "won", d.at))
 }
 
 // warnForeign logs once each refund and dispute of the recorded observations that is in another currency than its

@@ -18,7 +18,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-func TestSignatureIsTheDocumentedHMAC(t *testing.T) {
+func TestVerifyDocumentedHMAC(t *testing.T) {
 	t.Parallel()
 	// printf '1795250000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_current
 	const golden = "41d0cb1389b0bde7d4dc38805eb685b4931b489ca26b7a7f361821c742e27581"
@@ -77,9 +77,9 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestNothingForgedOrAlteredIsAccepted changes genuine deliveries at random in
+// TestVerifyRefusesForgedDelivery changes genuine deliveries at random in
 // every part that is signed.
-func TestNothingForgedOrAlteredIsAccepted(t *testing.T) {
+func TestVerifyRefusesForgedDelivery(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 1))
 	now := time.Unix(testStart, 0)
@@ -163,7 +163,7 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
-func TestAShortSigningSecretIsRejected(t *testing.T) {
+func TestShortSigningSecretIsRejected(t *testing.T) {
 	t.Parallel()
 	for secret, want := range map[string]bool{
 		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw": true, "whsec_0123456789abcdef": true,
@@ -190,9 +190,9 @@ func (r *rig) outcome(t testing.TB, intent string) outcome {
 	return outcome{row.Status, row.Amount, row.Refunded}
 }
 
-// TestALifeEndsTheSameHoweverItIsRead: by webhooks, by the list of events and by the list of payments, each on a new
+// By webhooks, by the list of events and by the list of payments, each on a new
 // ledger. What is only authorised is seen, and no event of a checkout tells that its money was taken.
-func TestALifeEndsTheSameHoweverItIsRead(t *testing.T) {
+func TestPaymentSameByWebhooksAndAPI(t *testing.T) {
 	t.Parallel()
 	const paid, authorised = false, true
 	for name, test := range map[string]struct {
@@ -267,9 +267,9 @@ func TestALifeEndsTheSameHoweverItIsRead(t *testing.T) {
 	}
 }
 
-// TestADisputeOfAnotherCurrencyFollowsItsPayment: the part of a payment in euros is
+// The part of a payment in euros is
 // one in euros, once the payment is known.
-func TestADisputeOfAnotherCurrencyFollowsItsPayment(t *testing.T) {
+func TestDisputeInPaymentCurrency(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	intent := r.processor.PayIn("eur", testLink, 3900, false)
@@ -286,9 +286,8 @@ func TestADisputeOfAnotherCurrencyFollowsItsPayment(t *testing.T) {
 	require.Equal(t, ledger.StatusReversed, r.row(t, other).Status)
 }
 
-// TestADelayedPaymentIsOfTheDayOnWhichItWasPaid, and a checkout that was opened
-// before the first start counts when it was paid after it.
-func TestADelayedPaymentIsOfTheDayOnWhichItWasPaid(t *testing.T) {
+// A checkout that was opened before the first start counts if it was paid after it.
+func TestDelayedPaymentDate(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(r *rig){
 		"webhooks": func(r *rig) { r.deliverAll(t, 0); r.deliverAll(t, 0) },
@@ -321,8 +320,8 @@ func TestADelayedPaymentIsOfTheDayOnWhichItWasPaid(t *testing.T) {
 	}
 }
 
-// TestWhatWasNotCapturedIsNoMoney, whether or not the processor tells of its refund.
-func TestWhatWasNotCapturedIsNoMoney(t *testing.T) {
+// The refund of what was not captured may or may not be reported.
+func TestUncapturedAmountDoesNotCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	intent := r.processor.Authorise(testLink, 4200)
@@ -335,8 +334,8 @@ func TestWhatWasNotCapturedIsNoMoney(t *testing.T) {
 	require.Equal(t, outcome{ledger.StatusConfirmed, 4200, 2200}, r.outcome(t, intent))
 }
 
-// TestACaptureOfAnotherProductIsNoReceipt.
-func TestACaptureOfAnotherProductIsNoReceipt(t *testing.T) {
+// TestCaptureOfOtherProductIsIgnored.
+func TestCaptureOfOtherProductIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.processor.Capture(r.processor.Authorise("plink_other", 4200), 4200)

@@ -19,7 +19,7 @@ import (
 
 func withoutKey(c *Config) { c.APIKey = "" }
 
-func TestNewRejectsAnUnusableConfiguration(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Config){
 		"neither secret nor key":  func(c *Config) { c.Secret, c.APIKey = "", "" },
@@ -39,6 +39,9 @@ func TestNewRejectsAnUnusableConfiguration(t *testing.T) {
 			change(&config)
 			_, err := New(config)
 			require.Error(t, err)
+			if says := map[string]string{"a test key, live mode": "this is a test key", "a live key, test mode": "this is a live key"}[name]; says != "" {
+				require.ErrorContains(t, err, says)
+			}
 			require.NotContains(t, err.Error(), "sk_test_1")
 			require.NotContains(t, err.Error(), "rk_live_1")
 		})
@@ -63,7 +66,7 @@ func TestDeliveriesAreRecordedOnce(t *testing.T) {
 	require.Len(t, transitions, 3, "a repeated delivery is no news")
 }
 
-func TestVerdicts(t *testing.T) {
+func TestReceiveVerdicts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	now := r.clock.Now()
@@ -103,7 +106,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestWithoutASecretNoDeliveryIsRecorded(t *testing.T) {
+func TestReceiveNeedsSecret(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.Secret = "" })
 	body := []byte(paidEvent)
@@ -112,7 +115,7 @@ func TestWithoutASecretNoDeliveryIsRecorded(t *testing.T) {
 	require.Empty(t, outcomes(t, r.db))
 }
 
-func TestAClockADayOffChangesNothing(t *testing.T) {
+func TestReceiveWithWrongClock(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	require.NoError(t, r.try(t)) // the first start, at the right time
@@ -135,9 +138,9 @@ func TestAClockADayOffChangesNothing(t *testing.T) {
 	require.Contains(t, outcomes(t, r.db), intent)
 }
 
-// TestLedgerFailuresAreUnavailable lets the database refuse every write, and
+// TestReceiveLedgerFailureIsUnavailable lets the database refuse every write, and
 // then be gone: the processor is told to send again, and the repetition counts.
-func TestLedgerFailuresAreUnavailable(t *testing.T) {
+func TestReceiveLedgerFailureIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, breakIt := range map[string]func(t *testing.T, r *rig) (repair func()){
 		"read-only": refuseWrites,
@@ -186,9 +189,9 @@ func refuseWrites(t *testing.T, r *rig) (repair func()) {
 	}
 }
 
-// TestAnObservationThatTheLedgerRejectsIsNotSentAgain: a repetition would end the
+// A repetition would end the
 // same.
-func TestAnObservationThatTheLedgerRejectsIsNotSentAgain(t *testing.T) {
+func TestReceiveRejectedObservationIsMalformed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.Ledger = refusing{c.Ledger} })
 	require.Equal(t, observe.Malformed, r.deliver(t, []byte(paidEvent)))
@@ -206,7 +209,7 @@ func (refusing) Record(_ context.Context, _ *ledger.Cursor, s ...ledger.Observat
 
 // Nothing of a body is read for a header that the processor does not make. The
 // time is left to Verify, which alone can tell a wrong clock.
-func TestOnlyASignatureIsAdmitted(t *testing.T) {
+func TestAdmitNeedsSignatureHeader(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withoutKey)
 	digits := strings.Repeat("0a", 32)
@@ -234,7 +237,7 @@ func TestOnlyASignatureIsAdmitted(t *testing.T) {
 
 // A refund in another currency is never a part of its payment, a dispute in one is all of it, and of a refund that is
 // too large no more than was paid is booked. The log has the former two once, whichever of return and payment comes first.
-func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
+func TestImpossibleRefundIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	const foreign = "in another currency"
 	at := int64(testStart)
@@ -242,10 +245,10 @@ func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 		return eventOf(refundCreated, at, fmt.Sprintf(`{"id":"re_1","amount":%d,"currency":%q,"payment_intent":"pi_1","status":"succeeded","created":%d}`, amount, currency, at))
 	}
 	total := func(currency string, amount int) []byte {
-		return eventOf(chargeRefunded, at, fmt.Sprintf(`{"id":"ch_1","amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, amount, currency))
+		return eventOf(chargeRefunded, at, fmt.Sprintf(`{"id":"ch_1","created":1795250000,"amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, amount, currency))
 	}
 	captured := func(currency string, amount int) []byte {
-		return eventOf(chargeCaptured, at, fmt.Sprintf(`{"id":"ch_1","amount":4200,"amount_captured":%d,"amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, 4200-amount, amount, currency))
+		return eventOf(chargeCaptured, at, fmt.Sprintf(`{"id":"ch_1","created":1795250000,"amount":4200,"amount_captured":%d,"amount_refunded":%d,"currency":%q,"payment_intent":"pi_1"}`, 4200-amount, amount, currency))
 	}
 	dispute := func(currency string) []byte {
 		return eventOf(disputeWithdrawn, at, fmt.Sprintf(`{"id":"dp_1","amount":1000,"currency":%q,"payment_intent":"pi_1","status":"needs_response","created":%d}`, currency, at))
@@ -293,19 +296,20 @@ func TestARefundThatCannotBeIsToldAndNotBooked(t *testing.T) {
 	}
 }
 
-func TestParseFieldsRejectsAnythingButOneObject(t *testing.T) {
+func TestAnythingButOneObjectIsMalformed(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		``, `null`, `[]`, `"a"`, `{"a":1`, `{"a":1}x`, `{"a":1}{}`,
+		``, `null`, `[]`, `"a"`, `{"a":1`, `{"a":1}x`, `{"a":1}{}`, `{"created":1000000005}`,
 	} {
-		require.Error(t, parseFields([]byte(text)).err, text)
+		_, err := testScope().read([]byte(text))
+		requireUnusable(t, err, observe.Malformed)
 	}
 }
 
 // A payer's name that some program cut in two must not lose the event.
-func TestParseFieldsTakesTextThatIsNotUnicode(t *testing.T) {
+func TestTextThatIsNotUnicodeLosesNoEvent(t *testing.T) {
 	t.Parallel()
-	f := parseFields([]byte(`{"id":"evt_1","ID":"other","customer_details":{"name":"\ud83d"},"note":"` + "\xff" + `"}`))
-	require.NoError(t, f.err)
-	require.Equal(t, "evt_1", f.id("id", "evt_"))
+	o, err := testScope().read([]byte(`{"id":"evt_1","created":1000000005,"ID":"other","customer_details":{"name":"\ud83d"},"note":"` + "\xff" + `"}`))
+	require.NoError(t, err)
+	require.Equal(t, "evt_1", o.ID)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -56,14 +57,15 @@ type branch struct {
 	t           testing.TB
 	blocks      []*mined
 	safe, final uint64
-	made        *int // counts blocks and transactions over all branches
+	made        *int        // counts blocks and transactions over all branches
+	mu          *sync.Mutex // held while blocks are added, and while an endpoint answers
 	// funds are what everybody has.
 	funds *big.Int
 }
 
 // newBranch begins a chain of so many final blocks.
 func newBranch(t testing.TB, blocks int) *branch {
-	b := &branch{t: t, made: new(int), funds: big.NewInt(price)}
+	b := &branch{t: t, made: new(int), mu: new(sync.Mutex), funds: big.NewInt(price)}
 	b.mineFinal(blocks)
 	return b
 }
@@ -78,6 +80,8 @@ func (b *branch) head() uint64 { return uint64(len(b.blocks)) - 1 }
 
 // mine adds blocks, the first of which holds the transactions.
 func (b *branch) mine(blocks int, transactions ...*transaction) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for range blocks {
 		b.blocks = append(b.blocks, &mined{b.unique(), genesis + blockTime*int64(len(b.blocks)), transactions})
 		transactions = nil
@@ -91,7 +95,11 @@ func (b *branch) mineFinal(blocks int, transactions ...*transaction) {
 }
 
 // finalize makes all blocks final.
-func (b *branch) finalize() { b.safe, b.final = b.head(), b.head() }
+func (b *branch) finalize() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.safe, b.final = b.head(), b.head()
+}
 
 // fork is another branch that begins as this one.
 func (b *branch) fork() *branch {
@@ -118,13 +126,13 @@ func (b *branch) transaction(events ...[]event) *transaction {
 
 // pay mines a Transfer of an amount to the rail.
 func (b *branch) pay(amount int64) *transaction {
-	tx := b.transaction(transfer(payer, payTo, amount))
+	tx := b.transaction(sends(payer, payTo, amount))
 	b.mine(1, tx)
 	return tx
 }
 
-// transfer, used and canceled are the logs that the token makes.
-func transfer(from, to common.Address, amount int64) []event {
+// sends, used and canceled are the logs that the token makes.
+func sends(from, to common.Address, amount int64) []event {
 	return []event{{token, []common.Hash{topicTransfer, wordOf(from), wordOf(to)}, common.BigToHash(big.NewInt(amount)).Bytes()}}
 }
 

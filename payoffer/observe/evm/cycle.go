@@ -3,230 +3,307 @@ package evm
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"log/slog"
 	"math"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
 const (
-	// watchEvery is the time between two cycles, and watchRarely after failures.
-	watchEvery  = 4 * time.Second
-	watchRarely = time.Minute
-	// staleAfter is the age of the newest block, in seconds, at which the chain seems stuck.
-	staleAfter = 10 * 60
-	// untilWoken is the pause of an idle account.
-	untilWoken = math.MaxInt64
+	// behindFor is how long a cycle reads for accounts that are behind. Then it reads for the others again.
+	behindFor = 2 * time.Second
+	// recordAtOnce bounds the rows of one ledger transaction, and the first page of rows.
+	recordAtOnce = 200
 )
 
-// Run reads the chain until ctx ends; while the account is idle, the Chain reads for it. It logs changed problems,
-// and can be called again.
-func (e *Observer) Run(ctx context.Context) {
-	e.began = false
-	defer e.chain.removeIdle(e)
-	if e.own {
-		var reading sync.WaitGroup
-		reading.Go(func() { e.chain.Run(ctx) })
-		defer reading.Wait()
-	}
-	e.loop.Run(ctx)
-}
-
-// start runs a cycle, unless the account starts idle.
-func (e *Observer) start(ctx context.Context) (time.Duration, error) {
-	if !e.began {
-		if e.began = true; e.becomeIdle(ctx) {
-			return untilWoken, nil
-		}
-	}
-	return e.next(ctx)
-}
-
-// next runs a cycle and returns the spread time to the next one.
-func (e *Observer) next(ctx context.Context) (time.Duration, error) {
-	err := e.Poll(ctx)
-	if ctx.Err() != nil {
-		return 0, err
-	}
-	blind := e.Health().Blind
-	e.problems.log(e.config.Logger, err, blind)
-	if e.wait = min(2*e.wait, watchRarely); err == nil || !blind {
-		e.wait = watchEvery
-	}
-	if e.idle != nil {
-		e.chain.addIdle(e, e.idle)
-		return untilWoken, err
-	}
-	return source.Spread(e.wait, e.config.Random()), err
-}
-
-// problemLog is the problem that was logged last.
-type problemLog struct{ last string }
-
-// log logs a changed problem. Unlike source.Loop it compares hosts too: with the last host the rail becomes blind.
-func (r *problemLog) log(logger *slog.Logger, err error, blind bool) {
-	before := r.last
-	r.last = ""
-	if err != nil {
-		r.last = err.Error()
-	}
-	switch {
-	case r.last == before:
-	case err == nil:
-		logger.Info("the chain can be read again")
-	case source.Code(err) == observe.ErrHistory:
-		logger.Error("final blocks have changed", "error", r.last,
-			"hint", "nothing is recorded until the rpc endpoints agree with the ledger; replace a wrong endpoint")
-	case blind:
-		logger.Warn("the chain cannot be read", "error", r.last, "hint", source.Hint(err))
-	default:
-		logger.Warn("the chain can be read only in part", "error", r.last, "hint", source.Hint(err))
-	}
-}
-
-// Poll reads the receipts that are not final, and every Transfer log since the last final block. The error is the
-// first problem; what could be read is recorded, and Health says whether that was all. It is not for concurrent use.
-func (e *Observer) Poll(ctx context.Context) error {
-	for from := uint64(0); ; {
-		next, err := e.runCycle(ctx, from)
-		if next == 0 {
-			return err
-		}
-		from = next
-	}
+// account is one observer in one cycle, with its state in the ledger.
+type account struct {
+	*Observer
+	stored ledger.AccountState
+	rows   []ledger.Receipt
+	// origin is the last block whose payments do not count, -1 while unknown. covered is the block up to which everything
+	// is recorded and final, and witnessed the one up to which a second endpoint has been read too.
+	origin, covered, witnessed int64
+	// watchedSince is when the account was first watched, in Unix seconds. Earlier payments are backfilled.
+	watchedSince int64
+	// err is why the account cannot be read. undecided means that a payment cannot be decided, and problem is why.
+	err, problem error
+	undecided    bool
 }
 
 // cycle is one reading of the chain.
 type cycle struct {
-	*Observer
-	view *view
-
-	// cursor is the stored cursor, or nil. covered is the block up to which everything is recorded and final.
-	cursor  *ledger.Cursor
-	covered uint64
-	// storedPosition is the cursor's position in the ledger, empty for none. A cursor that was changed meanwhile is
-	// not overwritten.
-	storedPosition string
-	// storedOrigin is the origin in the ledger that the scan began with.
-	storedOrigin string
-	// watchedSince is when the account was first watched, in Unix seconds; 0 if unknown. Earlier payments are backfilled.
-	watchedSince int64
-	through      uint64
-	// decided contains, by external id, whether the decision on a movement is certain.
-	decided map[string]bool
-	tallies map[common.Hash]tally
-	// partial means that a payment is undecided, and uncertain that its block is within the watermark (Covered).
-	// complete means that all logs up to the head were read and decided.
-	partial, uncertain, complete bool
-	// head is the newest block, or nil if the endpoints do not agree on one.
-	head *block
-	// busy means that the cycle found a payment that can still change. first is when the account was first watched,
-	// by the clock of that time. It is 0 once it cannot change the origin.
-	busy  bool
-	first int64
+	*sources
+	accounts []*account
+	// through is the last block that was read for the accounts near the head, and missing that some of it is unknown.
+	through uint64
+	missing bool
 }
 
-func (e *Observer) newCycle(v *view) *cycle {
-	return &cycle{Observer: e, view: v, decided: make(map[string]bool), tallies: make(map[common.Hash]tally)}
-}
-
-// runCycle follows known receipts and scans from a block, or after the cursor if from is 0. next is 0 at the head.
-func (e *Observer) runCycle(ctx context.Context, from uint64) (next uint64, err error) {
-	v, err := e.chain.readView(ctx, e.config.Confirm)
-	p := e.newCycle(v)
-	if err == nil {
-		err = p.anchor(ctx)
+// poll runs a cycle. more means that accounts were behind.
+func (c *Chain) poll(ctx context.Context) (more bool, problem error) {
+	c.cycling.Lock()
+	defer c.cycling.Unlock()
+	cy := &cycle{sources: &sources{
+		Chain: c, to: make(map[common.Address]bool), anchors: make(map[string]uint64), contested: make(map[common.Hash]string),
+	}}
+	c.mu.Lock()
+	for o := range c.observers {
+		cy.accounts = append(cy.accounts, &account{Observer: o})
 	}
-	if err == nil {
-		err = p.followRows(ctx)
+	c.mu.Unlock()
+	if len(cy.accounts) == 0 {
+		return false, nil
 	}
-	if err == nil && !e.config.FollowOnly {
-		next, err = p.scan(ctx, from)
+	blind := cy.load(ctx)
+	if blind == nil {
+		blind = cy.choose(ctx)
+	}
+	if blind == nil {
+		c.headAge.Store(new(c.config.Now().Sub(time.Unix(int64(cy.lowest(Latest).Time), 0))))
+		for _, a := range cy.accounts {
+			a.err = cmp.Or(a.err, cy.findOrigin(ctx, a))
+		}
+		blind = cy.readNear(ctx)
+	}
+	if blind == nil {
+		more = cy.readBehind(ctx)
 	}
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return false, ctx.Err()
 	}
-	e.chain.warnWithoutFinality(v)
-	e.idle = nil
-	if err == nil && next == 0 && !p.busy {
-		e.idle = p.idleState()
+	problem = cmp.Or(blind, cy.problem)
+	c.log(problem, cy.contested)
+	for _, a := range cy.accounts {
+		a.err = cmp.Or(a.err, blind)
+		cy.apply(a)
+		problem = cmp.Or(problem, a.err, a.problem)
 	}
-	e.applyOutcome(outcome{
-		view: v, err: err, through: p.through, partial: p.partial || next != 0, complete: p.complete, head: p.head,
-	})
+	return more, problem
+}
+
+// load reads the accounts' states from the ledger.
+func (cy *cycle) load(ctx context.Context) error {
+	id := cy.accounts[0].account
+	states, err := cy.config.Ledger.AccountStates(ctx, id[:strings.LastIndexByte(id, '/')+1])
 	if err != nil {
-		return 0, err
+		return observe.ErrNoLedger
 	}
-	return next, v.problem
-}
-
-// outcome is the result of a cycle.
-type outcome struct {
-	view *view
-	err  error
-	// through is the last block whose logs were read, or 0. partial means that a payment is undecided.
-	through uint64
-	partial bool
-	// complete means that everything up to head was read and decided.
-	complete bool
-	head     *block
-	// since is the time from which everything was read, in Unix seconds; 0 if it is unknown or was known before.
-	since int64
-}
-
-// applyOutcome updates the health and the watermark.
-func (e *Observer) applyOutcome(o outcome) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if o.err == nil || source.Code(o.err) == observe.ErrHistory {
-		e.history = o.err
+	stored := make(map[string]ledger.AccountState)
+	for _, s := range states {
+		stored[s.Offer+" "+s.ID] = s
 	}
-	e.since = cmp.Or(e.since, o.since)
-	if o.complete && o.head != nil {
-		e.upTo, e.seen = e.seen, o.head
-	}
-	now := e.config.Now().Unix()
-	e.health.Blind = o.err != nil
-	e.health.Partial = o.err != nil || o.partial || len(o.view.readers) < observe.RequiredWitnesses(len(e.endpoints))
-	e.health.LastError = source.Code(cmp.Or(o.err, o.view.problem))
-	if o.through > 0 {
-		e.health.ObservedThrough = fmt.Sprintf("block %d", o.through)
-		e.health.At = min(o.view.headTime, now)
-		if o.err == nil && now-o.view.headTime > staleAfter {
-			e.health.Partial, e.health.LastError = true, cmp.Or(e.health.LastError, observe.ErrLagging)
+	for _, a := range cy.accounts {
+		cy.to[a.payTo] = true
+		if a.err = a.load(ctx, stored[a.config.OfferID+" "+a.account]); a.err == nil {
+			a.err = a.lowerOrigin(ctx)
+		}
+		if c := a.stored.Cursor; a.err == nil && c.Position != "" {
+			cy.anchors[c.Anchor] = uint64(a.covered)
 		}
 	}
+	return nil
 }
 
-// record commits observations and the cursor. What the ledger rejects is missing in the sums.
-func (p *cycle) record(ctx context.Context, cursor *ledger.Cursor, observations []ledger.Observation) error {
-	if cursor != nil {
-		cursor.ExpectedPosition, cursor.Origin = &p.storedPosition, p.storedOrigin
+func (a *account) load(ctx context.Context, s ledger.AccountState) (err error) {
+	a.stored = s
+	positions, errs := each([]string{s.Origin, s.Cursor.Position, s.Cursor.Witnessed}, observe.Position)
+	if cmp.Or(errs...) != nil || s.ID == "" {
+		return observe.ErrNoLedger
 	}
-	refused, err := observe.Record(ctx, p.config.Ledger, cursor, observations...)
-	if len(refused) > 0 {
-		p.markPartial(&observe.Error{Code: observe.ErrBadAnswer, Host: p.hosts()})
+	a.origin, a.covered, a.witnessed = positions[0], max(positions[0], positions[1]), max(positions[0], positions[2])
+	if s.Since > 0 {
+		a.watchedSince = s.Since - int64(a.config.ClockOffset().Seconds())
 	}
-	if err == nil && cursor != nil {
-		p.cursor, p.storedPosition = cursor, cursor.Position
-		var number int64
-		number, err = observe.Position(cursor.Position)
-		p.covered = max(p.covered, uint64(number))
+	for limit := recordAtOnce; s.Open; limit *= 2 {
+		if a.rows, err = a.config.Ledger.Unfinal(ctx, s.Offer, s.ID, limit); err != nil {
+			return observe.ErrNoLedger
+		}
+		s.Open = len(a.rows) == limit
+	}
+	return nil
+}
+
+// isRead reports whether the account's logs are read.
+func (a *account) isRead() bool { return a.err == nil && a.origin >= 0 && !a.config.FollowOnly }
+
+// from returns the block after which the account has to be read: by the witness too, if there is one.
+func (cy *cycle) from(a *account) int64 {
+	if len(cy.readings) == 2 {
+		return min(a.covered, a.witnessed)
+	}
+	return a.covered
+}
+
+// nearBlock returns the block after which accounts are read together, up to the head.
+func (cy *cycle) nearBlock() int64 {
+	return max(0, min(int64(cy.lowest(Finalized).Number), int64(cy.lowest(Latest).Number)-spanFirst))
+}
+
+// readNear reads up to the head for the accounts that are near it, and follows the receipts of all accounts.
+func (cy *cycle) readNear(ctx context.Context) error {
+	var near []*account
+	low, known := int64(math.MaxInt64), make(map[common.Hash]bool)
+	for _, a := range cy.accounts {
+		if a.isRead() && a.covered >= cy.nearBlock() {
+			from := cy.from(a)
+			if from < cy.nearBlock() { // readBehind reads the rest for the witness
+				from = a.covered
+			}
+			near, low = append(near, a), min(low, from+1)
+		}
+		for _, row := range a.rows {
+			known[common.HexToHash(row.Transaction)] = true
+		}
+	}
+	j, err := cy.read(ctx, near, uint64(low), math.MaxUint64, known)
+	if err != nil {
+		return err
+	}
+	if len(near) > 0 {
+		cy.through, cy.missing = j.through, j.sure < j.through
+	}
+	for _, a := range near {
+		a.startWatermark(ctx, cy.readings[0], a.covered)
+	}
+	if err := cy.commit(ctx, cy.accounts, near, j, low); err != nil {
+		return err
+	}
+	head := cy.lowest(Latest)
+	for _, a := range near {
+		if !cy.waiting && !a.undecided && j.sure == uint64(head.Number) {
+			a.moveWatermark(head)
+		}
+	}
+	return nil
+}
+
+// readBehind reads ranges of final blocks for the accounts that are behind, and for those of which the witness has not
+// read everything. more means that it made progress.
+func (cy *cycle) readBehind(ctx context.Context) (more bool) {
+	defer func(all []*reading) { cy.readings = all }(cy.readings)
+	for began := time.Now(); time.Since(began) < behindFor; {
+		group, from := cy.behind()
+		if group == nil {
+			return more
+		}
+		final := uint64(cy.lowest(Finalized).Number)
+		j, err := cy.read(ctx, group, uint64(from+1), min(uint64(from+spanMost), final), make(map[common.Hash]bool))
+		if err == nil {
+			err = cy.commit(ctx, group, group, j, from+1)
+		}
+		if err != nil {
+			cy.addProblem(err)
+			return false
+		}
+		if again, next := cy.behind(); next == from && len(again) == len(group) {
+			return false
+		}
+		more = true
+	}
+	return more
+}
+
+// behind returns accounts less than a range apart that are to be read after a block, those furthest ahead first.
+func (cy *cycle) behind() (group []*account, from int64) {
+	all := slices.DeleteFunc(slices.Clone(cy.accounts), func(a *account) bool { return !a.isRead() || cy.from(a) >= cy.nearBlock() })
+	slices.SortFunc(all, func(a, b *account) int { return cmp.Compare(cy.from(b), cy.from(a)) })
+	for _, a := range all {
+		if len(group) > 0 && cy.from(group[0])-cy.from(a) > spanMost {
+			break
+		}
+		group, from = append(group, a), cy.from(a)
+	}
+	return group, from
+}
+
+// lowerOrigin moves the origin back to FromBlock, once a process. Everything is read again from there.
+func (a *account) lowerOrigin(ctx context.Context) error {
+	c, origin := a.config, int64(a.config.FromBlock)-1
+	if c.FromBlock == 0 || c.FollowOnly || a.lowered || a.origin < 0 {
+		return nil
+	}
+	if a.origin < origin {
+		c.Logger.Warn("later from_block is ignored", "from_block", c.FromBlock, "first_block", a.origin+1,
+			"hint", "recorded payments stay; remove from_block")
+	} else if a.origin > origin {
+		if _, err := observe.LowerOrigin(ctx, c.Ledger, c.OfferID, a.account, origin); err != nil {
+			return err
+		}
+		c.Logger.Info("USDC payments are read again", "first_block", c.FromBlock, "before", a.origin+1)
+		a.stored.Cursor, a.origin, a.covered, a.witnessed = ledger.Cursor{}, origin, origin, origin
+	}
+	a.Observer.lowered = true
+	return nil
+}
+
+// findOrigin finds the last block whose payments do not count, of a new account: the one before FromBlock, else the one
+// before the first start. Until a cursor is stored, a reorganization or an offset of the clock can still lower it.
+func (cy *cycle) findOrigin(ctx context.Context, a *account) (err error) {
+	first := int64(a.config.FromBlock) - 1
+	switch {
+	case a.err != nil, a.config.FollowOnly, a.stored.Cursor.Position != "", first >= 0 && a.origin >= 0:
+		return nil
+	case first < 0:
+		if first, err = cy.lastUntil(ctx, a); err != nil {
+			return err
+		}
+	}
+	if a.origin < 0 {
+		first, err = observe.Origin(ctx, a.config.Ledger, a.config.OfferID, a.account, first)
+	} else if first < a.origin {
+		_, err = observe.LowerOrigin(ctx, a.config.Ledger, a.config.OfferID, a.account, first)
+	}
+	if err == nil {
+		a.origin, a.covered, a.witnessed = first, first, first
 	}
 	return err
 }
 
-// markPartial adds a problem because of which a payment can be unknown.
-func (p *cycle) markPartial(err error) {
-	p.partial, p.uncertain = true, true
-	p.view.addProblem(err)
+// lastUntil returns the last block that was made until the first start of an account, up to the stored origin. If the
+// start is unknown, it is the chain's head.
+func (cy *cycle) lastUntil(ctx context.Context, a *account) (int64, error) {
+	head, reader := cy.lowest(Latest), cy.readings[0]
+	low, high := int64(0), int64(head.Number)
+	if a.origin >= 0 {
+		high = a.origin
+	}
+	top := high
+	now := cy.config.Now().Add(-a.config.ClockOffset()).Unix()
+	if a.stored.Since == 0 {
+		low = high
+	} else if a.origin < 0 && int64(head.Time) <= a.watchedSince && now-int64(head.Time) > staleAfter {
+		// The chain seems stuck: unread blocks can be from before that moment.
+		return 0, &observe.Error{Code: observe.ErrLagging, Host: reader.host}
+	}
+	for middle := high; low < high; middle = high - (high-low)/2 {
+		b, err := reader.blockOnce(ctx, uint64(middle))
+		switch {
+		case err != nil:
+			return 0, err
+		case b == nil:
+			return 0, reader.bad()
+		case int64(b.Time) > a.watchedSince:
+			high = middle - 1
+		default:
+			low = middle
+		}
+	}
+	if low == a.origin {
+		return low, nil
+	}
+	// The witness has to show the same.
+	_, err := cy.sameBlock(ctx, uint64(low))
+	if err == nil && low < top {
+		_, err = cy.sameBlock(ctx, uint64(low+1))
+	}
+	if err == nil && cy.waiting {
+		err = cy.problem
+	}
+	return low, err
 }
-
-func (e *Observer) hosts() string { return e.chain.hosts() }

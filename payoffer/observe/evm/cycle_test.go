@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,13 +15,13 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
-func TestARailThatWasNeverReadIsBlind(t *testing.T) {
+func TestHealthBeforeFirstCycle(t *testing.T) {
 	s := openBeside(t, 2)
 	require.Equal(t, observe.Health{Rail: "usdc", Source: "chain", Blind: true, Partial: true}, s.Health())
 }
 
 // The chain and the token are checked at the start, and again after the connection failed: somebody else may answer.
-func TestAnotherChainOrTokenIsNotRead(t *testing.T) {
+func TestWrongChainEndpointIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]func(n *node){
 		"another chain":      func(n *node) { n.answer("eth_chainId", "0x1") },
@@ -51,7 +52,7 @@ func TestAnotherChainOrTokenIsNotRead(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatRefusesSaysWhy(t *testing.T) {
+func TestEndpointErrorCodes(t *testing.T) {
 	t.Parallel()
 	for code, faults := range map[string][]fault{
 		"unreachable":  {{status: 503}, {}},
@@ -70,7 +71,7 @@ func TestAnEndpointThatRefusesSaysWhy(t *testing.T) {
 						s.requireError(code+" (one.example)", true)
 					}
 					s.nodes[0].honest()
-					s.now += time.Minute
+					s.now.Add(int64(time.Minute))
 					s.elapse(time.Minute)
 					s.settle()
 				})
@@ -80,12 +81,14 @@ func TestAnEndpointThatRefusesSaysWhy(t *testing.T) {
 }
 
 // An answer about blocks that is none leaves the rail blind.
-func TestAMalformedBlockIsABadAnswer(t *testing.T) {
+func TestMalformedBlockIsBadAnswer(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(n *node){
-		"no head":   func(n *node) { n.atBlock("latest", func(b object) { delete(b, "hash") }) },
-		"null":      func(n *node) { n.answer("eth_getBlockByNumber", nil) },
-		"no number": func(n *node) { n.atBlock("latest", func(b object) { b["number"] = "ten" }) },
+		"no head":       func(n *node) { n.atBlock("latest", func(b object) { delete(b, "hash") }) },
+		"null":          func(n *node) { n.answer("eth_getBlockByNumber", nil) },
+		"absurd time":   func(n *node) { n.atBlock("latest", func(b object) { b["timestamp"] = number(math.MaxUint64) }) },
+		"absurd number": func(n *node) { n.atBlock("latest", func(b object) { b["number"] = number(math.MaxUint64) }) },
+		"no number":     func(n *node) { n.atBlock("latest", func(b object) { b["number"] = "ten" }) },
 		"another number": func(n *node) {
 			n.withoutTags(nil)
 			n.rules["eth_getBlockByNumber"] = misnumbered(n.rules["eth_getBlockByNumber"])
@@ -111,7 +114,7 @@ func misnumbered(r rule) rule {
 }
 
 // Where a chain has no safe or final blocks, those far below its head count as such.
-func TestAnEndpointWithoutFinalBlocksUsesDeepOnes(t *testing.T) {
+func TestFinalityFallsBackToDeepBlocks(t *testing.T) {
 	t.Parallel()
 	for name, instead := range map[string]any{"an error": fault{code: -32602}, "null": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +136,7 @@ func TestAnEndpointWithoutFinalBlocksUsesDeepOnes(t *testing.T) {
 }
 
 // One that knew the tags once and does not answer them now has failed: blocks far below the head could be less final.
-func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
+func TestLostFinalityTagIsError(t *testing.T) {
 	t.Parallel()
 	for name, instead := range map[string]any{"an error": fault{code: -32602}, "null": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -155,9 +158,9 @@ func TestAnEndpointThatForgetsItsTagsHasFailed(t *testing.T) {
 }
 
 // A chain that shows no new block for minutes hides what was paid since: the rail does not claim to know all.
-func TestAChainThatStandsStillIsNotObservedCompletely(t *testing.T) {
+func TestStalledChainIsPartial(t *testing.T) {
 	s := openReadBeside(t, 1)
-	s.now += staleAfter * time.Second
+	s.now.Add(int64(staleAfter * time.Second))
 	s.round()
 	s.requireProblem("lagging", false)
 	require.Equal(t, s.chain.blocks[s.chain.head()].time, s.Health().At)
@@ -167,7 +170,7 @@ func TestAChainThatStandsStillIsNotObservedCompletely(t *testing.T) {
 }
 
 // The loop reads the chain again and again, and may be run again after it ended.
-func TestRunReadsTheChainUntilItIsEnded(t *testing.T) {
+func TestRunPollsUntilCanceled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, 2)
@@ -188,7 +191,7 @@ func TestRunReadsTheChainUntilItIsEnded(t *testing.T) {
 }
 
 // While the chain cannot be read it is asked less often; the log tells once of each trouble, and of its end.
-func TestAProblemIsLoggedOnce(t *testing.T) {
+func TestProblemIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, 2)
@@ -208,20 +211,40 @@ func TestAProblemIsLoggedOnce(t *testing.T) {
 			s.log.Reset()
 		}
 		s.nodes[1].answer("*", fault{})
-		expect(`level=WARN msg="the chain can be read only in part"`, ` error="unreachable (two.example)"`)
+		expect(`level=WARN msg="the chain cannot be read completely"`, ` error="unreachable (two.example)"`)
 		s.nodes[0].answer("*", fault{})
-		expect(`level=WARN msg="the chain cannot be read"`, ` error="unreachable (one.example)"`)
+		expect(`level=WARN msg="the chain cannot be read completely"`, ` error="unreachable (one.example)"`)
 		rounds := s.nodes[1].count("eth_chainId")
 		s.elapse(time.Hour)
 		require.InDelta(t, 60, s.nodes[1].count("eth_chainId")-rounds, 30, "a chain that cannot be read is asked about once a minute")
 		for _, n := range s.nodes {
 			n.honest()
 		}
-		expect(`level=INFO msg="the chain can be read again"`, "\n")
+		s.elapse(10 * time.Minute)
+		require.Contains(t, s.log.String(), `level=INFO msg="the chain can be read again"`)
+		s.log.Reset()
 		s.chain.mineFinal(1)
 		s.elapse(time.Minute)
 		s.chain.rewind(1)
 		s.chain.mine(2)
-		expect(`level=ERROR msg="final blocks have changed`, ` error="final_history_changed (one.example, two.example)"`)
+		expect(`level=WARN msg="the chain cannot be read completely`, ` error="final_history_changed (one.example, two.example)"`)
 	})
+}
+
+// The newest block shows a clock that is ahead and one that is behind.
+func TestClockOffsetUsesNewestBlock(t *testing.T) {
+	t.Parallel()
+	s := open(t, 2)
+	_, read := s.Observer.chain.ClockOffset()
+	require.False(t, read)
+	for _, c := range []struct{ ahead, want time.Duration }{
+		{0, 0}, {time.Minute, 0}, {-time.Minute, 0}, {61 * time.Second, 61 * time.Second}, {-61 * time.Second, -61 * time.Second}, {-time.Hour, -time.Hour},
+	} {
+		s.config.Now = func() time.Time { return time.Unix(s.made(399), 0).Add(c.ahead) }
+		s.restart()
+		s.round()
+		offset, read := s.Observer.chain.ClockOffset()
+		require.True(t, read)
+		require.Equal(t, c.want, offset)
+	}
 }

@@ -1,11 +1,14 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -19,14 +22,14 @@ import (
 const (
 	callTimeout = 8 * time.Second
 	// After backoffAfter failures in a row an endpoint is not called for backoffFirst, which doubles up to backoffMost.
+	// After a refusal because of too many calls it is pauseFirst, or what the endpoint asks for.
 	backoffAfter = 3
 	backoffFirst = 4 * time.Second
+	pauseFirst   = time.Second
 	backoffMost  = 64 * time.Second
-	// deepBlocks is how far below the head a block counts as final if an endpoint has no such tags: ten minutes of an
-	// OP stack chain.
-	deepBlocks = 300
-	// maxReceipts bounds the cached receipts of an endpoint.
-	maxReceipts = 4096
+	patience     = 3 * time.Second // how long a call waits for the end of a pause
+	triesMost    = 3               // of a call that is refused because of too many
+	maxReceipts  = 4096            // cached ones of an endpoint
 )
 
 // endpoint is one JSON-RPC endpoint of a chain.
@@ -34,24 +37,27 @@ type endpoint struct {
 	url, host string
 	client    source.Client
 	now       func() time.Time
-	span      span
-	pace      pace
+	span      atomic.Uint64 // the number of blocks in a query of logs; 0 for spanFirst
+	probed    sync.Mutex    // held while it is read in the background
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	witness observe.Witness
-	// checked says that the endpoint serves the configured chain and token.
-	checked bool
-	// tagged contains the block tags that it has answered.
-	tagged map[Level]bool
-	// failures counts failed calls in a row, the last with failure. Until backoffUntil it is not called.
-	failures     int
-	failure      error
-	backoffUntil time.Time
-	// best is its highest head, since movedAt.
-	best    uint64
-	movedAt time.Time
+	outcome error          // of the last reading
+	checked bool           // it serves the configured chain and token
+	tagged  map[Level]bool // the block tags that it has answered
+	// failures counts failed calls in a row, and refusals those with too many calls. Until pausedUntil it is not called,
+	// because of pause.
+	failures, refusals int
+	pause              error
+	pausedUntil        time.Time
 	// receipts were on the chain when they were read. They cannot change while their block is on it.
-	receipts map[common.Hash]*receipt
+	receipts map[common.Hash]*placed
+}
+
+// placed is a receipt with its block.
+type placed struct {
+	*receipt
+	block *block
 }
 
 // newEndpoint makes no network call.
@@ -62,41 +68,64 @@ func newEndpoint(address string, transport http.RoundTripper, now func() time.Ti
 	}
 	return &endpoint{
 		url: u.String(), host: u.Hostname(), client: source.Client{Transport: transport, Timeout: callTimeout}, now: now,
-		tagged: make(map[Level]bool), receipts: make(map[common.Hash]*receipt),
+		tagged: make(map[Level]bool), receipts: make(map[common.Hash]*placed),
 	}, nil
 }
 
-// count counts failures in a row of the connection and refusals to answer, but not rate limits. After a failure
-// another chain can be at the same address.
-func (e *endpoint) count(failed *observe.Error) {
+// await waits for the end of a short pause. The error says that the pause is longer.
+func (e *endpoint) await(ctx context.Context) error {
+	e.mu.Lock()
+	left, pause := e.pausedUntil.Sub(e.now()), e.pause
+	e.mu.Unlock()
+	if left > patience {
+		return pause
+	}
+	select {
+	case <-ctx.Done():
+		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
+	case <-time.After(left):
+		return nil
+	}
+}
+
+// count counts failures of the connection and refusals in a row, and pauses. It reports whether to call again. After a
+// failure of the connection another chain can be at the same address.
+func (e *endpoint) count(err error) (again bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if failed == nil || failed.Code == observe.ErrBadAnswer || failed.Code == observe.ErrLimited {
-		e.failures = 0
-		return
+	var failed *observe.Error
+	now, pause := e.now(), time.Duration(0)
+	switch errors.As(err, &failed); source.Code(err) {
+	case "", observe.ErrBadAnswer:
+		e.failures, e.refusals = 0, 0
+		return false
+	case observe.ErrLimited:
+		if now.Before(e.pausedUntil) { // a parallel call was refused before
+			return true
+		}
+		pause = max(failed.Wait, min(pauseFirst<<min(e.refusals, 10), backoffMost))
+		e.failures, e.refusals, again = 0, e.refusals+1, true
+	default:
+		e.checked = false
+		if e.failures++; e.failures >= backoffAfter {
+			pause = min(backoffFirst<<min(e.failures-backoffAfter, 8), backoffMost)
+		}
 	}
-	e.failures++
-	e.checked = false
-	if e.failures >= backoffAfter {
-		e.failure = failed
-		e.backoffUntil = e.now().Add(min(backoffFirst<<min(e.failures-backoffAfter, 8), backoffMost))
+	if pause > 0 {
+		e.pause, e.pausedUntil = err, now.Add(pause)
 	}
+	return again
 }
 
 func (e *endpoint) bad() error { return &observe.Error{Code: observe.ErrBadAnswer, Host: e.host} }
 
 // ready checks, at first and after each failure, that the endpoint serves the configured chain and token.
 func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Address) error {
-	e.mu.Lock()
-	checked, failures, failure, until := e.checked, e.failures, e.failure, e.backoffUntil
-	e.mu.Unlock()
-	if failures >= backoffAfter && e.now().Before(until) {
-		return failure
-	}
-	if checked {
+	if _, _, checked := e.state(); checked {
 		return nil
 	}
-	if err := e.check(ctx, chainID, token); errors.As(err, new(*Mismatch)) {
+	err := e.check(ctx, chainID, token)
+	if errors.As(err, new(*Mismatch)) {
 		return &observe.Error{Code: observe.ErrWrongChain, Host: e.host}
 	} else if err != nil {
 		return err
@@ -104,80 +133,122 @@ func (e *endpoint) ready(ctx context.Context, chainID int64, token common.Addres
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.checked = true
+	e.witness.MarkResponded()
 	return nil
 }
 
-// note records the outcome of reading the endpoint's heads.
-func (e *endpoint) note(err error) {
+// recordOutcome records the outcome of reading the endpoint.
+func (e *endpoint) recordOutcome(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.outcome = err
 	e.witness.Update(err, e.now())
 }
 
-func (e *endpoint) status() (checked, awaited bool) {
+// The ranks of endpoints: those that failed last are used after the others. A dead one is not waited for.
+const (
+	rankWell = iota
+	rankFailed
+	rankDead
+)
+
+// state returns the endpoint's rank, and the problem of its last reading. checked says that it serves the chain and the
+// token.
+func (e *endpoint) state() (rank int, failure error, checked bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.checked, e.witness.IsLive(e.now())
+	if e.outcome != nil {
+		rank = rankFailed
+	}
+	if !e.witness.IsLive(e.now()) {
+		rank = rankDead
+	}
+	return rank, e.outcome, e.checked
 }
 
-// contract calls a function that returns one word.
-func (e *endpoint) contract(ctx context.Context, to common.Address, data []byte, block string) (common.Hash, error) {
-	var answer hexutil.Bytes
-	err := e.call(ctx, &answer, "eth_call", map[string]any{"to": to, "data": hexutil.Bytes(data)}, block)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	if len(answer) != common.HashLength {
-		return common.Hash{}, e.bad()
-	}
-	return common.BytesToHash(answer), nil
+func (e *endpoint) rank() int {
+	rank, _, _ := e.state()
+	return rank
 }
 
-// block reads a block by its number; nil for none.
-func (e *endpoint) block(ctx context.Context, number uint64) (*block, error) {
-	b, err := e.blockAt(ctx, hexutil.EncodeUint64(number))
-	if err == nil && b != nil && uint64(b.Number) != number {
-		return nil, e.bad()
-	}
-	return b, err
+// word calls a function that returns one word.
+func (e *endpoint) word(ctx context.Context, to common.Address, data []byte, at string) (word common.Hash, err error) {
+	err = e.call(ctx, &word, "eth_call", map[string]any{"to": to, "data": hexutil.Bytes(data)}, at)
+	return word, err
 }
 
-// blockAt reads a block by a number or tag.
-func (e *endpoint) blockAt(ctx context.Context, at string) (*block, error) {
-	var b *block
-	if err := e.call(ctx, &b, "eth_getBlockByNumber", at, false); err != nil {
+// block reads a block by its number or tag; nil for none.
+func (e *endpoint) block(ctx context.Context, at string) (b *block, err error) {
+	if err := e.call(ctx, &b, "eth_getBlockByNumber", at, false); err != nil || b == nil {
 		return nil, err
 	}
-	if b != nil && b.Hash == (common.Hash{}) {
+	number, err := hexutil.DecodeUint64(at)
+	if b.Hash == (common.Hash{}) || max(b.Number, b.Time) >= absurdBlock || err == nil && number != uint64(b.Number) {
 		return nil, e.bad()
 	}
 	return b, nil
 }
 
-func (e *endpoint) remembered(transaction common.Hash) *receipt {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.receipts[transaction]
-}
-
-func (e *endpoint) remember(r *receipt) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.receipts) >= maxReceipts {
-		clear(e.receipts)
-	}
-	e.receipts[r.Transaction] = r
-}
-
 // receipt reads a transaction's receipt; nil for none.
 func (e *endpoint) receipt(ctx context.Context, transaction common.Hash) (*receipt, error) {
 	var r *receipt
-	if err := e.call(ctx, &r, "eth_getTransactionReceipt", transaction); err != nil {
-		return nil, err
-	}
+	err := e.call(ctx, &r, "eth_getTransactionReceipt", transaction)
 	other := func(l log) bool { return l.Transaction != transaction }
-	if r != nil && (r.Transaction != transaction || slices.ContainsFunc(r.Logs, other)) {
+	if err == nil && r != nil && (r.Transaction != transaction || slices.ContainsFunc(r.Logs, other)) {
 		return nil, e.bad()
 	}
-	return r, nil
+	return r, err
+}
+
+// forget has the receipt of a transaction read again.
+func (e *endpoint) forget(transaction common.Hash) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.receipts, transaction)
+}
+
+// Mismatch is a difference between a network and an endpoint.
+type Mismatch struct{ What, Want, Have string }
+
+func (m *Mismatch) Error() string {
+	return fmt.Sprintf("the %s is %s and not %s", m.What, m.Have, m.Want)
+}
+
+// decimals are those of USDC on every known network.
+const decimals = 6
+
+// check requires a chain id and a contract with six decimals. The error is a *Mismatch or an *observe.Error.
+func (e *endpoint) check(ctx context.Context, chainID int64, token common.Address) error {
+	var id *hexutil.Big
+	var code hexutil.Bytes
+	if err := e.call(ctx, &id, "eth_chainId", []any{}...); err != nil || id == nil {
+		return cmp.Or(err, e.bad())
+	}
+	if have := id.ToInt().String(); have != fmt.Sprint(chainID) {
+		return &Mismatch{"chain id", fmt.Sprint(chainID), have}
+	}
+	if err := e.call(ctx, &code, "eth_getCode", token, Latest); err != nil {
+		return err
+	}
+	if len(code) == 0 {
+		return &Mismatch{"token", token.Hex(), "no contract"}
+	}
+	have, err := e.word(ctx, token, selector("decimals()"), string(Latest))
+	if err == nil && have != common.BytesToHash([]byte{decimals}) {
+		return &Mismatch{"token decimals", fmt.Sprint(decimals), have.Big().String()}
+	}
+	return err
+}
+
+// CheckEndpoint checks that a JSON-RPC endpoint serves a network with its USDC. The error is a *Mismatch or an
+// *observe.Error.
+func CheckEndpoint(ctx context.Context, address string, transport http.RoundTripper, network offer.Network) error {
+	e, err := newEndpoint(address, transport, time.Now)
+	if err != nil {
+		return err
+	}
+	return e.check(ctx, network.ChainID, common.HexToAddress(network.USDC))
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,7 +52,7 @@ func logsOf(most int) func(string, []json.RawMessage) string {
 	}
 }
 
-func TestHalvesThatDoNotAddUpAreABadAnswer(t *testing.T) {
+func TestSplitRangeLogsMustAddUp(t *testing.T) {
 	whole := true
 	e := serve(t, func(method string, params []json.RawMessage) string {
 		if whole {
@@ -63,19 +61,19 @@ func TestHalvesThatDoNotAddUpAreABadAnswer(t *testing.T) {
 		}
 		return `{"jsonrpc":"2.0","id":1,"result":[]}`
 	})
-	_, err := e.whole(context.Background(), filter{}, 1, 500)
+	_, err := e.logsInRange(context.Background(), nil, token, 1, 500)
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 }
 
-func TestLogsOfOtherBlocksAreABadAnswer(t *testing.T) {
+func TestLogsOutsideRangeAreBadAnswer(t *testing.T) {
 	e := serve(t, func(method string, params []json.RawMessage) string {
 		return logsOf(1)(method, []json.RawMessage{json.RawMessage(`{"fromBlock":"0x1","toBlock":"0x1"}`)})
 	})
-	_, err := e.query(context.Background(), filter{}, 2, 3)
+	_, err := e.logsInRange(context.Background(), nil, token, 2, 3)
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 }
 
-func TestAReceiptOfAnotherTransactionIsABadAnswer(t *testing.T) {
+func TestForeignReceiptIsBadAnswer(t *testing.T) {
 	e := serve(t, func(string, []json.RawMessage) string {
 		return fmt.Sprintf(`{"result":{"transactionHash":"%[1]s","blockHash":"%[1]s","blockNumber":"0x1","status":"0x1","logs":[]}}`,
 			common.HexToHash("0x01"))
@@ -86,7 +84,7 @@ func TestAReceiptOfAnotherTransactionIsABadAnswer(t *testing.T) {
 	require.EqualError(t, err, "bad_answer (127.0.0.1)")
 }
 
-func TestAResponseThatIsNotJSONRPCIsABadAnswer(t *testing.T) {
+func TestNonJSONRPCResponseIsBadAnswer(t *testing.T) {
 	for name, text := range map[string]string{
 		"a page":            "<html>",
 		"nothing":           "",
@@ -98,13 +96,13 @@ func TestAResponseThatIsNotJSONRPCIsABadAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := serve(t, func(string, []json.RawMessage) string { return text })
-			_, err := e.blockAt(context.Background(), "latest")
+			_, err := e.block(context.Background(), "latest")
 			require.EqualError(t, err, "bad_answer (127.0.0.1)")
 		})
 	}
 }
 
-func TestAFailingEndpointIsNotCalledForAWhile(t *testing.T) {
+func TestFailingEndpointBackoff(t *testing.T) {
 	calls, now := 0, time.Unix(1_800_000_000, 0)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls++
@@ -119,110 +117,67 @@ func TestAFailingEndpointIsNotCalledForAWhile(t *testing.T) {
 	require.Equal(t, backoffAfter, calls)
 	for _, rest := range []time.Duration{4, 8, 16, 32, 64, 64, 64} {
 		before := calls
-		now = now.Add(rest*time.Second - 1)
+		now = now.Add(rest*time.Second - patience - 1)
 		require.Error(t, e.ready(context.Background(), 1, common.Address{}))
 		require.Equal(t, before, calls, "too early")
-		now = now.Add(1)
+		now = now.Add(patience + 1)
 		require.Error(t, e.ready(context.Background(), 1, common.Address{}))
 		require.Equal(t, before+1, calls)
 	}
 }
 
-// transport answers requests by a function.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
-func TestACallerGetsTheBlockThoughTheFirstCallerEnds(t *testing.T) {
+// Calls that were refused together are one refusal. Refusals in a row are longer and longer pauses.
+func TestRefusedEndpointIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		e, err := newEndpoint("https://rpc.example", transport(func(r *http.Request) (*http.Response, error) {
-			if calls.Add(1) == 1 {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			body := `{"jsonrpc":"2.0","id":1,"result":{"number":"0x10","hash":"0x` + strings.Repeat("1", 64) + `"}}`
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
-		}), time.Now)
+		e, err := newEndpoint("https://rpc.example", nil, time.Now)
 		require.NoError(t, err)
-		r := &reader{endpoint: e}
-		leaving, leave := context.WithCancel(t.Context())
-		go func() { _, _ = r.blockOnce(leaving, 16) }()
-		synctest.Wait()
-		got := make(chan error, 1)
-		go func() {
-			b, err := r.blockOnce(t.Context(), 16)
-			if err == nil && b.Number != 16 {
-				err = fmt.Errorf("block %d", b.Number)
-			}
-			got <- err
-		}()
-		synctest.Wait()
-		leave()
-		require.NoError(t, <-got)
-	})
-}
-
-// Calls that were refused together are one refusal.
-func TestCallsWaitAfterARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p pace
-		begin := time.Now()
-		_, ok := p.await(t.Context())
-		require.True(t, ok)
-		require.Zero(t, time.Since(begin))
+		limited := &observe.Error{Code: observe.ErrLimited, Host: "rpc.example"}
 		for range 100 {
-			p.refuse(0, 0)
+			require.True(t, e.count(limited))
 		}
-		_, ok = p.await(t.Context())
-		require.True(t, ok)
+		begin := time.Now()
+		require.NoError(t, e.await(t.Context()))
 		require.Equal(t, pauseFirst, time.Since(begin))
-
-		// Refusals in a row are longer and longer pauses, up to a limit; an answer ends the row.
 		for _, pause := range []time.Duration{2, 4, 8, 16, 32, 64, 64} {
-			p.refuse(p.refused(), 0)
-			require.Equal(t, pause*time.Second, time.Until(p.next))
-			_, ok := p.await(t.Context())
-			require.Equal(t, pause*time.Second <= patience, ok)
-			time.Sleep(time.Until(p.next))
+			require.True(t, e.count(limited))
+			require.Equal(t, pause*time.Second, time.Until(e.pausedUntil))
+			if pause*time.Second > patience {
+				require.Equal(t, error(limited), e.await(t.Context()))
+			}
+			time.Sleep(time.Until(e.pausedUntil))
 		}
-		p.answered()
-		p.refuse(p.refused(), time.Hour)
-		require.Equal(t, time.Hour, time.Until(p.next))
+		require.False(t, e.count(nil))
+		require.True(t, e.count(&observe.Error{Code: observe.ErrLimited, Wait: time.Hour}))
+		require.Equal(t, time.Hour, time.Until(e.pausedUntil), "the endpoint asks for it")
 		time.Sleep(time.Hour)
-
+		require.False(t, e.count(nil))
+		require.True(t, e.count(limited))
 		ctx, cancel := context.WithCancel(t.Context())
-		p.answered()
-		p.refuse(p.refused(), 0)
 		cancel()
-		_, ok = p.await(ctx)
-		require.False(t, ok)
+		require.Error(t, e.await(ctx))
 	})
 }
 
-func TestWhatAnErrorAsksForIsRead(t *testing.T) {
-	for message, want := range map[string]demand{
-		"query returned more than 10000 results":                      smallerRange,
-		"eth_getLogs is limited to a 10,000 range":                    smallerRange,
-		"block range is too wide":                                     smallerRange,
-		"exceed maximum block range: 50000":                           smallerRange,
-		"ranges over 10000 blocks are not supported on freetier":      smallerRange,
-		"Log response size exceeded.":                                 smallerRange,
-		"over rate limit":                                             fewerCalls,
-		"15/second request limit reached":                             fewerCalls,
-		"Too many request, try again later":                           fewerCalls,
-		"Your app has exceeded its compute units per second capacity": fewerCalls,
-		"daily request count exceeded, request rate limited":          fewerCalls,
-		"project ID request rate exceeded on eth_getLogs, slow down":  fewerCalls,
-		"limit exceeded":                                              fewerOrSmaller,
-		"":                                                            fewerOrSmaller,
+func TestRPCErrorLimits(t *testing.T) {
+	for message, limited := range map[string]bool{
+		"query returned more than 10000 results":                      false,
+		"eth_getLogs is limited to a 10,000 range":                    false,
+		"block range is too wide":                                     false,
+		"ranges over 10000 blocks are not supported on freetier":      false,
+		"Log response size exceeded.":                                 false,
+		"execution reverted: over rate limit":                         false,
+		"over rate limit":                                             true,
+		"15/second request limit reached":                             true,
+		"Too many request, try again later":                           true,
+		"Your app has exceeded its compute units per second capacity": true,
+		"project ID request rate exceeded on eth_getLogs, slow down":  true,
 	} {
-		require.Equal(t, want, demandOf(codeLimited, message), message)
+		require.Equal(t, limited, newRPCError(methodLogs, codeLimited, message).limited, message)
 	}
-	require.Equal(t, nothing, demandOf(-32000, "header not found"))
-	require.Equal(t, nothing, demandOf(-32603, "internal error while generating the answer"))
-	require.Equal(t, fewerCalls, demandOf(http.StatusTooManyRequests, "exceeded"))
-	require.Equal(t, smallerRange, demandOf(codeParams, "invalid"))
+	require.False(t, newRPCError(methodLogs, codeLimited, "limit exceeded").limited, "of the range")
+	require.True(t, newRPCError("eth_call", codeLimited, "limit exceeded").limited, "of the calls")
+	require.False(t, newRPCError("eth_call", -32000, "header not found").limited)
+	require.True(t, newRPCError("eth_call", http.StatusTooManyRequests, "exceeded").limited)
 }
 
 // openLate starts a rail after many blocks, in which payments were made that are not counted.
@@ -234,7 +189,7 @@ func openLate(t *testing.T, endpoints, blocks int) (s *till, earlier []*transact
 		earlier = append(earlier, s.chain.pay(price))
 	}
 	s.chain.finalize()
-	s.now += time.Duration(len(s.chain.blocks)) * blockTime * time.Second
+	s.now.Add(int64(time.Duration(len(s.chain.blocks)) * blockTime * time.Second))
 	s.chain.mine(len(s.chain.blocks)) // up to now
 	s.chain.finalize()
 	s.round()
@@ -244,17 +199,17 @@ func openLate(t *testing.T, endpoints, blocks int) (s *till, earlier []*transact
 }
 
 // lower restarts the rail with an earlier first block.
-func (s *till) lower(block uint64) {
-	s.Helper()
-	s.config.FromBlock = block
-	s.restart()
+func (ti *till) lower(block uint64) {
+	ti.Helper()
+	ti.config.FromBlock = block
+	ti.restart()
 }
 
 // causes are those of the first transitions, by transaction.
-func (s *till) causes() map[string]string {
-	s.Helper()
-	list, err := s.db.Transitions(s.Context(), offerID, 0, 10_000)
-	require.NoError(s, err)
+func (ti *till) causes() map[string]string {
+	ti.Helper()
+	list, err := ti.db.Transitions(ti.Context(), offerID, 0, 10_000)
+	require.NoError(ti, err)
 	causes := make(map[string]string)
 	for _, t := range list {
 		if t.Version == 1 {
@@ -265,13 +220,13 @@ func (s *till) causes() map[string]string {
 }
 
 // requireLines requires so many lines of the log, the last of which holds a text.
-func (s *till) requireLines(lines int, text string) {
-	s.Helper()
-	require.Equal(s, lines, strings.Count(s.log.String(), "\n"), s.log.String())
-	require.Contains(s, s.log.String(), text)
+func (ti *till) requireLines(lines int, text string) {
+	ti.Helper()
+	require.Equal(ti, lines, strings.Count(ti.log.String(), "\n"), ti.log.String())
+	require.Contains(ti, ti.log.String(), text)
 }
 
-func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
+func TestLowerOriginRereadsOnce(t *testing.T) {
 	t.Parallel()
 	for _, endpoints := range []int{1, 2} {
 		s, earlier := openLate(t, endpoints, 3000)
@@ -319,7 +274,7 @@ func TestAnEarlierFirstBlockHasEverythingReadAgainOnce(t *testing.T) {
 }
 
 // A final block that was never there stops a rail until the endpoints show it or the first block is earlier.
-func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
+func TestLowerOriginClearsFalseHistory(t *testing.T) {
 	s := openReadBeside(t, 1)
 	s.chain.pay(price)
 	s.chain.finalize()
@@ -335,7 +290,7 @@ func TestAnEarlierFirstBlockEndsAFalseHistory(t *testing.T) {
 }
 
 // A cycle that began before the origin was lowered does not put the cursor back.
-func TestACycleUnderWayDoesNotUndoALoweredOrigin(t *testing.T) {
+func TestLowerOriginDuringCycle(t *testing.T) {
 	s := openReadBeside(t, 1)
 	s.chain.mineFinal(5)
 	s.round()

@@ -53,8 +53,6 @@ type node struct {
 	mu    sync.Mutex
 	rules map[string]rule
 	calls map[string]int
-	// batched alters the answers to a batch.
-	batched func(answers []json.RawMessage) any
 }
 
 // url holds a key that must appear nowhere.
@@ -77,7 +75,6 @@ func (n *node) honest() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.rules)
-	n.batched = nil
 }
 
 // count is how often a method was called.
@@ -139,6 +136,8 @@ func (n *node) spends(result any) {
 
 // pass answers by the branch.
 func (n *node) pass(c call) any {
+	n.branch.mu.Lock()
+	defer n.branch.mu.Unlock()
 	switch c.Method {
 	case "eth_chainId":
 		return "0x14a34"
@@ -182,28 +181,15 @@ func (n *node) serve(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var calls []call
-	single := json.Unmarshal(body, &calls) != nil
-	if single {
-		calls = make([]call, 1)
-		if err := json.Unmarshal(body, &calls[0]); err != nil {
-			return nil, err
-		}
+	var c call
+	if err := json.Unmarshal(body, &c); err != nil {
+		return nil, err
 	}
-	var answers []json.RawMessage
-	for _, c := range calls {
-		switch f := n.answered(c).(type) {
-		case json.RawMessage:
-			answers = append(answers, f)
-		case fault:
-			return f.serve(request, n.url())
-		}
+	result := n.answered(c)
+	if f, failed := result.(fault); failed {
+		return f.serve(request, n.url())
 	}
-	text := answers[0]
-	if !single {
-		text = n.join(answers)
-	}
-	return respond(request, http.StatusOK, text), nil
+	return respond(request, http.StatusOK, result.(json.RawMessage)), nil
 }
 
 // answered is the answer to a call, or a fault of the whole request.
@@ -230,23 +216,6 @@ func (n *node) answered(c call) any {
 		answer = object{"jsonrpc": "2.0", "id": c.ID, "error": object{"code": f.code, "message": f.words + " scripted at " + n.url()}}
 	}
 	return encode(answer)
-}
-
-// join makes one answer of those to a batch.
-func (n *node) join(answers []json.RawMessage) json.RawMessage {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.batched != nil {
-		return encode(n.batched(answers))
-	}
-	return encode(answers)
-}
-
-// batches has the answers to batches altered.
-func (n *node) batches(alter func(answers []json.RawMessage) any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.batched = alter
 }
 
 // serve answers a request by the fault.

@@ -19,45 +19,45 @@ func openSince(t *testing.T, endpoints int, since int64) *till {
 }
 
 // register tells the ledger of a start.
-func (s *till) register(since int64) {
-	s.Helper()
-	require.NoError(s, s.db.Register(s.Context(), ledger.Account{
-		Offer: offerID, ID: s.config.USDC.Account(), Rail: "usdc", Testnet: true, Since: since,
+func (ti *till) register(since int64) {
+	ti.Helper()
+	require.NoError(ti, ti.db.Register(ti.Context(), ledger.Account{
+		Offer: offerID, ID: ti.config.USDC.Account(), Rail: "usdc", Testnet: true, Since: since,
 	}))
 }
 
 // account is what the ledger keeps of the rail.
-func (s *till) account() ledger.Account {
-	s.Helper()
-	a, err := s.db.Ledger.Account(s.Context(), offerID, s.config.USDC.Account())
-	require.NoError(s, err)
+func (ti *till) account() ledger.Account {
+	ti.Helper()
+	a, err := ti.db.Ledger.Account(ti.Context(), offerID, ti.config.USDC.Account())
+	require.NoError(ti, err)
 	return a
 }
 
 // requireOrigin requires the last block that is not counted; none for an empty one.
-func (s *till) requireOrigin(origin string) {
-	s.Helper()
-	require.Equal(s, origin, s.account().Origin)
+func (ti *till) requireOrigin(origin string) {
+	ti.Helper()
+	require.Equal(ti, origin, ti.account().Origin)
 }
 
 // requireOnly requires that just these payments are confirmed.
-func (s *till) requireOnly(payments ...*transaction) {
-	s.Helper()
+func (ti *till) requireOnly(payments ...*transaction) {
+	ti.Helper()
 	var want, got []string
 	for _, tx := range payments {
 		want = append(want, tx.hash.Hex())
 	}
-	for _, row := range s.rows() {
-		require.Equal(s, ledger.StatusConfirmed, row.Status)
+	for _, row := range ti.rows() {
+		require.Equal(ti, ledger.StatusConfirmed, row.Status)
 		got = append(got, row.Transaction)
 	}
-	require.ElementsMatch(s, want, got)
+	require.ElementsMatch(ti, want, got)
 }
 
 // made is when a block of the chain was made.
-func (s *till) made(number uint64) int64 { return s.chain.blocks[number].time }
+func (ti *till) made(number uint64) int64 { return ti.chain.blocks[number].time }
 
-func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
+func TestOriginCountsPaymentsSinceStart(t *testing.T) {
 	s := openBeside(t, 2)
 	s.chain.pay(price) // in block 400
 	s.chain.pay(price) // in block 401, in the very second of the start
@@ -72,13 +72,13 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 	s.chain.mine(100)
 	second := s.chain.pay(2 * price)
 	s.nodes[0].honest()
-	s.now += backoffMost
+	s.now.Add(int64(backoffMost))
 	s.requireError("unreachable (two.example)", false)
 	s.requireOrigin("401")
 	s.requireOnly(first, second)
 	s.register(s.made(450)) // a later start of another process
 	s.nodes[1].honest()
-	s.now += backoffMost
+	s.now.Add(int64(backoffMost))
 	s.restart()
 	s.round()
 	s.requireObserved()
@@ -87,7 +87,7 @@ func TestWhatIsPaidBeforeTheFirstAnswerCounts(t *testing.T) {
 }
 
 // A clock that is ahead or behind is corrected by what others say of the time.
-func TestTheStartIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
+func TestOriginUsesClockOffset(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
 		s := open(t, 2)
@@ -105,7 +105,7 @@ func TestTheStartIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 }
 
 // Where the offset is found out later, before the first cursor stands, the origin is still put right.
-func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
+func TestOriginLoweredByLaterClockOffset(t *testing.T) {
 	s := openBeside(t, 2)
 	s.register(s.made(399) + 300)
 	ahead := time.Duration(0)
@@ -128,7 +128,7 @@ func TestAnOffsetThatIsFoundLaterLowersTheOrigin(t *testing.T) {
 }
 
 // The block of the start is found in a few calls, however long ago that was.
-func TestTheOriginIsFoundInFewCalls(t *testing.T) {
+func TestOriginSearchCallLimit(t *testing.T) {
 	t.Parallel()
 	for _, ago := range []int{0, 1, 100, 50_000} {
 		s := open(t, 2)
@@ -145,7 +145,7 @@ func TestTheOriginIsFoundInFewCalls(t *testing.T) {
 }
 
 // The time of a block is what enough endpoints say: one alone cannot put the origin anywhere.
-func TestTheOriginNeedsAgreementOnItsTime(t *testing.T) {
+func TestOriginNeedsAgreement(t *testing.T) {
 	t.Parallel()
 	for endpoints, problem := range map[int]string{1: "", 2: "sources_disagree (one.example, two.example)", 3: ""} {
 		s := open(t, endpoints)
@@ -174,12 +174,12 @@ func TestTheOriginNeedsAgreementOnItsTime(t *testing.T) {
 }
 
 // An endpoint that stands still shows a head from long before the start: what came between is not to be counted.
-func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
+func TestStalledChainHasNoOrigin(t *testing.T) {
 	s := openBeside(t, 1)
 	behind := s.chain.fork()
 	s.chain.mine(staleAfter)
 	s.chain.pay(price)
-	s.now += 2 * staleAfter * time.Second
+	s.now.Add(int64(2 * staleAfter * time.Second))
 	s.chain.mine(1)
 	s.register(s.made(s.chain.head()))
 	origin := strconv.FormatUint(s.chain.head(), 10)
@@ -193,7 +193,7 @@ func TestAChainThatStandsStillHasNoOrigin(t *testing.T) {
 }
 
 // After a reorganization another block may stand where the origin was, made after the start.
-func TestAReorganizationOfTheOriginLowersIt(t *testing.T) {
+func TestOriginLoweredByReorg(t *testing.T) {
 	s := openBeside(t, 2)
 	s.chain.mine(3)
 	s.register(s.made(402))
@@ -218,4 +218,14 @@ func TestAReorganizationOfTheOriginLowersIt(t *testing.T) {
 	s.settle()
 	s.requireOrigin("400")
 	require.Empty(t, s.log.String())
+}
+
+func TestFromBlockIsTheFirstThatCounts(t *testing.T) {
+	s := openBeside(t, 1)
+	s.chain.pay(price)
+	first := s.chain.pay(price)
+	s.lower(s.chain.head())
+	s.round()
+	s.requireObserved()
+	s.requireOnly(first)
 }

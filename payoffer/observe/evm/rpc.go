@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"strconv"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -20,191 +21,84 @@ import (
 const (
 	// maxAnswer bounds a response, in bytes: 10,000 logs, the most that endpoints send, are half of it.
 	maxAnswer = 16 << 20
-	// codeLimited is the JSON-RPC error of an exceeded limit (EIP-1474), of calls or of a range.
+	// codeLimited is the JSON-RPC error of an exceeded limit (EIP-1474): of calls, or of the range of a query of logs.
 	codeLimited = -32005
-	// codeRequest and codeParams are invalid calls (JSON-RPC 2.0).
-	codeRequest = -32600
-	codeParams  = -32602
 	// codeReverted means that the contract reverted; some nodes only say it in words.
 	codeReverted = 3
 )
 
 // rpcError is a JSON-RPC error without the endpoint's text, which can contain the URL.
 type rpcError struct {
-	code int
-	asks demand
+	code              int
+	limited, reverted bool // by the number of calls; by the contract
 }
 
-func (e rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", e.code) }
+func (r rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", r.code) }
 
-// demand is what an error asks for.
-type demand int
-
-const (
-	nothing demand = iota
-	fewerCalls
-	smallerRange
-	fewerOrSmaller // one of the two
-	reverted       // nothing: the contract failed
-)
-
-// Endpoints differ in their codes, so these words tell what they ask for.
+// Endpoints differ in their codes, so these words tell what they mean.
 var (
 	wordsRange  = regexp.MustCompile(`(?i)range|results|response size|\bblocks?\b|\blogs\b`)
 	wordsRevert = regexp.MustCompile(`(?i)\brevert`)
 	wordsCalls  = regexp.MustCompile(`(?i)\brate\b|second|too many request|request limit|capacity|throughput|throttl|quota|credits`)
 )
 
-func demandOf(code int, message string) demand {
-	switch {
-	case code == codeReverted, wordsRevert.MatchString(message):
-		return reverted
-	case wordsRange.MatchString(message):
-		return smallerRange
-	case code == http.StatusTooManyRequests, wordsCalls.MatchString(message):
-		return fewerCalls
-	case code == codeLimited:
-		return fewerOrSmaller
-	case code == codeParams, code == codeRequest:
-		return smallerRange // the calls are otherwise valid
-	default:
-		return nothing
-	}
-}
-
-func demanded(err error) demand {
-	var failed *observe.Error
-	var answer rpcError
-	switch {
-	case errors.As(err, &answer):
-		return answer.asks
-	case errors.As(err, &failed) && failed.Code == observe.ErrLimited:
-		return fewerCalls
-	default:
-		return nothing
-	}
+func newRPCError(method string, code int, message string) rpcError {
+	e := rpcError{code: code, reverted: code == codeReverted || wordsRevert.MatchString(message)}
+	e.limited = !e.reverted && !wordsRange.MatchString(message) &&
+		(code == http.StatusTooManyRequests || wordsCalls.MatchString(message) || code == codeLimited && method != methodLogs)
+	return e
 }
 
 var errMalformed = errors.New("malformed answer")
 
-// member is one call of a batch.
-type member struct {
-	method string
-	params []any
-	// result is where the response goes.
-	result any
-}
-
-func (m member) request(id int) any {
-	return map[string]any{"jsonrpc": "2.0", "id": id, "method": m.method, "params": m.params}
-}
-
-// call calls a method when its turn has come, and again after a rate limit. A null result leaves result unchanged.
-// The error is an *observe.Error; its cause is the endpoint's answer, if any.
+// call calls a method when no pause is due, and again after a rate limit. A null result leaves result unchanged. The
+// error is an *observe.Error; its cause is the endpoint's answer, if any.
 func (e *endpoint) call(ctx context.Context, result any, method string, params ...any) error {
-	for err := error(nil); ; {
-		refusals, ok := e.pace.await(ctx)
-		switch {
-		case ok:
-		case ctx.Err() != nil:
-			return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
-		case err != nil:
+	for try := 1; ; try++ {
+		if err := e.await(ctx); err != nil {
 			return err
-		default:
-			return &observe.Error{Code: observe.ErrLimited, Host: e.host}
 		}
-		err = e.post(ctx, member{method: method, params: params}.request(1), func(text []byte) error { return decode(text, result) })
-		var failed *observe.Error
-		_ = errors.As(err, &failed)
-		switch asked := demanded(err); {
-		case ctx.Err() != nil:
-			return err
-		case asked == fewerCalls, asked == fewerOrSmaller && method != methodLogs:
-			e.pace.refuse(refusals, failed.Wait)
-		case err == nil:
-			e.pace.answered()
-			fallthrough
-		default:
-			e.count(failed)
+		if err := e.callOnce(ctx, result, method, params...); ctx.Err() != nil || !e.count(err) || try == triesMost {
 			return err
 		}
 	}
 }
 
-// batch makes several calls in one request, fails with any of them, and does not count failures.
-func (e *endpoint) batch(ctx context.Context, members ...member) error {
-	requests := make([]any, len(members))
-	for id, m := range members {
-		requests[id] = m.request(id)
-	}
-	return e.post(ctx, requests, func(text []byte) error { return decodeBatch(text, members) })
-}
-
-func (e *endpoint) post(ctx context.Context, request any, read func(text []byte) error) error {
-	body, err := json.Marshal(request)
+// callOnce calls a method at once, and does not count failures.
+func (e *endpoint) callOnce(ctx context.Context, result any, method string, params ...any) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
 		return err
 	}
-	_, err = e.client.Stream(ctx, source.Request{URL: e.url, Body: body, Limit: maxAnswer}, func(answer io.Reader) error {
-		text, err := io.ReadAll(answer)
-		if err != nil {
-			return err
+	_, err = e.client.Stream(ctx, source.Request{URL: e.url, Body: body, Limit: maxAnswer}, func(response io.Reader) error {
+		var a struct {
+			Error *struct {
+				Code    int    `json:"code"`
+				Message string `json:"message"`
+			} `json:"error"`
+			Result json.RawMessage `json:"result"`
 		}
-		return read(text)
+		text, err := io.ReadAll(response)
+		switch {
+		case err != nil:
+			return err
+		case json.Unmarshal(text, &a) != nil:
+			return errMalformed
+		case a.Error != nil:
+			return newRPCError(method, a.Error.Code, a.Error.Message)
+		case a.Result == nil || json.Unmarshal(a.Result, result) != nil:
+			return errMalformed
+		}
+		return nil
 	})
+	var failed *observe.Error
+	var refused rpcError
 	if ctx.Err() != nil {
 		return &observe.Error{Code: observe.ErrUnreachable, Host: e.host}
-	}
-	var failed *observe.Error
-	if asked := demanded(err); errors.As(err, &failed) && (asked == fewerCalls || asked == fewerOrSmaller) {
+	} else if errors.As(err, &failed) && errors.As(err, &refused) && refused.limited {
 		failed.Code = observe.ErrLimited
 	}
 	return err
-}
-
-type answer struct {
-	ID    json.RawMessage `json:"id"`
-	Error *struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
-	Result json.RawMessage `json:"result"`
-}
-
-func decode(text []byte, result any) error {
-	var a answer
-	if json.Unmarshal(text, &a) != nil {
-		return errMalformed
-	}
-	return a.into(result)
-}
-
-// decodeBatch decodes the answers to a batch, in any order.
-func decodeBatch(text []byte, members []member) error {
-	var answers []answer
-	if json.Unmarshal(text, &answers) != nil {
-		return errMalformed
-	}
-	byID := make(map[string]answer)
-	for _, a := range answers {
-		byID[string(a.ID)] = a
-	}
-	for id, m := range members {
-		if err := byID[strconv.Itoa(id)].into(m.result); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a answer) into(result any) error {
-	if a.Error != nil {
-		return rpcError{a.Error.Code, demandOf(a.Error.Code, a.Error.Message)}
-	}
-	if a.Result == nil || json.Unmarshal(a.Result, result) != nil {
-		return errMalformed
-	}
-	return nil
 }
 
 // block is a block's header. The hash is not verified, because some chains compute it from more than Ethereum's
@@ -229,6 +123,7 @@ type log struct {
 	Topics      []common.Hash   `json:"topics"`
 	Data        hexutil.Bytes   `json:"data"`
 	BlockNumber hexutil.Uint64  `json:"blockNumber"`
+	BlockHash   common.Hash     `json:"blockHash"`
 	Transaction common.Hash     `json:"transactionHash"`
 	Index       hexutil.Uint64  `json:"logIndex"`
 	Removed     bool            `json:"removed"`
@@ -244,4 +139,72 @@ func (l *log) UnmarshalJSON(text []byte) error {
 		return errMalformed
 	}
 	return nil
+}
+
+const (
+	// methodLogs is the only method whose size limits depend on the range.
+	methodLogs = "eth_getLogs"
+	// suspicious is the number of logs at which a response may have been cut off silently.
+	suspicious = 100
+	// spanFirst is the first range in blocks, and spanMost the largest. Endpoints limit the blocks, the logs or the
+	// time of a query.
+	spanFirst = 1000
+	spanMost  = 5000
+)
+
+// logs reads the logs of a contract in a range of blocks, in as many queries as the endpoint needs. Their range halves
+// after a failure, and grows by an eighth after each response. A topic is a hash, several alternatives, or nil for any.
+func (e *endpoint) logs(ctx context.Context, topics []any, of common.Address, low, high uint64) (all []log, err error) {
+	for low <= high {
+		size := cmp.Or(e.span.Load(), spanFirst)
+		asked := min(high-low+1, size)
+		part, err := e.logsInRange(ctx, topics, of, low, low+asked-1)
+		next := min(size+max(size/8, 1), spanMost)
+		switch {
+		case err == nil:
+			if all, low = append(all, part...), low+asked; asked < size {
+				continue // a smaller range says nothing
+			}
+		case asked == 1 || !mayBeTooLarge(err):
+			return nil, err
+		default:
+			next = asked / 2
+		}
+		e.span.Store(next)
+	}
+	return all, nil
+}
+
+// mayBeTooLarge reports whether a query can have failed because of its size: the endpoint answered.
+func mayBeTooLarge(err error) bool {
+	var failed *observe.Error
+	return errors.As(err, &failed) && failed.Code != observe.ErrLimited &&
+		(failed.Status != 0 || failed.Code != observe.ErrUnreachable && failed.Unwrap() != nil)
+}
+
+// logsInRange reads a range. If a response is suspicious, it reads the halves, which must have no fewer logs.
+func (e *endpoint) logsInRange(ctx context.Context, topics []any, of common.Address, low, high uint64) (logs []log, err error) {
+	err = e.call(ctx, &logs, methodLogs, map[string]any{
+		"fromBlock": hexutil.EncodeUint64(low), "toBlock": hexutil.EncodeUint64(high), "address": of, "topics": topics,
+	})
+	outside := func(l log) bool { return uint64(l.BlockNumber) < low || uint64(l.BlockNumber) > high }
+	if err == nil && slices.ContainsFunc(logs, outside) {
+		return nil, e.bad()
+	}
+	if err != nil || len(logs) < suspicious || low == high {
+		return logs, err
+	}
+	var all []log
+	middle := low + (high-low)/2
+	for _, half := range [][2]uint64{{low, middle}, {middle + 1, high}} {
+		part, err := e.logsInRange(ctx, topics, of, half[0], half[1])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, part...)
+	}
+	if len(all) < len(logs) {
+		return nil, e.bad()
+	}
+	return all, nil
 }

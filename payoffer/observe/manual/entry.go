@@ -27,7 +27,7 @@ const (
 	maxReason    = 500
 	// ahead is how far the date of an entry may be in the future: time zones differ by less.
 	ahead = 24 * time.Hour
-	// oldest is the age of an entry that is no slip.
+	// oldest is the age from which an entry is probably a typo.
 	oldest = 400 * 24 * time.Hour
 )
 
@@ -41,7 +41,7 @@ type Entry struct {
 	Transaction string      `json:"transaction,omitempty"` // of the refund on the chain; to restore, only its refund
 	Date        string      `json:"date,omitempty"`        // a day (UTC) or a moment, such as 2026-11-20T15:04:05+01:00
 	Reason      string      `json:"reason,omitempty"`      // kept in the history, published nowhere
-	Sure        bool        `json:"sure,omitempty"`        // it is right although it looks like a slip
+	Sure        bool        `json:"sure,omitempty"`        // it is right although it looks like a typo
 
 	// USD is Amount in US cents, and OccurredAt is Date; both are zero without one. Parse sets them.
 	USD        offer.USD `json:"-"`
@@ -112,14 +112,17 @@ func CheckPublishable(reference string) error {
 	return nil
 }
 
-// Slip returns what looks like a slip in a new entry, or an empty string. price is that of the offer, and references
-// are those that were entered before.
-func (e Entry) Slip(price offer.USD, references []string, now time.Time) string {
+// Typo returns why a new entry is probably a mistake, or empty. price is that of the offer, and references are those
+// that were entered before.
+func (e Entry) Typo(price offer.USD, references []string, now time.Time) string {
 	if e.USD > 3*price || 3*e.USD < price {
 		return fmt.Sprintf("the amount is %s US dollars, and the price %s", e.USD.Decimal(), price.Decimal())
 	}
 	if !e.OccurredAt.IsZero() && now.Sub(e.OccurredAt) > oldest {
 		return "the date " + day(e.OccurredAt) + " is more than 400 days ago"
+	}
+	if e.OccurredAt.After(now) {
+		return "the date " + day(e.OccurredAt) + " is in the future"
 	}
 	for _, other := range references {
 		if other != e.Reference && strings.EqualFold(bare(other), bare(e.Reference)) {
@@ -146,7 +149,7 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 func ParseAmount(s string) (offer.USD, error) {
 	cents, cut, ok := offer.ParseDecimal(s, 2)
 	if !ok || cut {
-		return 0, fmt.Errorf("%.40q is not an amount of US dollars; write one such as 42 or 42.50", s)
+		return 0, fmt.Errorf("%.40q is not an amount of US dollars; write at most two decimals, such as 42 or 42.50", s)
 	}
 	if amount := offer.USD(cents); amount > 0 && amount <= maxAmount {
 		return amount, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/report"
 )
 
-func TestAmountsAreReadExactly(t *testing.T) {
+func TestParseAmount(t *testing.T) {
 	for text, cents := range map[string]offer.USD{
 		"42": 4200, "42.5": 4250, "42.05": 4205, "0.01": 1, "10000000": maxAmount, "9999999.99": maxAmount - 1,
 	} {
@@ -28,6 +28,15 @@ func TestAmountsAreReadExactly(t *testing.T) {
 	} {
 		_, err := ParseAmount(text)
 		require.Error(t, err)
+	}
+}
+
+func TestFutureDateNeedsConfirmation(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	for date, want := range map[time.Time]string{
+		now: "", now.Add(-time.Hour): "", {}: "", now.Add(12 * time.Hour): "the date 2026-11-30 is in the future",
+	} {
+		require.Equal(t, want, Entry{USD: 4200, OccurredAt: date}.Typo(4200, nil, now))
 	}
 }
 
@@ -50,7 +59,7 @@ func FuzzParseAmount(f *testing.F) {
 	})
 }
 
-func TestDatesAreDaysOrMoments(t *testing.T) {
+func TestParseDate(t *testing.T) {
 	day, err := ParseDate("2026-11-20", time.UTC)
 	require.NoError(t, err)
 	require.Equal(t, int64(1_795_132_800), day.Unix()) // date -u -d 2026-11-20 +%s
@@ -64,14 +73,14 @@ func TestDatesAreDaysOrMoments(t *testing.T) {
 }
 
 // The zero time stands for no date, and is none that was given.
-func TestADateBefore1970IsASlip(t *testing.T) {
+func TestParseDateRefusesBefore1970(t *testing.T) {
 	for _, text := range []string{"0001-01-01", "0001-01-01T00:00:00Z", "0026-11-20", "1969-12-31", "1970-01-01T00:00:00Z"} {
 		_, err := ParseDate(text, time.UTC)
 		require.ErrorContains(t, err, "before 1970")
 	}
 }
 
-func TestADayBeginsAtMidnightOfItsZone(t *testing.T) {
+func TestParseDateUsesTimeZone(t *testing.T) {
 	berlin := time.FixedZone("Europe/Berlin", 3600)
 	day, err := ParseDate("2026-11-20", berlin)
 	require.NoError(t, err)
@@ -120,7 +129,7 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 	require.NoError(t, e.Parse(now))
 }
 
-func TestAReferenceContainsNoMailAddress(t *testing.T) {
+func TestCheckPublishableRefusesEmail(t *testing.T) {
 	for _, reference := range []string{"jane.doe@example.org", "from jane@mail.example.org, INV-7", "<jane+tag@example.co>"} {
 		require.ErrorContains(t, CheckPublishable(reference), "looks like an e-mail address")
 	}
@@ -129,7 +138,7 @@ func TestAReferenceContainsNoMailAddress(t *testing.T) {
 	}
 }
 
-func TestADayIsKeptAsTheOperatorWroteIt(t *testing.T) {
+func TestEntryKeepsDay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for written, day := range map[string]string{
 		"2026-11-20": "2026-11-20", "2026-11-20T00:00:00+14:00": "2026-11-20", "2026-11-20T00:00:00-12:00": "2026-11-20",
@@ -149,7 +158,7 @@ func TestADayIsKeptAsTheOperatorWroteIt(t *testing.T) {
 	require.Empty(t, Entry{}.Day(), "no date is not a day")
 }
 
-func TestARefundIsReadInTheUnitOfItsPayment(t *testing.T) {
+func TestParseRefund(t *testing.T) {
 	for _, c := range []struct {
 		asset, text string
 		atomic      int64
@@ -171,7 +180,7 @@ func TestARefundIsReadInTheUnitOfItsPayment(t *testing.T) {
 	}
 }
 
-func TestATransactionIsNamedAsItsChainWritesIt(t *testing.T) {
+func TestParseTransaction(t *testing.T) {
 	digits := strings.Repeat("aB", 32)
 	for _, c := range []struct{ asset, text, want string }{
 		{"USDC", "0x" + digits, "0x" + strings.ToLower(digits)},
@@ -191,7 +200,7 @@ func TestATransactionIsNamedAsItsChainWritesIt(t *testing.T) {
 	}
 }
 
-func TestTheSameEntryIsTheSameRefund(t *testing.T) {
+func TestRefundIDIsStable(t *testing.T) {
 	base := Entry{Reason: "half of it"}
 	other, dated, named := base, base, base
 	other.Reason = "the other half"
@@ -201,7 +210,7 @@ func TestTheSameEntryIsTheSameRefund(t *testing.T) {
 	ids := map[string]bool{base.RefundID(1000): true, base.RefundID(1001): true, other.RefundID(1000): true, dated.RefundID(1000): true, named.RefundID(1000): true}
 	require.Len(t, ids, 5)
 	require.Equal(t, named.RefundID(1000), named.RefundID(7), "a transaction is one refund, whatever the amount")
-	require.Equal(t, ledger.RefundedBy("0x1"), named.RefundID(7))
+	require.Equal(t, ledger.RefundTransactionID("0x1"), named.RefundID(7))
 
 	for id, want := range map[string]string{base.RefundID(1): "", named.RefundID(1): "0x1"} {
 		transaction, entered := EnteredRefund(ledger.Return{ID: id, Kind: ledger.ReturnRefund})

@@ -59,7 +59,7 @@ func ParseRefund(s string, unit offer.Unit) (atomic int64, err error) {
 // the same entry again is the same refund.
 func (e Entry) RefundID(amount int64) string {
 	if e.Transaction != "" {
-		return ledger.RefundedBy(e.Transaction)
+		return ledger.RefundTransactionID(e.Transaction)
 	}
 	date := ""
 	if !e.OccurredAt.IsZero() {
@@ -71,7 +71,7 @@ func (e Entry) RefundID(amount int64) string {
 
 // EnteredRefund reports whether an operator entered a refund, and its transaction, if any.
 func EnteredRefund(r ledger.Return) (transaction string, entered bool) {
-	transaction, named := strings.CutPrefix(r.ID, ledger.RefundedBy(""))
+	transaction, named := strings.CutPrefix(r.ID, ledger.RefundTransactionID(""))
 	if !named {
 		transaction = ""
 	}

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -26,6 +30,38 @@ func NewTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost, t.MaxIdleConns = idlePerHost, idleInAll
 	return t
+}
+
+// NewPublicTransport is NewTransport that connects only to public addresses, because a stranger may name the host. If the
+// environment names a proxy, that one decides.
+func NewPublicTransport() *http.Transport {
+	t := NewTransport()
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: "wallet.example"}}); proxy == nil && err == nil {
+		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, Control: refusePrivate}).DialContext
+	}
+	return t
+}
+
+// special are networks that netip calls global, and that lead elsewhere (IANA's registries of special-purpose addresses).
+var special = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), // behind the NAT of a provider
+	netip.MustParsePrefix("192.0.0.0/24"),  // protocols
+	netip.MustParsePrefix("198.18.0.0/15"), // benchmarks
+	netip.MustParsePrefix("240.0.0.0/4"),   // reserved
+	netip.MustParsePrefix("64:ff9b::/96"),  // contain an IPv4 address, as the next two
+	netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("2002::/16"),
+}
+
+// refusePrivate is a net.Dialer's Control. It runs after the name was resolved.
+func refusePrivate(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	a := to.Addr().Unmap()
+	in := func(p netip.Prefix) bool { return p.Contains(a) }
+	if err != nil || !a.IsGlobalUnicast() || a.IsPrivate() || slices.ContainsFunc(special, in) {
+		return errors.New("the address is not public")
+	}
+	return nil
 }
 
 // Client calls sources over HTTP. It follows no redirects, because one could carry a key or a payment elsewhere.
@@ -113,10 +149,10 @@ type checkedBody struct {
 	broken error
 }
 
-func (b *checkedBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
+func (c *checkedBody) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
 	if err != nil && err != io.EOF {
-		b.broken = err
+		c.broken = err
 	}
 	return n, err
 }

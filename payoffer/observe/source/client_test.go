@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,9 +30,9 @@ func serve(t *testing.T, answer http.HandlerFunc) (url string) {
 // transport answers without a network.
 type transport func(*http.Request) (*http.Response, error)
 
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-func TestAnAnswerIsReadWithItsHeader(t *testing.T) {
+func TestClientReturnsBodyAndHeader(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Asked", r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Accept")+r.Header.Get("Content-Type"))
 		_, _ = io.Copy(w, r.Body)
@@ -48,7 +49,7 @@ func TestAnAnswerIsReadWithItsHeader(t *testing.T) {
 	require.Equal(t, "POST / application/json", header.Get("X-Asked"))
 }
 
-func TestEveryStatusButTwoHundredIsACode(t *testing.T) {
+func TestClientStatusCodes(t *testing.T) {
 	for status, want := range map[int]string{
 		204: BadAnswer, 302: BadAnswer, 307: BadAnswer, 400: BadAnswer, 404: BadAnswer, 410: BadAnswer,
 		401: Unauthorized, 403: Unauthorized, 429: Limited, 408: Unreachable, 500: Unreachable, 503: Unreachable,
@@ -70,7 +71,7 @@ func TestEveryStatusButTwoHundredIsACode(t *testing.T) {
 	require.Empty(t, Code(nil))
 }
 
-func TestAnAnswerIsBounded(t *testing.T) {
+func TestClientBodyLimit(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "12345") })
 	body, _, err := Client{}.Do(t.Context(), Request{URL: url, Limit: 5})
 	require.NoError(t, err)
@@ -84,7 +85,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	require.ErrorIs(t, err, malformed)
 }
 
-func TestAConnectionThatBreaksIsNoAnswer(t *testing.T) {
+func TestClientBrokenConnection(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "9")
 		_, _ = io.WriteString(w, "12345")
@@ -100,7 +101,7 @@ func TestAConnectionThatBreaksIsNoAnswer(t *testing.T) {
 	require.Equal(t, Unreachable, Code(err))
 }
 
-func TestNoErrorHoldsTheAddress(t *testing.T) {
+func TestClientErrorHidesURL(t *testing.T) {
 	for name, url := range map[string]string{
 		"nobody there":  "http://127.0.0.1:1/secret",
 		"no URL":        "http://a b/secret",
@@ -115,7 +116,7 @@ func TestNoErrorHoldsTheAddress(t *testing.T) {
 	}
 }
 
-func TestASourceThatHangsIsGivenUp(t *testing.T) {
+func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := transport(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -134,7 +135,7 @@ func TestASourceThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsReadInBothForms(t *testing.T) {
+func TestRetryAfterFormats(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"":                              0,
 		"0":                             0,
@@ -156,7 +157,7 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 }
 
 // A burst of calls finds the connections of the burst before it.
-func TestConnectionsAreKeptForTheNextBurst(t *testing.T) {
+func TestTransportKeepsConnections(t *testing.T) {
 	const burst = 32
 	var arrived sync.WaitGroup
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -187,6 +188,29 @@ func TestConnectionsAreKeptForTheNextBurst(t *testing.T) {
 		calls.Wait()
 	}
 	require.EqualValues(t, burst, dialed.Load())
+}
+
+func TestPublicTransportRefusesPrivateAddresses(t *testing.T) {
+	asked := false
+	url := serve(t, func(http.ResponseWriter, *http.Request) { asked = true })
+	client := Client{Transport: NewPublicTransport()}
+	for _, address := range []string{url, strings.Replace(url, "127.0.0.1", "localhost", 1)} {
+		_, _, err := client.Do(t.Context(), Request{URL: address, Limit: 1})
+		require.Equal(t, Unreachable, Code(err))
+		require.ErrorContains(t, errors.Unwrap(err), "the address is not public", "a name is resolved first")
+	}
+	require.False(t, asked)
+	for _, private := range []string{
+		"127.0.0.1:443", "10.1.2.3:443", "172.16.0.1:443", "192.168.1.1:443", "169.254.169.254:80", "100.64.0.1:443", "0.0.0.0:443", "224.0.0.1:443",
+		"192.0.0.8:443", "198.18.0.1:443", "198.19.255.255:443", "240.0.0.1:443", "255.255.255.255:443",
+		"[64:ff9b::a00:1]:443", "[64:ff9b:1::a00:1]:443", "[2002:a00:1::1]:443", "[::ffff:198.18.0.1]:443",
+		"[::1]:443", "[fe80::1]:443", "[fd00::1]:443", "[::ffff:10.0.0.1]:443", "[::]:443", "wallet.example:443",
+	} {
+		require.Error(t, refusePrivate("tcp", private, nil), private)
+	}
+	for _, public := range []string{"8.8.8.8:443", "[2606:4700::1111]:443", "100.128.0.1:443", "100.63.255.255:443", "198.20.0.1:443", "192.0.1.1:443", "[2001:4860::8888]:443"} {
+		require.NoError(t, refusePrivate("tcp", public, nil), public)
+	}
 }
 
 func TestListenersAreCalledUntilTheyStop(t *testing.T) {

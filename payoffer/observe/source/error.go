@@ -3,7 +3,9 @@ package source
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -39,6 +41,14 @@ func (e *Error) Timeout() bool {
 	return errors.Is(e.cause, context.DeadlineExceeded) || errors.As(e.cause, &failed) && failed.Timeout()
 }
 
+// ExplainCertificate says what to do if the certificate of a server is not trusted. Every other error stays.
+func ExplainCertificate(err error) error {
+	if invalid := (*tls.CertificateVerificationError)(nil); errors.As(err, &invalid) {
+		return fmt.Errorf("the server's certificate is not trusted (%w); if it is yours, let this machine trust its authority, on Linux with SSL_CERT_FILE=<file>", invalid.Err)
+	}
+	return err
+}
+
 // Code returns the code of an error: empty for nil, Unreachable for an error that is not an *Error.
 func Code(err error) string {
 	var known *Error
@@ -57,6 +67,7 @@ func Hint(err error) string {
 	return cmp.Or(map[string]string{
 		Unauthorized: "set a valid key or token of this provider", Limited: "use a key or an endpoint with a higher limit",
 		Unreachable: "check the address, the firewall and the provider's status", "ledger_unavailable": "check the disk or the database of the ledger",
+		"final_history_changed": "nothing is recorded until the endpoints agree with the ledger; replace a wrong endpoint",
 	}[Code(err)], "check the address and the provider's status, or configure another endpoint")
 }
 

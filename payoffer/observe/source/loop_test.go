@@ -70,7 +70,7 @@ func (d *diary) after(pause time.Duration) []time.Duration {
 	return d.polls[before:]
 }
 
-func TestALoopPollsAtOnceAndAgainUntilItsEnd(t *testing.T) {
+func TestLoopPollsUntilCanceled(t *testing.T) {
 	simulate(t, nil, func(t *testing.T, d *diary, stop func()) {
 		require.Equal(t, []time.Duration{0}, d.polls)
 		require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, d.after(2*time.Minute))
@@ -85,7 +85,7 @@ func TestALoopPollsAtOnceAndAgainUntilItsEnd(t *testing.T) {
 	})
 }
 
-func TestALoopEndsAfterTheRunningPoll(t *testing.T) {
+func TestLoopEndsAfterRunningPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended time.Duration
@@ -110,7 +110,7 @@ func TestALoopEndsAfterTheRunningPoll(t *testing.T) {
 	})
 }
 
-func TestAWakeDuringAPollIsFollowedByAnotherPollUnlessCancelled(t *testing.T) {
+func TestLoopWakeDuringPoll(t *testing.T) {
 	for name, heard := range map[string]bool{"heard": true, "not heard": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestAWakeDuringAPollIsFollowedByAnotherPollUnlessCancelled(t *testing.T) {
 	}
 }
 
-func TestPausesDoubleWhilePollsFail(t *testing.T) {
+func TestLoopBackoffDoubles(t *testing.T) {
 	backOff := func(d *diary) { d.Least, d.Most, d.fails = time.Second, 5*time.Second, errors.New("down") }
 	simulate(t, backOff, func(t *testing.T, d *diary, stop func()) {
 		defer stop()
@@ -156,7 +156,7 @@ func TestPausesDoubleWhilePollsFail(t *testing.T) {
 	})
 }
 
-func TestAWakePollsUnlessTheLastPollFailed(t *testing.T) {
+func TestLoopWakeAfterFailedPoll(t *testing.T) {
 	backOff := func(d *diary) {
 		d.Least, d.Most = 10*time.Second, time.Minute
 	}
@@ -173,7 +173,7 @@ func TestAWakePollsUnlessTheLastPollFailed(t *testing.T) {
 	})
 }
 
-func TestAFailureAndTheRecoveryAreLoggedOnce(t *testing.T) {
+func TestLoopLogsFailureAndRecoveryOnce(t *testing.T) {
 	var log bytes.Buffer
 	told := func(d *diary) {
 		d.OnChange = Log(slog.New(slog.NewTextHandler(&log, nil)), "the sun cannot be seen", "the sun is back")
@@ -199,7 +199,7 @@ func TestAFailureAndTheRecoveryAreLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestPausesAreBoundedAndSpreadOverAFifth(t *testing.T) {
+func TestBackoffIsBoundedAndSpread(t *testing.T) {
 	var got []time.Duration
 	for failures := 1; failures <= 9; failures++ {
 		got = append(got, Backoff(failures, 5*time.Second, 5*time.Minute, 0)/time.Second)

@@ -39,6 +39,10 @@ type Health struct {
 	At              int64
 	// LastError is an error code of package observe, or empty.
 	LastError string
+	// Deliveries is the error code of the webhook's deliveries, which LastError may hide.
+	Deliveries string
+	// Refunds says that the source reports refunds, too.
+	Refunds bool
 	// OtherLinks are payment links that were paid and are not the rail's, separated by spaces.
 	OtherLinks string
 }

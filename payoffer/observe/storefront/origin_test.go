@@ -53,7 +53,7 @@ func unread(t *testing.T, since time.Duration, options ...func(*Config)) *fixtur
 	return f
 }
 
-func TestTheFirstStartIsTheOriginHoweverLateTheFirstAnswerIs(t *testing.T) {
+func TestOriginIsFirstStart(t *testing.T) {
 	t.Parallel()
 	f := unread(t, 0)
 	require.True(t, f.Health().Blind, "from when on sales count is not known")
@@ -70,7 +70,7 @@ func TestTheFirstStartIsTheOriginHoweverLateTheFirstAnswerIs(t *testing.T) {
 	require.False(t, f.Health().Blind)
 }
 
-func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
+func TestOriginUsesClockOffset(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	for name, test := range map[string]struct {
@@ -107,7 +107,7 @@ func TestTheOriginIsCorrectedByTheOffsetOfTheClock(t *testing.T) {
 }
 
 // An offset of the clock long after the first start does not move the origin.
-func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
+func TestOriginIgnoresLaterClockOffset(t *testing.T) {
 	t.Parallel()
 	ahead := time.Duration(0)
 	f := unread(t, 0, func(c *Config) { c.ClockOffset = func() time.Duration { return ahead } })
@@ -123,7 +123,7 @@ func TestAClockThatGoesWrongLaterMovesNoOrigin(t *testing.T) {
 	}
 }
 
-func TestAnEarlierSinceHasEverythingReadAgainOnce(t *testing.T) {
+func TestEarlierSinceRereadsOnce(t *testing.T) {
 	f := fixtureBeside(t)
 	f.sell()
 	f.mustRead()

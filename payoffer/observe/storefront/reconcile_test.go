@@ -17,7 +17,7 @@ import (
 
 func countLines(b *bytes.Buffer) int { return strings.Count(b.String(), "\n") }
 
-func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
+func TestSaleIsConfirmedFromList(t *testing.T) {
 	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
@@ -36,7 +36,7 @@ func TestSaleCountsOnceReadFromTheShop(t *testing.T) {
 	require.Equal(t, version, r.Version, "nothing new was seen")
 }
 
-func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
+func TestListCountsOnlySalesOfOffer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*payoffertest.StorefrontSale)
@@ -67,7 +67,7 @@ func TestOnlyMoneyOfTheOfferIsTakenFromTheList(t *testing.T) {
 	}
 }
 
-func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
+func TestRefundsAndDisputesFoundWithoutPing(t *testing.T) {
 	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
@@ -91,7 +91,7 @@ func TestRefundsAndDisputesAreFoundWithoutAPing(t *testing.T) {
 }
 
 // The list tells when a sale was made, which may be hours before it succeeds.
-func TestSaleThatSucceedsLateIsFound(t *testing.T) {
+func TestLateSaleIsFound(t *testing.T) {
 	f := fixtureBeside(t)
 	f.mustRead()
 	f.pass(11 * time.Hour)
@@ -104,7 +104,7 @@ func TestSaleThatSucceedsLateIsFound(t *testing.T) {
 }
 
 // Months later the list of the newest sales does not have the sale any more.
-func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
+func TestOldSaleRefundFoundWithinOneDay(t *testing.T) {
 	f := fixtureBeside(t)
 	sale := f.sell()
 	f.mustRead()
@@ -123,7 +123,7 @@ func TestReturnsOfOldSalesAreFoundWithinADay(t *testing.T) {
 	f.requireReadHeld(0, "out of reach")
 }
 
-func TestSalesOfALongOutageAreFound(t *testing.T) {
+func TestSalesOfLongOutageAreFound(t *testing.T) {
 	f := fixtureBeside(t)
 	f.mustRead()
 	for range 35 {
@@ -144,7 +144,7 @@ func TestSalesOfALongOutageAreFound(t *testing.T) {
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
 }
 
-func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
+func TestListFailureLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault payoffertest.StorefrontFault
@@ -194,7 +194,7 @@ func TestAFailureIsReportedAndLosesNothing(t *testing.T) {
 	})
 }
 
-func TestTheTokenIsNotSentToAnotherHost(t *testing.T) {
+func TestTokenStaysOnShopHost(t *testing.T) {
 	f := fixtureBeside(t)
 	elsewhere := payoffertest.NewStorefront(t, testToken)
 	f.shop.Fail(&payoffertest.StorefrontFault{Status: http.StatusTemporaryRedirect, Location: elsewhere.URL() + "/v2/sales"})
@@ -203,7 +203,7 @@ func TestTheTokenIsNotSentToAnotherHost(t *testing.T) {
 	require.Empty(t, elsewhere.Requests())
 }
 
-func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
+func TestUnreadableSaleIsSkipped(t *testing.T) {
 	f := fixtureBeside(t)
 	f.sell()
 	f.sell(func(s *payoffertest.StorefrontSale) { s.ID = "<script>" })
@@ -212,7 +212,7 @@ func TestUnreadableSaleDoesNotHideTheOthers(t *testing.T) {
 	require.Equal(t, 1, countLines(f.log), "logged once")
 }
 
-func TestClockThatWentAheadHidesNothing(t *testing.T) {
+func TestClockJumpBackHidesNothing(t *testing.T) {
 	f := fixtureBeside(t)
 	f.pass(10 * 24 * time.Hour)
 	f.mustRead()
@@ -224,7 +224,7 @@ func TestClockThatWentAheadHidesNothing(t *testing.T) {
 	require.Equal(t, f.now().Unix(), parseSeconds(cursor.Position))
 }
 
-func TestRunReadsTheListAfterAPingAndEndsWithItsContext(t *testing.T) {
+func TestRunReadsListAfterPing(t *testing.T) {
 	f := fixtureBeside(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

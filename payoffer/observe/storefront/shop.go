@@ -99,8 +99,8 @@ func (o *Observer) belongsToOffer(s sale) bool {
 		s.CreatedAt.Unix() >= o.origin.Load()
 }
 
-// lost reports whether the provider took the money back because of a dispute.
-func (s sale) lost() bool { return s.Chargedback || s.Disputed && !s.DisputeWon }
+// isLost reports whether the provider took the money back because of a dispute.
+func (s sale) isLost() bool { return s.Chargedback || s.Disputed && !s.DisputeWon }
 
 // refunded returns the refunded amount in US cents. After a partial refund Gumroad reports only the rest, in the
 // product's currency. If that is not US dollars, the whole sale counts as refunded: rather too little than too much.
@@ -143,7 +143,7 @@ func (o *Observer) observation(ctx context.Context, s sale) (observation ledger.
 	if err != nil {
 		return observation, false, observe.ErrNoLedger
 	}
-	refunded, lost := s.refunded(), s.lost()
+	refunded, lost := s.refunded(), s.isLost()
 	if known.EvidenceLevel == ledger.LevelProvider && known.Amount == s.Price && known.Refunded == refunded &&
 		(known.Status == ledger.StatusReversed) == lost {
 		return observation, false, nil

@@ -54,7 +54,7 @@ type Config struct {
 	API string
 	// Since is from when on money counts, in Unix seconds; 0 is from the first start on. It lowers the origin, also later.
 	Since int64
-	// ClockOffset is how far this machine's clock is proven to be ahead; nil is never. It corrects the origin.
+	// ClockOffset is how far this machine's clock is ahead, as far as that is known; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
 	// source.Default sets the fields below, except the Ledger.
 	Ledger    Ledger
@@ -168,7 +168,7 @@ func (o *Observer) Health() observe.Health {
 		return h
 	}
 	failure, _ := o.loop.Last()
-	h.Source, h.LastError = "provider", cmp.Or(failure, h.LastError)
+	h.Source, h.Refunds, h.LastError = "provider", true, cmp.Or(failure, h.LastError)
 	if h.At = o.through.Load(); h.At > 0 {
 		h.ObservedThrough = formatTime(h.At)
 		h.Blind = o.origin.Load() == 0 || o.cfg.Now().Sub(time.Unix(h.At, 0)) > staleAfter

@@ -15,7 +15,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/payoffertest/cases"
 )
 
-func TestNewRejectsAnUnusableConfiguration(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		cfg  Config
@@ -45,10 +45,10 @@ func TestHealthReportsUnknownSums(t *testing.T) {
 	for name, secret := range map[string]string{"with pings": testSecret, "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(c *Config) { c.Secret = secret })
-			before := observe.Health{Rail: "tip-jar", Source: "provider", Partial: true, Blind: true}
+			before := observe.Health{Rail: "tip-jar", Source: "provider", Refunds: true, Partial: true, Blind: true}
 			require.Equal(t, before, f.Health(), "before the first list")
 			f.mustRead()
-			whole := observe.Health{Rail: "tip-jar", Source: "provider", ObservedThrough: "2026-11-21T12:00:00Z", At: 1795262400}
+			whole := observe.Health{Rail: "tip-jar", Source: "provider", Refunds: true, ObservedThrough: "2026-11-21T12:00:00Z", At: 1795262400}
 			require.Equal(t, whole, f.Health())
 			f.pass(staleAfter + time.Second)
 			whole.Partial, whole.Blind = true, true
@@ -60,7 +60,7 @@ func TestHealthReportsUnknownSums(t *testing.T) {
 }
 
 // A ping is unsigned: whatever it says, only what the API lists is recorded.
-func TestAPingOnlyHasTheListRead(t *testing.T) {
+func TestPingOnlyTriggersListRead(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"nothing":        "",
@@ -97,7 +97,7 @@ func TestManyPingsCauseFewCalls(t *testing.T) {
 	require.Equal(t, int64(4200), f.held())
 }
 
-func TestWithoutATokenNothingIsMonitored(t *testing.T) {
+func TestMonitoringNeedsToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, withoutToken)
 	sale := f.sell()
@@ -111,7 +111,7 @@ func TestWithoutATokenNothingIsMonitored(t *testing.T) {
 	require.Equal(t, observe.Health{Rail: "tip-jar", Partial: true, Blind: true}, f.Health())
 }
 
-func TestAWrongSecretIsUnverified(t *testing.T) {
+func TestReceiveWrongSecretIsUnverified(t *testing.T) {
 	f := fixtureBeside(t)
 	f.mustOnce()
 	f.pass(time.Minute)
@@ -126,7 +126,7 @@ func TestAWrongSecretIsUnverified(t *testing.T) {
 }
 
 // An address with another secret can be the shop's old one. It is reported until a ping arrives at the right one.
-func TestPingsToAnotherAddressAreReported(t *testing.T) {
+func TestWrongPingAddressIsReported(t *testing.T) {
 	f := fixtureBeside(t)
 	require.Equal(t, observe.Unverified, f.deliver("short", "", nil))
 	require.Empty(t, f.Health().LastError, "a guess")
@@ -156,7 +156,7 @@ func worth(s payoffertest.StorefrontSale) int64 {
 // whenever the shop or the ledger fail, and whenever the ledger is lost or an
 // older copy of it is put back: what counts after the next reading is what the
 // seller holds.
-func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
+func TestRandomHistoriesMatchModel(t *testing.T) {
 	t.Parallel()
 	for seed := range cases.Count(t) / stepsPerHistory {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomHistory(t, rand.New(rand.NewPCG(uint64(seed), 42))) })

@@ -33,7 +33,7 @@ func message(assert func(testing.TB)) string {
 	return f.message
 }
 
-func TestContainsPrintsTheNeighbourhood(t *testing.T) {
+func TestContainsPrintsNearbyText(t *testing.T) {
 	text := strings.Repeat("a", 5000) + "<p>42 USD</p>" + strings.Repeat("b", 5000)
 	require.Empty(t, message(func(t testing.TB) { Contains(t, text, "<p>42 USD</p>") }))
 	got := message(func(t testing.TB) { Contains(t, text, "<p>42 EUR</p>", "in German") })
@@ -43,7 +43,7 @@ func TestContainsPrintsTheNeighbourhood(t *testing.T) {
 	require.NotEmpty(t, message(func(t testing.TB) { Contains(t, "", "x") }))
 }
 
-func TestNotContainsPrintsThePlace(t *testing.T) {
+func TestNotContainsPrintsNearbyText(t *testing.T) {
 	text := strings.Repeat("a", 5000) + "secret" + strings.Repeat("b", 5000)
 	require.Empty(t, message(func(t testing.TB) { NotContains(t, text, "password") }))
 	got := message(func(t testing.TB) { NotContains(t, text, "secret") })

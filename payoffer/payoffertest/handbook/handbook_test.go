@@ -26,7 +26,7 @@ func written(t *testing.T, text string, pages map[string]string) string {
 	return root
 }
 
-func TestPagesComeInTheOrderOfTheIndex(t *testing.T) {
+func TestReadOrdersPagesByIndex(t *testing.T) {
 	root := written(t, "[b](guides/b.md#x) [a](a.md) [b](guides/b.md) [out](https://example.org/c.md) `[no](n.md)`\n",
 		map[string]string{"a.md": "# A", "guides/b.md": "# B"})
 	pages, err := Read(root)
@@ -38,17 +38,17 @@ func TestPagesComeInTheOrderOfTheIndex(t *testing.T) {
 	require.Equal(t, append(outside, index, "payoffer/docs/guides/b.md", "payoffer/docs/a.md"), names)
 }
 
-func TestAPageThatNobodyWouldFindIsRefused(t *testing.T) {
+func TestPageMissingFromIndexIsRefused(t *testing.T) {
 	_, err := Read(written(t, "# Nothing", map[string]string{"guides/lost.md": "# Lost"}))
 	require.EqualError(t, err, "payoffer/docs/README.md does not name payoffer/docs/guides/lost.md")
 }
 
-func TestABlockThatIsNotClosedIsRefused(t *testing.T) {
+func TestUnclosedBlockIsRefused(t *testing.T) {
 	_, err := Read(written(t, "# One\n\n```sh\nls\n", nil))
 	require.EqualError(t, err, "payoffer/docs/README.md:3: a block is not closed")
 }
 
-func TestAPageIsReadAsItsBlocksLinksAndAnchors(t *testing.T) {
+func TestPageBlocksLinksAndAnchors(t *testing.T) {
 	root := written(t, "[page](page.md)\n", map[string]string{
 		"page.md": "# What it is, and `why`\n\n```yaml\n# no heading\na: 1\n```\nSee [above](#what) and [home](../../README.md#x).\n\n## After the_end\n",
 	})
@@ -61,7 +61,7 @@ func TestAPageIsReadAsItsBlocksLinksAndAnchors(t *testing.T) {
 	require.NotContains(t, page.Prose, "no heading")
 }
 
-func TestAConsoleIsItsCommandsAndWhatTheyPrint(t *testing.T) {
+func TestBlockCommands(t *testing.T) {
 	commands, err := Block{Text: "$ one \\\n    two\nout\n\nmore\n$ three\n$ four\nend\n"}.Commands()
 	require.NoError(t, err)
 	require.Equal(t, []Command{{"one \\\n    two\n", "out\n\nmore\n"}, {"three\n", ""}, {"four\n", "end\n"}}, commands)
@@ -70,7 +70,7 @@ func TestAConsoleIsItsCommandsAndWhatTheyPrint(t *testing.T) {
 	require.ErrorContains(t, err, "begins with a command")
 }
 
-func TestFieldsAreTheirComments(t *testing.T) {
+func TestFieldsReturnsComments(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.go"), []byte("package a\n\ntype T struct {\n\t// One,\n\t// two.\n\tX, Y int\n\tz int\n}\n"), 0o600))
 	fields, err := Fields(folder)

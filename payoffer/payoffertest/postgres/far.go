@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type Far struct {
 	delay   time.Duration
 	trips   atomic.Int64
 	closed  atomic.Bool
+	clients sync.Map // the connections that are open
 }
 
 // Far returns a way to the server that adds a delay to every trip.
@@ -45,32 +47,43 @@ func (s *Server) Far(t testing.TB, delay time.Duration) *Far {
 }
 
 // DSN is one that goes this way.
-func (far *Far) DSN(t testing.TB, dsn string) string {
+func (f *Far) DSN(t testing.TB, dsn string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	require.NoError(t, err)
 	query := u.Query()
 	query.Del("host")
 	query.Set("sslmode", "disable")
-	u.Host, u.RawQuery = far.address, query.Encode()
+	u.Host, u.RawQuery = f.address, query.Encode()
 	return u.String()
 }
 
 // Trips counts the trips so far, those to connect included.
-func (far *Far) Trips() int64 { return far.trips.Load() }
+func (f *Far) Trips() int64 { return f.trips.Load() }
 
 // Close has connections that are made from now on ended at once, and Open leads them
 // to the server again.
-func (far *Far) Close() { far.closed.Store(true) }
-func (far *Far) Open()  { far.closed.Store(false) }
+func (f *Far) Close() { f.closed.Store(true) }
+func (f *Far) Open()  { f.closed.Store(false) }
+
+// Cut is Close, and ends the connections that are open.
+func (f *Far) Cut() {
+	f.Close()
+	f.clients.Range(func(client, _ any) bool {
+		_ = client.(net.Conn).Close()
+		return true
+	})
+}
 
 // lead connects a client with the server.
-func (far *Far) lead(client net.Conn) {
+func (f *Far) lead(client net.Conn) {
+	f.clients.Store(client, nil)
+	defer f.clients.Delete(client)
 	defer client.Close()
-	if far.closed.Load() {
+	if f.closed.Load() {
 		return
 	}
-	server, err := net.Dial("unix", far.socket)
+	server, err := net.Dial("unix", f.socket)
 	if err != nil {
 		return
 	}
@@ -79,14 +92,14 @@ func (far *Far) lead(client net.Conn) {
 		_, _ = io.Copy(client, server)
 		_ = client.Close()
 	}()
-	far.forward(server, bufio.NewReader(client))
+	f.forward(server, bufio.NewReader(client))
 }
 
 // forward passes messages of a client on
 // (https://www.postgresql.org/docs/current/protocol-message-formats.html), those of a
 // trip together: all but the first begin with their type, and the server answers Query,
 // Sync and whatever belongs to a login.
-func (far *Far) forward(server net.Conn, client *bufio.Reader) {
+func (f *Far) forward(server net.Conn, client *bufio.Reader) {
 	var trip []byte
 	for login := true; ; login = false {
 		kind := byte('S')
@@ -112,9 +125,9 @@ func (far *Far) forward(server net.Conn, client *bufio.Reader) {
 			return
 		case 'Q', 'S', 'p':
 			if !bytes.HasPrefix(body, []byte("-- ping")) { // of the driver, on a connection of which a second long nobody wanted anything
-				far.trips.Add(1)
+				f.trips.Add(1)
 			}
-			time.Sleep(far.delay)
+			time.Sleep(f.delay)
 			if _, err := server.Write(trip); err != nil {
 				return
 			}

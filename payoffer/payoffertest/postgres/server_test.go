@@ -24,7 +24,7 @@ func part(t *testing.T, programs ...string) string {
 }
 
 // A test that finds a part of PostgreSQL says what is missing.
-func TestAPartOfPostgreSQLIsNoServer(t *testing.T) {
+func TestIncompletePostgreSQLIsNamed(t *testing.T) {
 	path := os.Getenv("PATH")
 	_, err := find()
 	if err != nil {

@@ -31,6 +31,14 @@ func Test(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
+// Full skips the test unless FULL=1. What names the programs that it runs.
+func Full(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("FULL") != "1" {
+		t.Skip(what + " run with FULL=1")
+	}
+}
+
 // Program returns the path of the first of some programs that is installed. The
 // test is skipped if none is.
 func Program(t testing.TB, title string, names ...string) string {

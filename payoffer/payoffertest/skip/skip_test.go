@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASkippedTestIsNotedWithTheFirstLineOfItsReason(t *testing.T) {
+func TestSkipIsRecordedWithReason(t *testing.T) {
 	noted := filepath.Join(t.TempDir(), "skipped")
 	t.Setenv("PAY_OFFER_NO_SKIP", "")
 	t.Setenv("PAY_OFFER_SKIPPED", noted)
@@ -22,7 +22,7 @@ func TestASkippedTestIsNotedWithTheFirstLineOfItsReason(t *testing.T) {
 	require.Equal(t, "Python is not installed\t"+t.Name()+"\nit cannot be built:\t"+t.Name()+"\n", string(text))
 }
 
-func TestNothingIsSkippedWhereThatIsForbidden(t *testing.T) {
+func TestNoSkipVariableFailsTest(t *testing.T) {
 	t.Setenv("PAY_OFFER_NO_SKIP", "1")
 	require.Equal(t, "failed: It is not installed, and PAY_OFFER_NO_SKIP=1 forbids to skip",
 		end(t, func(t testing.TB) { Program(t, "It", "no-such-program") }))
@@ -56,7 +56,7 @@ func (r *recorder) Skip(arguments ...any) {
 	runtime.Goexit()
 }
 
-func TestTheFirstProgramThatIsInstalledIsTaken(t *testing.T) {
+func TestProgramReturnsFirstInstalled(t *testing.T) {
 	folder := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"first": 0o600, "second": 0o700, "third": 0o700} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), nil, mode))

@@ -42,7 +42,7 @@ type RPCError struct {
 	Message string `json:"message"`
 }
 
-func (e *RPCError) Error() string { return e.Message }
+func (r *RPCError) Error() string { return r.Message }
 
 type object = map[string]any
 
@@ -98,16 +98,20 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) answer(ctx context.Context, path []string) (any, error) {
 	switch {
-	case len(path) == 3 && path[0] == "blocks" && path[2] == "height":
-		height, err := s.height(ctx)
-		return strconv.FormatInt(height, 10), err
+	case len(path) == 3 && path[0] == "blocks" && path[2] == "hash":
+		var hash string
+		return hash, s.node.Call(ctx, &hash, "getbestblockhash")
 	case len(path) == 2 && path[0] == "blocks":
 		return s.headers(ctx, path[1])
 	case len(path) == 2 && path[0] == "block-height":
 		return s.blockAt(ctx, path[1])
 	case len(path) == 2 && path[0] == "block":
 		b, err := s.blockOnChain(ctx, path[1])
-		return object{"id": path[1], "height": b.Height, "timestamp": b.Time}, err
+		if err != nil {
+			return nil, err
+		}
+		median, err := s.median(ctx, b)
+		return object{"id": path[1], "height": b.Height, "timestamp": b.Time, "mediantime": median}, err
 	case len(path) >= 2 && path[0] == "address":
 		return s.address(ctx, path[1], path[2:])
 	case len(path) == 2 && path[0] == "tx":

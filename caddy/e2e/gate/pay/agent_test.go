@@ -137,6 +137,9 @@ func (s *shop) command() {
 		again := s.payByCommand(server.Released(s), home, s.site+report, "--method", method, "--yes")
 		require.Contains(s, again, "This was paid before")
 		require.Contains(s, again, kept.Answer)
+		other := s.payByCommand(server.Released(s), home, s.site+report+"2", "--method", method)
+		require.Contains(s, other, "Nothing is paid now")
+		require.Contains(s, other, said(method, report+"2", "usdc"))
 		require.Equal(s, 1, s.transfers(key))
 	}
 }

@@ -6,7 +6,7 @@ const people = {};
 
 // see is what the page of a person shows.
 async function see({ page, status }) {
-  return { url: page.url(), status, text: await page.locator("body").innerText(), buttons: await page.locator("a.button, button:visible").allInnerTexts() };
+  return { url: page.url(), status, text: await page.locator("body").innerText(), buttons: await page.locator("a.button:visible, button:visible").allInnerTexts() };
 }
 
 const commands = {
@@ -27,6 +27,12 @@ const commands = {
 
   async go({ who, url }) {
     await people[who].page.goto(url);
+    return see(people[who]);
+  },
+
+  // back is the Back key.
+  async back({ who }) {
+    await people[who].page.goBack();
     return see(people[who]);
   },
 

@@ -3,6 +3,7 @@ package pay
 import (
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,8 +15,8 @@ import (
 
 // open is the label of the button that leads in, and signOut that of the button that ends all browsers.
 const (
-	open    = "Open what you paid for"
-	signOut = "Sign out all browsers"
+	open    = "Open your purchase"
+	signOut = "Sign out everywhere"
 	wanted  = "/members/lesson?number=2&day=mo"
 )
 
@@ -55,6 +56,9 @@ func (p person) visit(url string) (seen page) {
 }
 
 func (p person) see() (seen page) { p.Helper(); p.do("show", nil, &seen); return seen }
+
+// back presses the Back key.
+func (p person) back() (seen page) { p.Helper(); p.do("back", nil, &seen); return seen }
 
 // press presses a link or a button, given by a selector or its text.
 func (p person) press(what string) (seen page) {
@@ -96,7 +100,7 @@ func (p person) buyByCard(s *shop, url, checkout string) {
 }
 
 // In one shop, all who pay by each method are let in.
-func TestAGateOpensToThoseWhoPaid(t *testing.T) {
+func TestGateOpensForEveryPaymentMethod(t *testing.T) {
 	s := openShop(t)
 	run := func(t *testing.T, name string, test func(*shop)) {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +137,15 @@ func (s *shop) byCard(ada person) {
 	ada.buyByCard(s, url, "Pay")
 	thanks := ada.see()
 	ada.requireInside(ada.press(open), s.site, wanted, "card")
+
+	// The Back key leads to no checkout of the shop without a question.
+	require.Equal(s, thanks, ada.back())
+	require.False(s, strings.HasPrefix(ada.back().URL, s.pay), "the checkout of the provider")
+	asked := ada.back()
+	require.Equal(s, s.pay+"/v1/pay", asked.URL)
+	require.Contains(s, asked.Text, "You have already paid")
+	require.Equal(s, []string{"View payment status", "Yes, pay again"}, asked.Buttons)
+	ada.requireInside(ada.back(), s.site, wanted, "card")
 
 	s.restart()
 	ada.requireInside(ada.visit(url), s.site, wanted, "card")
@@ -179,8 +192,9 @@ func (s *shop) demo(p person) {
 	s.start(binary, hosts+edited)
 	url := s.site + "/members/?from=letter"
 	p.buyByCard(s, url, ".button:not(.plain)")
-	seen := p.press(open)
-	require.Equal(s, page{url, http.StatusOK, "Welcome. You paid, so this page is open for 30 days.", []string{}}, seen)
+	seen, host := p.press(open), regexp.MustCompile(`//([^:]+)`).FindStringSubmatch(s.site)[1]
+	require.Equal(s, page{url, http.StatusOK, host + "\nWelcome.\n\nYou paid, so this page is open for 30 days.\n\nYour receipt opens it again, on up to 5 devices.\n\n" +
+		"Back to the shop\n\nSellers: put your files or your app here, in place of this text in the Caddyfile.", []string{}}, seen)
 	printed := s.payByCommand(binary, s.TempDir(), s.site+"/members/", "--method", "GET", "--demo")
 	require.Contains(s, printed, "Paid 42 pretend USDC")
 }

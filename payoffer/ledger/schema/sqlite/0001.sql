@@ -63,27 +63,19 @@ CREATE UNIQUE INDEX intents_open ON intents (offer, payer)
 	WHERE state = 'settling' AND NOT reopened;
 CREATE INDEX intents_settling ON intents (offer, id) WHERE state = 'settling';
 CREATE INDEX intents_unproven ON intents (offer, account, poll_at) WHERE state = 'settled' AND evidence = 'facilitator';
-CREATE INDEX intents_unproven_at ON intents (poll_at) WHERE state = 'settled' AND evidence = 'facilitator'; -- of all offers at once
 CREATE INDEX intents_look ON intents (offer, account, poll_at) WHERE state = 'settling';
 CREATE INDEX intents_payer ON intents (offer, payer, id);
 -- A transaction that one payment names is claimed for no other.
 CREATE INDEX intents_tx ON intents (network, tx) WHERE tx <> '';
+CREATE UNIQUE INDEX intents_claimed ON intents (network, tx) WHERE tx <> '' AND state = 'settled' AND evidence = 'facilitator';
+-- The payment-identifier extension: a payer's new intents have no identifier of one that was not refused.
+CREATE INDEX intents_payment_id ON intents (payer, payment_id) WHERE payment_id <> '';
 -- What was sent to a facilitator is kept until nothing can be sent any more.
 CREATE INDEX intents_payload ON intents (valid_before) WHERE length(payload) > 0;
 
--- The payment-identifier extension: the intent that holds an identifier of a payer.
-CREATE TABLE payment_ids (
-	payer      TEXT NOT NULL,
-	payment_id TEXT NOT NULL,
-	intent_id  INTEGER NOT NULL REFERENCES intents (id),
-	PRIMARY KEY (payer, payment_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX payment_ids_intent ON payment_ids (intent_id);
-
 -- One row per money movement. status and refunded_cents are derived from state and returns, and stored to be counted.
 CREATE TABLE receipts (
-	id             INTEGER PRIMARY KEY,
+	id             INTEGER PRIMARY KEY AUTOINCREMENT,
 	offer          TEXT NOT NULL,
 	account        TEXT NOT NULL,
 	rail           TEXT NOT NULL,
@@ -111,8 +103,7 @@ CREATE TABLE receipts (
 	revision       INTEGER NOT NULL DEFAULT 0,   -- of an operator's entry: the highest is in force
 	nonce          TEXT NOT NULL DEFAULT '',    -- of the authorization (EIP-3009) that moved the money; '' = none
 	value_basis    TEXT NOT NULL DEFAULT '',    -- how the value in US dollars was fixed; '' = not known
-	stated_cents   INTEGER,                      -- what the operator states while no source knows the value
-	stated_at      INTEGER NOT NULL DEFAULT 0,
+	stated         TEXT NOT NULL DEFAULT '',    -- the value that the operator states while no source knows it, as "cents seconds"; '' = none
 	UNIQUE (account, external_id),
 	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
 ) STRICT;
@@ -125,7 +116,7 @@ CREATE INDEX receipts_payer ON receipts (account, payer) WHERE payer <> '';
 -- as text, because an index refuses long keys, and JSON that cannot be read would stop a write.
 CREATE INDEX receipts_session ON receipts (offer, substr(evidence, 1, 300)) WHERE rail = 'card';
 
--- Append-only history and outbox: seq is the order of commits.
+-- Append-only history and outbox: seq is the order of commits of an offer.
 CREATE TABLE transitions (
 	seq         INTEGER PRIMARY KEY AUTOINCREMENT,
 	receipt_id  INTEGER NOT NULL REFERENCES receipts (id),
@@ -146,50 +137,22 @@ CREATE TABLE transitions (
 	return_kind TEXT NOT NULL DEFAULT '',
 	moved_at    INTEGER NOT NULL DEFAULT 0,
 	-- What else was known of the receipt after the transition.
-	asset          TEXT,
-	evidence_level TEXT,
-	own            INTEGER,
-	testnet        INTEGER,
-	occurred_at    INTEGER,
+	asset          TEXT NOT NULL,
+	evidence_level TEXT NOT NULL,
+	own            INTEGER NOT NULL,
+	testnet        INTEGER NOT NULL,
+	occurred_at    INTEGER NOT NULL,
 	UNIQUE (receipt_id, version)
 ) STRICT;
 
 CREATE INDEX transitions_offer ON transitions (offer, seq);
 
--- Sums over receipts, open intents and claims, kept in the transaction that changes them.
+-- Sums over receipts and claims, kept in the transaction that changes them. Open intents are counted when they are read.
 CREATE TABLE totals (
 	offer          TEXT NOT NULL,
 	account        TEXT NOT NULL,
 	rail           TEXT NOT NULL,
-	status         TEXT NOT NULL,
-	evidence_level TEXT NOT NULL,
-	own            INTEGER NOT NULL,
-	testnet        INTEGER NOT NULL,
-	count          INTEGER NOT NULL,
-	amount         INTEGER NOT NULL,
-	refunded       INTEGER NOT NULL,
-	usd_cents      INTEGER NOT NULL,
-	refunded_cents INTEGER NOT NULL,
-	unknown_usd    INTEGER NOT NULL,
-	PRIMARY KEY (offer, account, rail, status, evidence_level, own, testnet)
-) STRICT, WITHOUT ROWID;
-
--- How far an account was read.
-CREATE TABLE cursors (
-	account  TEXT PRIMARY KEY,
-	offer    TEXT NOT NULL,
-	position TEXT NOT NULL,
-	anchor   TEXT NOT NULL,
-	ok_at    INTEGER NOT NULL,
-	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
-) STRICT, WITHOUT ROWID;
-
--- The sums of money in another currency than the account's own, which totals leaves out.
-CREATE TABLE currency_totals (
-	offer          TEXT NOT NULL,
-	account        TEXT NOT NULL,
-	rail           TEXT NOT NULL,
-	currency       TEXT NOT NULL,
+	currency       TEXT NOT NULL, -- '' = the account's own
 	status         TEXT NOT NULL,
 	evidence_level TEXT NOT NULL,
 	own            INTEGER NOT NULL,
@@ -203,25 +166,16 @@ CREATE TABLE currency_totals (
 	PRIMARY KEY (offer, account, rail, currency, status, evidence_level, own, testnet)
 ) STRICT, WITHOUT ROWID;
 
--- What is still to be added to totals and currency_totals, and counts already. Changes wait on PostgreSQL only, where payments would
--- wait for each other's rows of the sums; here they come with a copy of such a ledger.
-CREATE TABLE total_changes (
-	id             INTEGER PRIMARY KEY,
-	offer          TEXT NOT NULL,
-	account        TEXT NOT NULL,
-	rail           TEXT NOT NULL,
-	currency       TEXT NOT NULL,
-	status         TEXT NOT NULL,
-	evidence_level TEXT NOT NULL,
-	own            INTEGER NOT NULL,
-	testnet        INTEGER NOT NULL,
-	count          INTEGER NOT NULL,
-	amount         INTEGER NOT NULL,
-	refunded       INTEGER NOT NULL,
-	usd_cents      INTEGER NOT NULL,
-	refunded_cents INTEGER NOT NULL,
-	unknown_usd    INTEGER NOT NULL
-) STRICT;
+-- How far an account was read.
+CREATE TABLE cursors (
+	account   TEXT PRIMARY KEY,
+	offer     TEXT NOT NULL,
+	position  TEXT NOT NULL,
+	anchor    TEXT NOT NULL,
+	witnessed TEXT NOT NULL,
+	ok_at     INTEGER NOT NULL,
+	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
+) STRICT, WITHOUT ROWID;
 
 -- What was refunded or disputed of a payment, as the latest notice of each refund or dispute says. It may be known before the
 -- payment is: receipt_id is NULL until then, and it counts nowhere.
@@ -266,6 +220,24 @@ CREATE TABLE quotes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX quotes_oldest ON quotes (offer, at);
+
+-- Payment requests that were made for one payer each. A hash is used once for good, by whatever offer.
+CREATE TABLE invoices (
+	hash       TEXT PRIMARY KEY,
+	offer      TEXT NOT NULL,
+	account    TEXT NOT NULL,
+	rail       TEXT NOT NULL,
+	request    TEXT NOT NULL,             -- '' = closed
+	verify     TEXT NOT NULL,             -- '' = closed, or only the seller knows of a payment
+	satoshis   INTEGER NOT NULL CHECK (satoshis > 0),
+	usd_cents  INTEGER NOT NULL CHECK (usd_cents > 0),
+	created_at INTEGER NOT NULL,
+	expire_at  INTEGER NOT NULL,
+	closed_at  INTEGER NOT NULL,         -- 0 = it may still be paid
+	FOREIGN KEY (offer, account) REFERENCES accounts (offer, account)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX invoices_open ON invoices (offer, account, created_at) WHERE verify <> '';
 
 -- The prices of an offer in US cents, and from when on each was in force.
 CREATE TABLE prices (

@@ -1,0 +1,137 @@
+package bitcoin
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+)
+
+const (
+	// rowsAtOnce bounds the receipts that one cycle follows. Dropped ones are the last of them.
+	rowsAtOnce = 2000
+	// maxUnconfirmed bounds the unconfirmed payments of a day, because they cost almost nothing to invent. Further
+	// ones are recorded when they are mined.
+	maxUnconfirmed = 500
+	// droppedFor is how long a dropped payment still counts towards maxUnconfirmed.
+	droppedFor = 24 * time.Hour
+)
+
+// position is how far the account was read: the cursor's Position, as JSON. The cursor's Anchor is the hash of the
+// block at Height.
+type position struct {
+	// Height is the last final block that was read.
+	Height int64 `json:"height"`
+	// Index is the index of an extended key's current address; nil before the chain was searched for used ones.
+	Index *uint32 `json:"index,omitempty"`
+
+	anchor string
+	// witnessed is the last block up to which a second endpoint was read, too; -1 for none.
+	witnessed int64
+}
+
+func parsePosition(c ledger.Cursor) (p position, err error) {
+	if p, err = decodeJSON[position](strings.NewReader(c.Position)); err != nil {
+		return p, err
+	}
+	if p.anchor = c.Anchor; c.Anchor == "" { // the origin was lowered
+		p.Height, p.witnessed = 0, -1
+		return p, nil
+	}
+	p.witnessed, err = observe.Position(c.Witnessed)
+	return p, cmp.Or(err, malformedUnless(within(p.Height, maxHeight) && hash256.MatchString(c.Anchor)))
+}
+
+// merge keeps the further of two instances' positions.
+func (p position) merge(q position) position {
+	if q.Height > p.Height {
+		p.Height, p.anchor = q.Height, q.anchor
+	}
+	if p.Index == nil || q.Index != nil && *q.Index > *p.Index {
+		p.Index = q.Index
+	}
+	p.witnessed = max(p.witnessed, q.witnessed)
+	return p
+}
+
+// position reads the cursor. Without an anchor the account must be read from its origin.
+func (o *Observer) position(ctx context.Context) (position, error) {
+	c, found, err := observe.Cursor(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account())
+	if err != nil || !found {
+		return position{witnessed: -1}, err
+	}
+	p, err := parsePosition(c)
+	if err != nil {
+		err = observe.ErrNoLedger
+	}
+	return p, err
+}
+
+func (o *Observer) cursor(p position, origin int64) *ledger.Cursor {
+	c := &ledger.Cursor{
+		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Position: string(offer.JSON(p)), Anchor: p.anchor,
+		OKAt: o.config.Now().Unix(), Origin: strconv.FormatInt(origin, 10),
+	}
+	if p.witnessed >= 0 {
+		c.Witnessed = strconv.FormatInt(p.witnessed, 10)
+	}
+	return c
+}
+
+// state is what the ledger contains when a cycle begins.
+type state struct {
+	position
+	account ledger.Account
+	// origin is the block after which payments count; -1 while unknown.
+	origin int64
+	// reached is the highest block that contains a payment.
+	reached int64
+	// rows are the receipts that are not final, by external id, and byTransaction the same.
+	rows          map[string]ledger.Receipt
+	byTransaction map[string][]ledger.Receipt
+	// unconfirmed counts the unconfirmed payments of a day.
+	unconfirmed int
+}
+
+func (o *Observer) loadState(ctx context.Context) (s state, err error) {
+	if s.account, err = observe.Account(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account()); err != nil {
+		return s, err
+	}
+	if s.origin, err = observe.Position(s.account.Origin); err != nil {
+		return s, err
+	}
+	// This is read after the origin. Otherwise it could be from before the origin was lowered.
+	if s.position, err = o.position(ctx); err != nil {
+		return s, err
+	}
+	if err := o.loadWallets(ctx); err != nil {
+		return s, err
+	}
+	rows, err := o.config.Ledger.Unfinal(ctx, o.config.OfferID, o.config.Rail.Account(), rowsAtOnce)
+	if err != nil {
+		return s, observe.ErrNoLedger
+	}
+	s.rows, s.byTransaction = make(map[string]ledger.Receipt, len(rows)), make(map[string][]ledger.Receipt)
+	for _, row := range rows {
+		s.add(row)
+		block, dropped := evidenceOf(row).Block, row.Status == ledger.StatusDropped
+		if dropped && o.config.Now().Unix()-row.UpdatedAt <= seconds(droppedFor) || !dropped && block == 0 {
+			s.unconfirmed++
+		}
+		if !dropped {
+			s.reached = max(s.reached, block)
+		}
+	}
+	return s, nil
+}
+
+// add adds a receipt that is not final.
+func (s *state) add(row ledger.Receipt) {
+	s.rows[row.ExternalID] = row
+	s.byTransaction[row.Transaction] = append(s.byTransaction[row.Transaction], row)
+}
