@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -191,7 +192,8 @@ func TestWarningForMoneyOfRemovedOffer(t *testing.T) {
 
 	o.reload(strings.Replace(secondBooks, "base_url OTHER", "base_url OTHER\n\t\tid another", 1))
 
-	require.Contains(t, o.log(), "offers that are not configured")
+	require.Eventually(t, func() bool { return strings.Contains(o.log(), "offers that are not configured") }, time.Minute, 10*time.Millisecond,
+		"said after the offers are open")
 	require.Contains(t, o.log(), `"offers":["`+offer.Host(o.other)+`"]`)
 }
 
