@@ -25,7 +25,7 @@ const (
 func initialize(t *testing.T, answers map[int]string, args ...string) (file, out string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	lines := []string{"pay.example.org", "", "", "", "https://buy.example.net/pay", "", "", "", "", "", ""}
+	lines := []string{"pay.example.org", "", "", "", "https://buy.example.net/pay", "", "", "", "", "", "", ""}
 	for number, answer := range answers {
 		lines[number-1] = answer
 	}
@@ -72,8 +72,8 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 		},
 		"every payment method": {
 			answers: map[int]string{
-				2: "https://example.org/", 4: "pay@example.org", 6: initUSDC + " polygon", 7: initZpub + " " + initBitcoin, 8: "treasurer@example.org",
-				9: "tip-jar https://club.example.net/l/tip ab12C", 10: "https://hooks.example.net/club",
+				2: "https://example.org/", 4: "pay@example.org", 6: initUSDC + " polygon", 7: initZpub + " " + initBitcoin, 8: "alice@wallet.example.net",
+				9: "treasurer@example.org", 10: "tip-jar https://club.example.net/l/tip ab12C", 11: "https://hooks.example.net/club",
 			},
 			want: Handler{
 				SiteURL: "https://example.org", Contact: "pay@example.org", Card: &CardConfig{URL: "https://buy.example.net/pay"},
@@ -81,6 +81,7 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 					URL: "https://api.cdp.coinbase.com/platform/v2/x402", KeyID: "{env.CDP_KEY_ID}", KeySecret: "{env.CDP_KEY_SECRET}",
 				}}}},
 				Bitcoin:      &BitcoinConfig{Account: initZpub, FirstAddress: initBitcoin},
+				Lightning:    &LightningConfig{Address: "alice@wallet.example.net"},
 				BankTransfer: &BankTransferConfig{Inbox: "treasurer@example.org"},
 				Storefronts: []*StorefrontConfig{{
 					Name: "tip-jar", URL: "https://club.example.net/l/tip", Product: "ab12C", HookSecret: "{env.STORE_HOOK_SECRET}", Token: "{env.STORE_TOKEN}",
@@ -88,13 +89,13 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 				Announce: []*AnnounceConfig{{URL: "https://hooks.example.net/club", Secret: "{env.ANNOUNCE_SECRET}"}},
 			},
 			steps: []string{
-				"https://pay.example.org and https://example.org", "See there that polygon is supported", "compare the addresses", "record --rail transfer",
+				"https://pay.example.org and https://example.org", "See there that polygon is supported", "whether the wallet tells the server of payments", "compare the addresses", "record --rail transfer",
 				"https://pay.example.org/v1/hook/tip-jar/<secret>\n",
 				"     ANNOUNCE_SECRET\n     CARD_API_KEY\n     CARD_WEBHOOK_SECRET\n     CDP_KEY_ID\n     CDP_KEY_SECRET\n     STORE_HOOK_SECRET\n     STORE_TOKEN\n",
 			},
 		},
 		"a rehearsal, a mailbox": {
-			answers: map[int]string{5: "https://buy.stripe.com/test_abc", 6: initUSDC + " base-sepolia", 10: "email me@example.org mail.example.net:587 me"},
+			answers: map[int]string{5: "https://buy.stripe.com/test_abc", 6: initUSDC + " base-sepolia", 11: "email me@example.org mail.example.net:587 me"},
 			want: Handler{
 				Testnet: true, Card: &CardConfig{URL: "https://buy.stripe.com/test_abc", TestMode: true},
 				USDC:     []*USDCConfig{{Network: "base-sepolia", Address: initUSDC}},
@@ -102,13 +103,24 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 			},
 			steps: []string{"in its test mode:\n", "money is worth nothing", "     ANNOUNCE_SMTP_PASSWORD\n     CARD_API_KEY\n"},
 		},
+		"real money beside a test card": {
+			answers: map[int]string{5: "https://buy.stripe.com/test_abc", 6: initUSDC, 7: initBitcoin, 8: "alice@wallet.example.net"},
+			want: Handler{
+				Card: &CardConfig{URL: "https://buy.stripe.com/test_abc", TestMode: true},
+				USDC: []*USDCConfig{{Network: "base", Address: initUSDC, Facilitators: []*FacilitatorConfig{{
+					URL: "https://api.cdp.coinbase.com/platform/v2/x402", KeyID: "{env.CDP_KEY_ID}", KeySecret: "{env.CDP_KEY_SECRET}",
+				}}}},
+				Bitcoin: &BitcoinConfig{Account: initBitcoin}, Lightning: &LightningConfig{Address: "alice@wallet.example.net"},
+			},
+			steps: []string{"The card takes test money, but USDC, Bitcoin, Lightning real money."},
+		},
 		"private totals": {
-			answers: map[int]string{11: "no"},
+			answers: map[int]string{12: "no"},
 			want:    Handler{Received: "private", Card: &CardConfig{URL: "https://buy.example.net/pay"}},
 		},
-		"public totals": {answers: map[int]string{11: "yes"}, want: Handler{Card: &CardConfig{URL: "https://buy.example.net/pay"}}},
+		"public totals": {answers: map[int]string{12: "yes"}, want: Handler{Card: &CardConfig{URL: "https://buy.example.net/pay"}}},
 		"a storefront and an ntfy topic without secrets": {
-			answers: map[int]string{7: initBitcoin, 9: "pack https://club.example.net/l/pack", 10: "ntfy https://ntfy.example.net/club"},
+			answers: map[int]string{7: initBitcoin, 10: "pack https://club.example.net/l/pack", 11: "ntfy https://ntfy.example.net/club"},
 			want: Handler{
 				Card: &CardConfig{URL: "https://buy.example.net/pay"}, Bitcoin: &BitcoinConfig{Account: initBitcoin},
 				Storefronts: []*StorefrontConfig{{Name: "pack", URL: "https://club.example.net/l/pack"}},
@@ -141,7 +153,7 @@ func TestInitRejectsBadAnswers(t *testing.T) {
 	}{
 		{1, "", "an answer is needed"},
 		{1, "pay.example.org/shop", "is more than an origin"},
-		{11, "maybe", "write yes or no"},
+		{12, "maybe", "write yes or no"},
 		{3, "{env.HOME}", "cannot contain"},
 		{3, "a\x1b[2J", "cannot contain"},
 		{4, "Jane <jane>", "not an e-mail address"},
@@ -156,15 +168,16 @@ func TestInitRejectsBadAnswers(t *testing.T) {
 		{7, "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", "published test key"},
 		{7, initZpub, "write after the key the first receiving address"},
 		{7, initZpub + " bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "is not a receiving address of this key"},
-		{8, "treasurer", "not an e-mail address"},
-		{9, "tip-jar", "write the name"},
-		{9, "card https://shop.example.net/l/a", "reserved"},
-		{10, "me@example.org", "for a mailbox write email"},
-		{10, "email me@example.org", "write https://…"},
-		{10, "ntfy https://ntfy.sh/ topic", "ntfy https://ntfy.sh/topic"},
-		{10, "ntfy", "the topic's address is missing; write ntfy https://ntfy.sh/your-topic"},
-		{10, "https://a.example/1, ntfy", "the topic's address is missing"},
-		{10, "email me@example.org mail.example.net:587 me:hunter2", "without a password"},
+		{8, "lnbc1", "not a Lightning address"},
+		{9, "treasurer", "not an e-mail address"},
+		{10, "tip-jar", "write the name"},
+		{10, "card https://shop.example.net/l/a", "reserved"},
+		{11, "me@example.org", "for a mailbox write email"},
+		{11, "email me@example.org", "write https://…"},
+		{11, "ntfy https://ntfy.sh/ topic", "ntfy https://ntfy.sh/topic"},
+		{11, "ntfy", "the topic's address is missing; write ntfy https://ntfy.sh/your-topic"},
+		{11, "https://a.example/1, ntfy", "the topic's address is missing"},
+		{11, "email me@example.org mail.example.net:587 me:hunter2", "without a password"},
 	} {
 		_, _, err := initialize(t, map[int]string{c.question: c.answer})
 		require.ErrorContains(t, err, c.want, c.answer)

@@ -63,9 +63,12 @@ func TestUnknownCommandFails(t *testing.T) {
 		require.EqualError(t, err, want)
 		require.Empty(t, out)
 	}
-	for _, args := range [][]string{{}, {"ledger"}, {"--help"}, {"ledger", "--help"}} {
+	for _, args := range [][]string{{}, {"ledger"}, {"--help"}, {"ledger", "--help"}, {"help"}} {
 		out := must(run(args...))(t)
 		require.Contains(t, out, "Usage:")
+	}
+	for _, args := range [][]string{{"help", "ledger", "backup"}, {"ledger", "help", "backup"}} {
+		require.Contains(t, must(run(args...))(t), "caddy pay-offer ledger backup", args)
 	}
 	for _, args := range [][]string{{"--colour"}, {"ledger", "backup", "x.db", "--colour"}} {
 		_, err := run(args...)

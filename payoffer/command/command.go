@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
@@ -65,6 +67,11 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
+		}
+		if args[0] == "help" { // cobra has it at the root alone
+			if asked, _, err := cmd.Find(args[1:]); err == nil {
+				return asked.Help()
+			}
 		}
 		var names []string
 		for _, c := range cmd.Commands() {
@@ -131,6 +138,9 @@ func setRunWithStatus(cmd *cobra.Command, run func(fl caddycmd.Flags) (int, erro
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		caddy.BufferedLog()
 		status, err := run(caddycmd.Flags{FlagSet: cmd.Flags()})
+		if stdout := (*fs.PathError)(nil); errors.As(err, &stdout) && stdout.Path == os.Stdout.Name() && errors.Is(err, syscall.EPIPE) {
+			return nil // the reader has what it wants, such as head
+		}
 		err = harmless(err)
 		if err == nil || status <= caddy.ExitCodeFailedStartup {
 			return err

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -105,5 +109,20 @@ func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	for _, said := range []error{errors.New("one \x1b[2J\u202etwo\r\nthree"), errors.New("one [2Jtwo\nthree")} {
 		_, err := execute(t, setRun(new(cobra.Command), func(caddycmd.Flags, io.Writer) error { return said }))
 		require.EqualError(t, err, "one [2Jtwo\nthree")
+	}
+}
+
+// A command whose output ends at head has done its work. A connection that broke has not.
+func TestClosedPipeIsNoError(t *testing.T) {
+	broken := func(said error) error {
+		_, err := execute(t, setRun(new(cobra.Command), func(caddycmd.Flags, io.Writer) error { return said }))
+		return err
+	}
+	require.NoError(t, broken(&fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EPIPE}))
+	for _, said := range []error{
+		&net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}, &fs.PathError{Op: "write", Path: "/tmp/content", Err: syscall.EPIPE},
+		&fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC},
+	} {
+		require.Error(t, broken(said))
 	}
 }

@@ -25,15 +25,15 @@ import (
 func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [--output <file>]",
-		Short: "Asks eleven questions and writes a Caddyfile with an offer",
+		Short: "Asks twelve questions and writes a Caddyfile with an offer",
 		Long: `
-Asks eleven questions, writes a Caddyfile with one offer of 42 USD, and prints
+Asks twelve questions, writes a Caddyfile with one offer of 42 USD, and prints
 what is left to do. Enter skips a question, < goes back one question. Only the
 domain and the card checkout are needed. init does not ask for secrets: the file
 names their environment variables. It starts nothing, sends no request and does
 not overwrite a file. 'caddy pay-offer check' checks the result.
 
-A script sends the eleven answers to its standard input, one a line. Then the
+A script sends the twelve answers to its standard input, one a line. Then the
 first rejected answer ends the command.`,
 		Example: "  caddy pay-offer init\n  caddy pay-offer init --output pay-offer.caddyfile",
 	}
@@ -86,7 +86,7 @@ func (i *interview) run(name string) error {
 	number := 0
 	steps, err := fill(stepsText, map[string]any{
 		"Answers": a, "File": name, "Local": offer.IsLoopback(offer.Hostname(a.Service)), "Variables": variables(secrets), "CardEvents": card.Events,
-		"Thanks": offer.PathThanks, "HookCard": offer.PathHookCard, "Hook": offer.PathHook,
+		"Thanks": offer.PathThanks, "Real": a.real(), "HookCard": offer.PathHookCard, "Hook": offer.PathHook,
 	}, template.FuncMap{"step": func() int { number++; return number }})
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func askQuestion[T any](i *interview, question, example string, needed bool, par
 		text := strings.TrimSpace(line)
 		switch {
 		case err != nil && text == "":
-			i.err = errors.New("nothing was written, because there are fewer answers than questions; send eleven lines, empty ones to skip")
+			i.err = errors.New("nothing was written, because there are fewer answers than questions; send twelve lines, empty ones to skip")
 			return value
 		case text == "<" && i.retry && i.number > 1:
 			i.given, i.err = i.given[:i.number-2], errBack

@@ -18,6 +18,7 @@ type answers struct {
 	Card          cardAnswer
 	USDC          usdcAnswer
 	Bitcoin       bitcoinAnswer
+	Lightning     string // an address
 	Inbox         string // for bank transfers
 	Storefront    storefrontAnswer
 	Announce      []announceAnswer
@@ -59,6 +60,7 @@ func (i *interview) answers() (a answers) {
 	a.USDC = askQuestion(i, "USDC: your address and its network [base]", "0x… polygon", false, parseUSDC)
 	a.Bitcoin = askQuestion(i, "Bitcoin: an address, or an account's extended public key and its first address",
 		"xpub… bc1q… as the wallet shows them", false, parseBitcoin)
+	a.Lightning = askQuestion(i, "Lightning: the Lightning address of a wallet", "alice@wallet.example", false, parseLightning)
 	a.Inbox = askQuestion(i, "Bank transfer: an e-mail address that answers with an invoice", "pay@example.org", false, parseInbox)
 	a.Storefront = askQuestion(i, "Storefront: its name, the checkout and, to confirm sales, the product id",
 		"tip-jar https://… ab12C", false, parseStorefront)
@@ -66,6 +68,24 @@ func (i *interview) answers() (a answers) {
 		"https://…, ntfy https://…, email me@example.org mail.example.org:587 user", false, parseNotifications)
 	a.Private = askQuestion(i, "Publish your totals, and the amount, time and transaction of each payment, at "+offer.PathReceived+"? [yes]", "no", false, parsePrivate)
 	return a
+}
+
+// real returns the names of the rails that take real money beside a card in test mode.
+func (a answers) real() string {
+	var names []string
+	if a.USDC.Address != "" && !a.USDC.Test {
+		names = append(names, "USDC")
+	}
+	if a.Bitcoin.Account != "" && !a.Bitcoin.Test {
+		names = append(names, "Bitcoin")
+	}
+	if a.Lightning != "" {
+		names = append(names, "Lightning")
+	}
+	if !a.Card.Test {
+		return ""
+	}
+	return strings.Join(names, ", ")
 }
 
 // parseDomain returns the origin of a domain: http on this machine, otherwise https.
@@ -165,6 +185,11 @@ func parseBitcoin(text string) (b bitcoinAnswer, err error) {
 		return b, errors.New("write after the key the first receiving address that the wallet shows: xpub… bc1q…")
 	}
 	return b, errors.Join(offer.ConfirmBitcoinAccount(b.Account, "", b.FirstAddress), offer.CheckNoTestKey(cmp.Or(b.FirstAddress, b.Account)))
+}
+
+func parseLightning(text string) (string, error) {
+	_, err := offer.NewLightning(text, 0)
+	return text, err
 }
 
 func parseStorefront(text string) (s storefrontAnswer, err error) {

@@ -21,9 +21,9 @@ func interviewed(t *testing.T, lines ...string) (file, asked string) {
 }
 
 func TestInitGoesBackOneQuestion(t *testing.T) {
-	rest := []string{"", "", "", "", "", "", ""}
+	rest := []string{"", "", "", "", "", "", "", ""}
 	file, asked := interviewed(t, append([]string{"<", "pay.example.org", "example.org", "<", "<", "shop.example.org", "", "Name", "", "https://a.example/x",
-		"<", "https://b.example/x"}, rest[:6]...)...)
+		"<", "https://b.example/x"}, rest[:7]...)...)
 	require.Contains(t, asked, "Rejected:", "there is no question before the first")
 	require.Contains(t, file, "base_url https://shop.example.org\n")
 	require.NotContains(t, file, "site_url", "the second question was asked again")
@@ -38,14 +38,14 @@ func TestInitGoesBackOneQuestion(t *testing.T) {
 // Enter skips the question after a rejected answer, too: nothing of that answer is written.
 func TestInitDropsRejectedAnswer(t *testing.T) {
 	const site = "https://a.example/x"
-	want, _ := interviewed(t, "pay.example.org", "", "", "", site, "", "", "", "", "", "")
+	want, _ := interviewed(t, "pay.example.org", "", "", "", site, "", "", "", "", "", "", "")
 	for question, rejected := range map[int][]string{
 		2: {"https://example.org/shop"}, 4: {"Jane <jane>"}, 6: {"0x036CbD53842c5426634e7929541eC2318f3dCF7e base-sepolia", "0x123", "0x1 nonet"},
-		7: {"bc1qwrong", "xpub1 bc1q"}, 8: {"treasurer"}, 9: {"card https://shop.example.net/l/a", "tip-jar http://shop.example.net ab"},
-		10: {"https://a.example/1, ntfy", "ntfy ftp://x", "email me mail.example.org:587 me"}, 11: {"maybe"},
+		7: {"bc1qwrong", "xpub1 bc1q"}, 8: {"lnbc1", "alice@wallet"}, 9: {"treasurer"}, 10: {"card https://shop.example.net/l/a", "tip-jar http://shop.example.net ab"},
+		11: {"https://a.example/1, ntfy", "ntfy ftp://x", "email me mail.example.org:587 me"}, 12: {"maybe"},
 	} {
 		for _, answer := range rejected {
-			lines := []string{"pay.example.org", "", "", "", site, "", "", "", "", "", ""}
+			lines := []string{"pay.example.org", "", "", "", site, "", "", "", "", "", "", ""}
 			lines[question-1] = answer + "\n" // then Enter
 			file, asked := interviewed(t, lines...)
 			require.Contains(t, asked, "Rejected:", answer)
@@ -69,14 +69,14 @@ func TestInitErrorSaysWhatToWrite(t *testing.T) {
 }
 
 func TestInitOnThisMachine(t *testing.T) {
-	_, asked := interviewed(t, "localhost:8402", "", "", "", "https://buy.stripe.com/test_a plink_1Abc", "", "", "", "", "", "")
+	_, asked := interviewed(t, "localhost:8402", "", "", "", "https://buy.stripe.com/test_a plink_1Abc", "", "", "", "", "", "", "")
 	require.Contains(t, asked, "     stripe listen --forward-to http://localhost:8402/v1/hook/card\n   - Make a restricted API key")
 	require.NotRegexp(t, "DNS provider|Add a webhook endpoint", asked)
 	require.Contains(t, asked, "\n1. Card, in the dashboard of Stripe, in its test mode:\n")
 }
 
 func TestInitAcceptsSeveralNotifications(t *testing.T) {
-	file, asked := interviewed(t, "pay.example.org", "", "", "", "https://a.example/x", "", "", "", "",
+	file, asked := interviewed(t, "pay.example.org", "", "", "", "https://a.example/x", "", "", "", "", "",
 		"https://a.example/1, ntfy https://ntfy.sh/topic,https://b.example/2, email me@example.org mail.example.org:587 me", "")
 	for _, want := range []string{
 		"announce https://a.example/1 {\n\t\t\tsecret {env.ANNOUNCE_SECRET}\n", "announce ntfy https://ntfy.sh/topic\n",
@@ -92,7 +92,7 @@ func TestInitAcceptsCaddyfileOrder(t *testing.T) {
 	for answer, want := range map[string]string{
 		"polygon " + address: "usdc polygon " + address, address + " polygon": "usdc polygon " + address, address: "usdc base " + address,
 	} {
-		file, _ := interviewed(t, "pay.example.org", "", "", "", "https://a.example/x", answer, "", "", "", "", "")
+		file, _ := interviewed(t, "pay.example.org", "", "", "", "https://a.example/x", answer, "", "", "", "", "", "")
 		require.Contains(t, file, want)
 	}
 }

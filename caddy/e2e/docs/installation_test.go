@@ -34,7 +34,7 @@ func installed(page handbook.Page) bool {
 // public is the address of the offer in these pages, and answered what their operator answers to 'caddy pay-offer init'.
 const (
 	public   = "https://pay.example.org"
-	answered = "pay.example.org\n\n\n\nhttps://buy.example.com/pay-42\n" + payoffertest.EVMAddress + "\n\ninvoices@example.org\n\n\n\n"
+	answered = "pay.example.org\n\n\n\nhttps://buy.example.com/pay-42\n" + payoffertest.EVMAddress + "\n\n\ninvoices@example.org\n\n\n\n"
 )
 
 // install returns the sandbox of an operator who has the program and a Caddyfile by 'init'. The folders of the machine are below a

@@ -36,7 +36,7 @@ func operators(local func() string) map[string]operator {
 			answers: []string{
 				" ⇒ needed", "my shop ⇒ ", indie + "/shop ⇒ more than an origin", strings.TrimPrefix(indie, "http://"), "",
 				"My {env.HOME} ⇒ cannot contain", "My app", "Jane <jane> ⇒ e-mail address", "Jane Doe <jane@example.org>",
-				" ⇒ needed", "https://buy.example.net/pay plink_1Abc", "", "", "", "", "", "",
+				" ⇒ needed", "https://buy.example.net/pay plink_1Abc", "", "", "", "", "", "", "",
 			},
 			service: indie, site: indie, rails: []string{"card"},
 		},
@@ -44,16 +44,16 @@ func operators(local func() string) map[string]operator {
 			answers: []string{
 				holder, "", "", "pay@example.org", "https://buy.example.net/pay",
 				privateKey + " ⇒ private key", address + " bas ⇒ unknown network", address,
-				payoffertest.BitcoinZpub + " ⇒ first receiving address", payoffertest.BitcoinZpub + " " + payoffertest.BitcoinFirstAddress, "", "", "", "maybe ⇒ write yes or no", "no",
+				payoffertest.BitcoinZpub + " ⇒ first receiving address", payoffertest.BitcoinZpub + " " + payoffertest.BitcoinFirstAddress, "", "", "", "", "maybe ⇒ write yes or no", "no",
 			},
 			service: holder, site: holder, rails: []string{"card", "usdc", "btc"},
 		},
 		"a club with an inbox and a shop": {
 			answers: []string{
-				club, site, "Membership", "Example Club", "https://buy.example.net/pay", "", "", "treasurer@example.org",
+				club, site, "Membership", "Example Club", "https://buy.example.net/pay", "", "", "alice ⇒ not a Lightning address", "alice@wallet.example.net", "treasurer@example.org",
 				"tip-jar ⇒ write the name", "tip-jar https://shop.example.net/l/tip ab12C", "https://hooks.example.net/club", "yes",
 			},
-			service: club, site: site, rails: []string{"card", "transfer", "tip-jar"},
+			service: club, site: site, rails: []string{"card", "lightning", "transfer", "tip-jar"},
 		},
 	}
 }
@@ -68,7 +68,7 @@ func TestInitCaddyfilesStart(t *testing.T) {
 			files, err := p.end()
 			require.NoError(t, err, p.shown.String())
 			require.Equal(t, []string{"Caddyfile"}, files, "the file, and nothing beside it")
-			require.NotContains(t, p.shown.String(), "\r\n12. ", "eleven questions at most")
+			require.NotContains(t, p.shown.String(), "\r\n13. ", "twelve questions at most")
 			require.NotRegexp(t, "INFO|WARN|ERROR|level", p.shown.String(), "nothing is logged")
 			file, steps := p.file(), p.last
 			secrets := file
@@ -134,7 +134,7 @@ func TestInitKeepsFileCreatedMeanwhile(t *testing.T) {
 	p := sitDown(t)
 	require.False(t, p.awaitPrompt())
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "Caddyfile"), []byte("mine"), 0o600))
-	p.types("pay.example.org\n\n\n\nhttps://buy.example.net/pay\n\n\n\n\n\n\n")
+	p.types("pay.example.org\n\n\n\nhttps://buy.example.net/pay\n\n\n\n\n\n\n\n")
 	for !p.awaitPrompt() {
 	}
 	_, err := p.end()
