@@ -39,6 +39,7 @@ var Style string
 type Data struct {
 	// Texts of the operator; all but the name may be empty.
 	Name, Operator, Description, Contact, Refunds string
+	Legal                                         string // the seller's legal lines in one
 	Lead                                          string // the description, unless it only repeats the price
 	Amount                                        offer.USD
 	Currency                                      string // "USD"
@@ -78,7 +79,7 @@ func NewData(o *offer.Offer, tag string, accept []string) Data {
 	language, chosen := text.Choose(tag, accept)
 	o = language.Offer(*o, o.Amount)
 	d := Data{
-		Language: language, chosen: chosen, Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Amount: o.Amount, Currency: "USD",
+		Language: language, chosen: chosen, Name: o.Name, Operator: o.Operator, Description: o.Description, Contact: o.Contact, Refunds: o.Refunds, Legal: strings.Join(o.Legal, " · "), Amount: o.Amount, Currency: "USD",
 		Payee: cmp.Or(o.Operator, o.Name), Checkout: o.Card.URL, Demo: Demo(o), Reported: !o.PrivateReceived, Pretend: o.Demo, Test: o.Card.Test() && !o.Demo, BaseURL: o.BaseURL, Page: o.SitePage(), Logo: o.Logo,
 		Initial: Initial(cmp.Or(o.Operator, o.Name)), Host: offer.Host(o.SiteURL),
 		JSONLD: inScript(NewJSONLD(o)), Style: Brand(o) + Style,

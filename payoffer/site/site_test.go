@@ -77,6 +77,7 @@ func TestPageContent(t *testing.T) {
 func TestPageShowsOperatorDetails(t *testing.T) {
 	o := makeOffer(t, "Example Offer", "Example Org", "One payment.")
 	o.Amount, o.Contact, o.Refunds, o.Logo = 1042_50, "pay+42@example.org", `Refunds "within" 14 days.`, "https://pay.example.org/logo.svg?a&b"
+	o.Legal = []string{"Example Org Ltd", "VAT <1>"}
 	for _, l := range text.Languages {
 		page, header := render(t, o, l.Tag, "")
 		price := l.Text("fact.price", "amount", o.Amount)
@@ -84,7 +85,7 @@ func TestPageShowsOperatorDetails(t *testing.T) {
 			"<title>Example Offer: " + price + "</title>", `<p class="price">` + price + " <small>", ">" + l.Text("site.pay", "amount", o.Amount) + "<",
 			`content="Example Offer: ` + price + `"`, `src="https://pay.example.org/logo.svg?a&amp;b" height="40" alt="">`,
 			`<link rel="icon" href="https://pay.example.org/logo.svg?a&amp;b">`,
-			`<a href="mailto:pay+42@example.org">` + l.Text("layout.question") + "</a>", "<li>Refunds &#34;within&#34; 14 days.</li>",
+			`<a href="mailto:pay+42@example.org">` + l.Text("layout.question") + "</a>", "<li>Refunds &#34;within&#34; 14 days.</li>", "<p>Example Org Ltd · VAT &lt;1&gt;</p>\n</footer>",
 		} {
 			require.Contains(t, page, want)
 		}
@@ -154,7 +155,7 @@ func TestDefaultDescriptionIsNotUnderPrice(t *testing.T) {
 func TestHostileTextIsEscaped(t *testing.T) {
 	evil := `</script></style><script>alert(1)</script><img src=x onerror=alert(2)>"'{{payOffer}}`
 	o := makeOffer(t, evil, evil, evil)
-	o.Contact, o.Refunds = evil, evil
+	o.Contact, o.Refunds, o.Legal = evil, evil, []string{evil}
 	page, _ := render(t, o, "", "")
 	require.NotContains(t, page, "<script>alert")
 	require.NotContains(t, page, "<img")
