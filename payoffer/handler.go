@@ -114,9 +114,8 @@ type Handler struct {
 	// Default: none.
 	Tags []string `json:"tags,omitempty"`
 
-	// The header of credentials of the Payment scheme (MPP): "authorization"; "header",
-	// which is Payment-Authorization, for a site whose login needs Authorization; or "off".
-	// Default: authorization.
+	// The header of MPP payments: "authorization"; "header" (Payment-Authorization), for a site
+	// whose login needs Authorization; or "off". Default: authorization.
 	MPP string `json:"mpp,omitempty"`
 
 	// How often one client address (IPv6: /64 network) may attempt to pay. Default: 10

@@ -28,8 +28,8 @@ type BitcoinConfig struct {
 	// the chain is not read. Default: public endpoints on two hosts.
 	Esplora []string `json:"esplora,omitempty"`
 
-	// The price sources whose median is the rate: mempool, coinbase, kraken, bitstamp. Two
-	// must answer, or the only one. Default: all.
+	// The price sources whose median is the rate: mempool, coinbase, kraken, bitstamp. Default:
+	// all.
 	Rates []string `json:"rates,omitempty"`
 
 	// The block explorer of receipts: an address to which the transaction id is appended, or
