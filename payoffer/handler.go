@@ -84,8 +84,7 @@ type Handler struct {
 	// none.
 	Logo string `json:"logo,omitempty"`
 
-	// The color of buttons and links, without a hash, which begins a comment. Links are made
-	// readable, also on dark pages. Default: 0f766e.
+	// The color of buttons and links, without a hash, which begins a comment. Default: 0f766e.
 	Accent string `json:"accent,omitempty"`
 
 	// A stylesheet for the pages, loaded after their own: a path on the host of base_url, or its
