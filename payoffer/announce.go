@@ -49,7 +49,7 @@ type EmailConfig struct {
 	// The sender's mailbox. Default: the one that receives.
 	From string `json:"from,omitempty"`
 
-	// The name to log in with. Default: none (no login).
+	// The name to log in with. Default: none.
 	User string `json:"user,omitempty"`
 
 	// The password of user. Required with user.

@@ -95,7 +95,7 @@ type Handler struct {
 	// payment arrived.
 	Thanks string `json:"thanks,omitempty"`
 
-	// What payers read about refunds, at most 500 characters. Default: nothing.
+	// What payers read about refunds, at most 500 characters. Default: none.
 	Refunds string `json:"refunds,omitempty"`
 
 	// The lines that invoices need, such as your address and tax number, each at most 140

@@ -25,8 +25,7 @@ type CardConfig struct {
 	// for other products are not counted.
 	PaymentLink string `json:"payment_link,omitempty"`
 
-	// The signing secret of the webhook endpoint (whsec_…). Default: none; no webhook is
-	// accepted.
+	// The signing secret of the webhook endpoint (whsec_…). Default: none.
 	WebhookSecret secret `json:"webhook_secret,omitempty"`
 
 	// A restricted API key (rk_…), which reads payments that no webhook reported. Default: none.
