@@ -12,27 +12,26 @@ import (
 
 // AnnounceConfig is an endpoint that is notified of receipts: one of url, ntfy and email.
 type AnnounceConfig struct {
-	// The URL of a webhook (Standard Webhooks). If it is empty, it is left out.
+	// The URL of a webhook (Standard Webhooks).
 	URL string `json:"url,omitempty"`
 
-	// The secret that signs the webhooks (whsec_…). While you change it, give two: both sign.
-	// Default: none.
+	// The secret that signs (whsec_…). While you change it, give two: both sign. Default: none.
 	Secret secret `json:"secret,omitempty"`
 
 	// The second secret. Default: none.
 	OtherSecret secret `json:"other_secret,omitempty"`
 
-	// A topic of ntfy to which a message is sent. Default: none.
+	// A topic of ntfy that gets a message. Default: none.
 	Ntfy *NtfyConfig `json:"ntfy,omitempty"`
 
-	// A mailbox to which a message is sent. Default: none.
+	// A mailbox that gets a message. Default: none.
 	Email *EmailConfig `json:"email,omitempty"`
 }
 
 // NtfyConfig is a topic of an ntfy server.
 type NtfyConfig struct {
 	// The address of the topic, such as https://ntfy.example/topic. Without a login, everyone
-	// who knows it can read the topic. If it is empty, it is left out.
+	// who knows it can read the topic.
 	URL string `json:"url,omitempty"`
 
 	// An access token that may write to the topic. Default: none.
@@ -41,7 +40,7 @@ type NtfyConfig struct {
 
 // EmailConfig is a mailbox, and the server to which its mail is sent.
 type EmailConfig struct {
-	// The mailbox that receives the messages. If it is empty, it is left out.
+	// The mailbox that receives the messages.
 	To string `json:"to,omitempty"`
 
 	// The mail server with its port, such as mail.example:587. Required with a mailbox.
@@ -50,7 +49,7 @@ type EmailConfig struct {
 	// The sender's mailbox. Default: the one that receives.
 	From string `json:"from,omitempty"`
 
-	// The name to log in with. Default: none (no login).
+	// The name to log in with. Default: none.
 	User string `json:"user,omitempty"`
 
 	// The password of user. Required with user.

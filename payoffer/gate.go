@@ -49,8 +49,8 @@ type Gate struct {
 	// How long one payment opens the gate, at least 1m. Default: 30d.
 	Access caddy.Duration `json:"access,omitempty"`
 
-	// When a payment in a request is charged: "first", before the application runs, or by
-	// default before the first byte of its response, if that is a success.
+	// When a payment in a request is charged: "first" is before the application runs. Default:
+	// before a successful response is sent.
 	Charge string `json:"charge,omitempty"`
 
 	log   requestLog

@@ -37,16 +37,15 @@ type Handler struct {
 	// and port of base_url.
 	ID string `json:"id,omitempty"`
 
-	// The origin at which payers reach the offer: scheme, host and optional port. It
-	// identifies the offer. Required.
+	// The origin at which payers reach the offer: scheme, host and optional port. Required.
 	BaseURL string `json:"base_url,omitempty"`
 
 	// The origin of the site that serves the payment page at /offer/ (pay_offer_page).
 	// Default: base_url.
 	SiteURL string `json:"site_url,omitempty"`
 
-	// Where "Back" leads after a payment: an absolute address that opens no checkout by
-	// itself. Default: the root of site_url.
+	// Where "Back" leads after a payment: an absolute address that opens no checkout. Default:
+	// the root of site_url.
 	Home string `json:"home,omitempty"`
 
 	// The name of the offer, at most 80 characters. Default: "Payment offer".
@@ -67,8 +66,7 @@ type Handler struct {
 	// The local part of the offer's WebFinger account, acct:<account>@<host>. Default: pay.
 	Account string `json:"account,omitempty"`
 
-	// The price in US dollars, such as 9.50. Another price than 42 logs a warning. Default:
-	// 42.
+	// The price in US dollars, such as 9.50. Default: 42; another price logs a warning.
 	Amount string `json:"amount,omitempty"`
 
 	// Your own EVM address. Payments from it do not count as customer payments. Default:
@@ -81,45 +79,42 @@ type Handler struct {
 	// The rail that the payment page opens first, such as usdc. Default: card.
 	Recommend string `json:"recommend,omitempty"`
 
-	// An image for the pages, a square or a word: a path on the host of base_url, such as
-	// /logo.svg, or its address. Previews of shared links show only PNG, JPEG, GIF or WebP, up
-	// to 1 MB. Default: none.
+	// An image for the pages, a square or a word: a path on the host of base_url, or its
+	// address. Previews of shared links show only PNG, JPEG, GIF or WebP, up to 1 MB. Default:
+	// none.
 	Logo string `json:"logo,omitempty"`
 
-	// The color of buttons and links: six hexadecimal digits without a hash, which begins a
-	// comment. Links are made readable, also on dark pages. Default: 0f766e.
+	// The color of buttons and links, without a hash, which begins a comment. Default: 0f766e.
 	Accent string `json:"accent,omitempty"`
 
-	// A stylesheet for the pages, loaded after their own: a path on the host of base_url, such
-	// as /brand.css, or its address. Default: none.
+	// A stylesheet for the pages, loaded after their own: a path on the host of base_url, or its
+	// address. Default: none.
 	Style string `json:"style,omitempty"`
 
 	// What payers read after a payment, at most 500 characters. Default: only that the
 	// payment arrived.
 	Thanks string `json:"thanks,omitempty"`
 
-	// What payers read about refunds, at most 500 characters. Default: nothing.
+	// What payers read about refunds, at most 500 characters. Default: none.
 	Refunds string `json:"refunds,omitempty"`
 
-	// The lines that invoices need, such as name, address and tax
-	// number, each at most 140 characters. Default: none.
+	// The lines that invoices need, such as your address and tax number, each at most 140
+	// characters. Default: none.
 	Legal []string `json:"legal,omitempty"`
 
-	// The total in US dollars that you want to receive. The report then shows it. Default:
-	// none.
+	// The total that you want to receive. The report shows it. Default: none.
 	Goal string `json:"goal,omitempty"`
 
 	// Who can read the payments received, without their payers: "public" (everybody, at
 	// /v1/received) or "private" (the operator). Default: public.
 	Received string `json:"received,omitempty"`
 
-	// Words for directories of x402 resources: at most five, each of at most 32 printable
-	// ASCII characters. Default: none.
+	// Words for x402 directories: at most five, each of at most 32 printable ASCII characters.
+	// Default: none.
 	Tags []string `json:"tags,omitempty"`
 
-	// The header of credentials of the Payment scheme (MPP): "authorization"; "header",
-	// which is Payment-Authorization, for a site whose login needs Authorization; or "off".
-	// Default: authorization.
+	// The header of MPP payments: "authorization"; "header" (Payment-Authorization), for a site
+	// whose login needs Authorization; or "off". Default: authorization.
 	MPP string `json:"mpp,omitempty"`
 
 	// How often one client address (IPv6: /64 network) may attempt to pay. Default: 10

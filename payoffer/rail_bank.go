@@ -11,19 +11,18 @@ import (
 
 // BankTransferConfig is the bank-transfer rail.
 type BankTransferConfig struct {
-	// The path segment of the rail: lower-case letters, digits and hyphens. Default:
-	// transfer.
+	// The rail's name in paths: lower-case letters, digits and hyphens. Default: transfer.
 	Name string `json:"name,omitempty"`
 
-	// The e-mail address that answers with an invoice. If it is empty, the rail is left out.
+	// The e-mail address that answers with an invoice.
 	Inbox string `json:"inbox,omitempty"`
 
 	// What identifies the offer on a bank statement, at most 140 characters. Default: the
 	// offer's name and amount.
 	Memo string `json:"memo,omitempty"`
 
-	// The account holder as the bank knows it, at most 70 characters. Required with iban and
-	// with account.
+	// The account holder as the bank knows it, at most 70 characters. Required with iban or
+	// account.
 	AccountHolder string `json:"account_holder,omitempty"`
 
 	// The seller's International Bank Account Number, which is published. Default: none; you

@@ -14,37 +14,33 @@ import (
 
 // BitcoinConfig is the rail that accepts bitcoin.
 type BitcoinConfig struct {
-	// An address, or the extended public key of an account (xpub, zpub). If it is empty, the
-	// rail is left out.
+	// An address, or the extended public key of an account (xpub, zpub).
 	Account string `json:"account,omitempty"`
 
 	// The address type of an extended public key: p2wpkh (addresses begin with bc1q). An xpub
 	// or tpub needs this or first_address.
 	AddressType string `json:"address_type,omitempty"`
 
-	// The first receiving address that the wallet shows. It is compared with that of the
-	// extended key.
+	// The first receiving address that the wallet shows. It is compared with the key's.
 	FirstAddress string `json:"first_address,omitempty"`
 
-	// Esplora endpoints from which payments are read, in this order. One on a second host must
-	// show the same before a payment counts; if only one host answers, it is trusted and the
-	// rail is partial. "off": the chain is not read. Default: public endpoints of the network,
-	// on two hosts.
+	// Esplora endpoints from which payments are read, in this order, best on two hosts. "off":
+	// the chain is not read. Default: public endpoints on two hosts.
 	Esplora []string `json:"esplora,omitempty"`
 
-	// The price sources whose median is the rate: mempool, coinbase, kraken, bitstamp. Two
-	// must answer, or the only one. Default: all.
+	// The price sources whose median is the rate: mempool, coinbase, kraken, bitstamp. Default:
+	// all.
 	Rates []string `json:"rates,omitempty"`
 
-	// The block explorer of receipts, to whose address the transaction id is appended, such as
-	// https://mempool.space/tx/, or "off". Default: a public one of the network.
+	// The block explorer of receipts: an address to which the transaction id is appended, or
+	// "off". Default: a public one of the network.
 	Explorer string `json:"explorer,omitempty"`
 
 	// The number of blocks after which a payment counts, at most 100. Default: 2.
 	Confirmations int `json:"confirmations,omitempty"`
 
-	// The date (midnight UTC) or RFC 3339 time from which payments count, such as 2026-11-01.
-	// If you set an earlier one, the chain is read again. Default: the first start.
+	// The time from which payments count. An earlier one is read again. Default: the first
+	// start.
 	Since string `json:"since,omitempty"`
 }
 

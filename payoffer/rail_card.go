@@ -21,17 +21,14 @@ type CardConfig struct {
 	// card, us_bank_account, cashapp, link, klarna, afterpay_clearpay and affirm.
 	Methods []string `json:"methods,omitempty"`
 
-	// The id of the payment link (plink_…). Required with webhook_secret and api_key: payments
+	// The id of the payment link (plink_…). Required with webhook_secret or api_key: payments
 	// for other products are not counted.
 	PaymentLink string `json:"payment_link,omitempty"`
 
-	// The signing secret of the webhook endpoint (whsec_…). Default: none; no webhook is
-	// accepted.
+	// The signing secret of the webhook endpoint (whsec_…). Default: none.
 	WebhookSecret secret `json:"webhook_secret,omitempty"`
 
-	// A restricted API key, which reads payments that no webhook reported. It may read events,
-	// checkout sessions, payment intents, charges, refunds, disputes, payment links and
-	// prices. Default: none.
+	// A restricted API key (rk_…), which reads payments that no webhook reported. Default: none.
 	APIKey secret `json:"api_key,omitempty"`
 
 	// Whether the checkout is in test mode, whose payments never count. Default: on for a test
@@ -39,9 +36,8 @@ type CardConfig struct {
 	// or testnet.
 	TestMode bool `json:"test_mode,omitempty"`
 
-	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
-	// 2026-11-01. If you set an earlier one later, api_key reads older payments.
-	// Default: the first start.
+	// The time from which payments count. An earlier one is read again with api_key. Default:
+	// the first start.
 	Since string `json:"since,omitempty"`
 }
 

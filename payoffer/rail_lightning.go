@@ -9,8 +9,7 @@ import (
 
 // LightningConfig is the rail that accepts bitcoin over the Lightning network.
 type LightningConfig struct {
-	// The Lightning address of your wallet, such as alice@wallet.example, which is published. If it is
-	// empty, the rail is left out.
+	// The Lightning address of your wallet, such as alice@wallet.example, which is published.
 	Address string `json:"address,omitempty"`
 }
 

@@ -13,32 +13,31 @@ import (
 
 // StorefrontConfig is a checkout at a shop.
 type StorefrontConfig struct {
-	// The path segment of the rail: lower-case letters, digits and hyphens. Required.
+	// The rail's name in paths: lower-case letters, digits and hyphens. Required.
 	Name string `json:"name,omitempty"`
 
-	// The address of the checkout. If it is empty, the rail is left out.
+	// The address of the checkout.
 	URL string `json:"url,omitempty"`
 
 	// The shop's name on pages, such as Ko-fi, at most 40 characters. Default: its host.
 	Label string `json:"label,omitempty"`
 
-	// The secret part of the address that the shop calls after a sale, at least 16 characters.
+	// The secret in the address that the shop calls after a sale, at least 16 characters.
 	// Default: none; sales are read every 10 minutes.
 	HookSecret secret `json:"hook_secret,omitempty"`
 
 	// The seller's id at the shop. Default: none.
 	Seller string `json:"seller,omitempty"`
 
-	// The product's id at the shop. Required with hook_secret and with token.
+	// The product's id at the shop. Required with hook_secret or token.
 	Product string `json:"product,omitempty"`
 
 	// The access token that reads sales from the shop. Default: none; the rail is not
 	// monitored.
 	Token secret `json:"token,omitempty"`
 
-	// The date (midnight UTC) or RFC 3339 time from which payments count, such as
-	// 2026-11-01. If you set an earlier one later, token reads older payments.
-	// Default: the first start.
+	// The time from which payments count. An earlier one is read again with token. Default: the
+	// first start.
 	Since string `json:"since,omitempty"`
 }
 

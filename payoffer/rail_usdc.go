@@ -21,15 +21,14 @@ import (
 
 // USDCConfig is a rail that accepts USDC on one EVM chain.
 type USDCConfig struct {
-	// The chain: a name such as base, or the CAIP-2 id, such as eip155:8453. Required with
-	// an address.
+	// The chain: a name such as base, or the CAIP-2 id, such as eip155:8453.
 	Network string `json:"network,omitempty"`
 
-	// The receiving address. If it is empty, the rail is left out.
+	// The receiving address.
 	Address string `json:"address,omitempty"`
 
-	// The services that verify and settle x402 payments, tried in order. Default: on a test
-	// network https://www.x402.org/facilitator; on others one is required.
+	// The services that verify and settle x402 payments, tried in order. Required; default on
+	// test networks: https://www.x402.org/facilitator.
 	Facilitators []*FacilitatorConfig `json:"facilitators,omitempty"`
 
 	// JSON-RPC endpoints from which payments are read. "off": x402 payments are never proven.
@@ -39,12 +38,12 @@ type USDCConfig struct {
 	// The block from which a payment counts: latest, safe or finalized. Default: safe.
 	Confirm string `json:"confirm,omitempty"`
 
-	// The block explorer of receipts: an address to which the transaction hash is appended,
-	// such as https://basescan.org/tx/, or "off". Default: a public one of the chain.
+	// The block explorer of receipts: an address to which the transaction hash is appended, or
+	// "off". Default: a public one of the chain.
 	Explorer string `json:"explorer,omitempty"`
 
-	// The block from which payments count. An earlier one is read again; a later one is
-	// ignored. Default: the first block after the first start.
+	// The block from which payments count. An earlier one is read again; a later one is ignored.
+	// Default: that of the first start.
 	FromBlock uint64 `json:"from_block,omitempty"`
 }
 
@@ -53,17 +52,16 @@ type FacilitatorConfig struct {
 	// The base URL, to which /verify and /settle are appended. Required.
 	URL string `json:"url,omitempty"`
 
-	// The id of an API key of CDP. Default: none; calls are not signed.
+	// The id of an API key of Coinbase (CDP).
 	KeyID secret `json:"key_id,omitempty"`
 
-	// The secret of the API key. Required with key_id.
+	// Its secret. Required with key_id.
 	KeySecret secret `json:"key_secret,omitempty"`
 
-	// A header that authenticates each call, such as:
-	// header x-secret-key {env.SETTLER_KEY}. Not together with key_id. Default: none.
+	// A header that authenticates each call, instead of key_id. Default: none.
 	Header string `json:"header,omitempty"`
 
-	// The value of that header.
+	// Its value.
 	HeaderValue secret `json:"header_value,omitempty"`
 
 	// The longest duration of one call. Default: 30s.
