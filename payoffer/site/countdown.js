@@ -35,7 +35,9 @@
 			status.style.minHeight = "";
 		}, 700);
 	}
-	function stop() {
+	function stop(event) {
+		// A browser sends one without a movement when the page loads below the pointer.
+		if (event?.type === "pointermove" && !event.movementX && !event.movementY) return;
 		end(say.stopped);
 	}
 	function tick() {

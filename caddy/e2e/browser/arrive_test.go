@@ -140,7 +140,7 @@ func returnsAndWaits(t *testing.T, s *shop, b *Browser) {
 	for _, name := range []string{"mine", "delayed", "made up"} {
 		require.Contains(t, tabs[name].Read(t, live).Text, "Waiting for your payment")
 	}
-	require.Contains(t, tabs["none"].Read(t, live).Text, "Nothing more to do if you paid.")
+	require.Contains(t, tabs["none"].Read(t, live).Text, "If you paid, you are done.")
 	tabs["mine"].Picture(t, "arrive-thanks-waiting")
 
 	s.card("completed", "mine", "paid")

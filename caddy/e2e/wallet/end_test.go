@@ -193,7 +193,7 @@ func forgotten(t *testing.T, m *market) {
 			s.requirePaid(t, 1)
 			require.Equal(t, []string{again, other}, v.readIn(t, "second", again, options{"idle": true}).names())
 			v.press(t, again)
-			require.Equal(t, "You paid $42 Your licence comes by e-mail. Payment accepted. Final confirmation follows on your receipt.", v.read(t, "You paid $42").Status)
+			require.Equal(t, "You paid $42 Your licence comes by e-mail. Payment accepted. Your receipt shows its status.", v.read(t, "You paid $42").Status)
 			s.requirePaid(t, 1)
 		})
 	}

@@ -193,7 +193,7 @@ func (s *shop) demo(p person) {
 	url := s.site + "/members/?from=letter"
 	p.buyByCard(s, url, ".button:not(.plain)")
 	seen, host := p.press(open), regexp.MustCompile(`//([^:]+)`).FindStringSubmatch(s.site)[1]
-	require.Equal(s, page{url, http.StatusOK, host + "\nWelcome.\n\nYou paid, so this page is open for 30 days.\n\nYour receipt opens it again, on up to 5 devices.\n\n" +
+	require.Equal(s, page{url, http.StatusOK, host + "\nWelcome, and thank you.\n\nYou paid, so this page is open for 30 days.\n\nYour receipt opens it again, on up to 5 devices.\n\n" +
 		"Back to the shop\n\nSellers: put your files or your app here, in place of this text in the Caddyfile.", []string{}}, seen)
 	printed := s.payByCommand(binary, s.TempDir(), s.site+"/members/", "--method", "GET", "--demo")
 	require.Contains(s, printed, "Paid 42 pretend USDC")
