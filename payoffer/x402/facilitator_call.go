@@ -35,30 +35,39 @@ func badReply(status int) *callError {
 }
 
 // request posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
-// 2xx. yes points to the member of out that says yes or no; it is set unless there is an error, which is a *callError.
-// rejection explains a reply of 4xx to the operator; it is empty for other replies.
-func (f *Facilitator) request(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, rejection string, err error) {
+// 2xx. Every error is a *callError; the reply has its listing and its rejection also with an error.
+func (f *Facilitator) request(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest) (r reply, err error) {
 	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, offer.JSON(in))
-	if in.X402Version == 2 { // only these payments ask for a listing
-		listing = f.listing(header)
-	}
-	code := ""
+	unread := json.Unmarshal(data, &r)
+	isCode := f.sanitizeReply(&r)
 	if status/100 == 4 {
-		code, rejection = f.explain(call, status, data)
+		r.rejection = f.explain(call, status, r, data)
+	}
+	if in.X402Version == 2 { // only these payments ask for a listing
+		r.listing = f.listing(header)
+	}
+	verdict := r.IsValid
+	if call == callSettle {
+		verdict = r.Success
 	}
 	switch {
 	case err != nil:
-	case json.Unmarshal(data, out) != nil:
+	case unread != nil && !errors.As(unread, new(*json.UnmarshalTypeError)): // members of other types stay empty
 		err = badReply(status)
-	case *yes == nil && code != "":
-		*yes = new(false)
-	case *yes == nil || **yes && status/100 != 2:
+	case verdict == nil && !(isCode && status/100 == 4), verdict != nil && *verdict && status/100 != 2:
 		err = &callError{code: "bad_answer"}
 	}
-	if err != nil && rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
+	if err != nil && r.rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
 		err = &callError{code: "unexpected_" + call + "_error"} // a code of the specification
 	}
-	return listing, rejection, err
+	r.yes = err == nil && verdict != nil && *verdict && r.reason != reasonPending
+	if call == callSettle || err != nil && r.rejection != "" { // a verdict of verify is about the payer
+		f.rejection.Store(r.rejection)
+	}
+	if err != nil {
+		f.probeSoon(ctx)
+	}
+	return r, err
 }
 
 // exchange makes one call. status is 0 without a reply. Every error is a *callError; data may be set with it.

@@ -292,8 +292,8 @@ func TestSanitizeReasonCodeAndText(t *testing.T) {
 			require.Contains(t, s.logs.String(), c.text)
 
 			reply := must(s.facilitators[0].settle(t.Context(), s.request(newBuyer(1))))(t)
-			require.Equal(t, c.code, reply.ErrorReason)
-			require.Equal(t, c.text, reply.ErrorMessage)
+			require.Equal(t, c.code, reply.reason)
+			require.Equal(t, c.text, reply.message)
 		})
 	}
 }

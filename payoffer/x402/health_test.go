@@ -171,7 +171,7 @@ func TestUnfundedPayersCallLimit(t *testing.T) {
 
 		said, err := s.facilitators[0].verify(t.Context(), s.request(stranger(1000)), true)
 		require.NoError(t, err)
-		require.True(t, said.valid)
+		require.True(t, said.yes)
 		_, err = s.facilitators[0].settle(t.Context(), s.request(stranger(1000)))
 		require.NoError(t, err)
 		require.Zero(t, time.Since(begin), "who has money does not wait")

@@ -196,9 +196,9 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 // verifyNew has a new payment verified by a facilitator. It returns the intent to commit with the facilitators that can
 // settle it, or the answer.
 func (s *Service) verifyNew(ctx context.Context, p *payment, rail *Rail, funded bool) (i ledger.Intent, facilitators []*Facilitator, answer *Outcome) {
-	candidates, retryAfter := rail.candidates(p.version)
+	candidates := rail.candidates(p.version)
 	if len(candidates) == 0 {
-		return i, nil, new(p.unavailable("facilitator_unavailable", retryAfter))
+		return i, nil, new(p.unavailable("facilitator_unavailable", retryOpen))
 	}
 	i = s.newIntent(p, rail)
 	i.Secret = p.secret // only here: an authorization that is not sent now may be public already
@@ -285,19 +285,18 @@ func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
 func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *refusal, code string) {
 	code = "facilitator_unavailable"
 	for i, f := range candidates {
-		v, err := f.verify(ctx, r, funded)
-		s.recordListing(ctx, f, callVerify, v.listing)
+		said, err := f.verify(ctx, r, funded)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, code // the client left
 		case err != nil:
-			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "reply", v.rejection, "hint", hintVerify)
+			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "reply", said.rejection, "hint", hintVerify)
 			if strings.HasPrefix(err.Error(), "unexpected_") {
 				code = err.Error()
 			}
-		case !v.valid:
-			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", v.reason, "message", v.message, "reply", v.rejection)
-			return nil, &refusal{reason: v.reason, message: v.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
+		case !said.yes:
+			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", said.reason, "message", said.message, "reply", said.rejection)
+			return nil, &refusal{reason: said.reason, message: said.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
 		default:
 			return candidates[i:], nil, ""
 		}
