@@ -87,7 +87,7 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 	p.since = lookup.Since
 	rail, refused := s.check(p)
 	if refused != nil {
-		return nil, p.outcome(Refused, refused.reason, refused.detail)
+		return nil, p.answer(*refused)
 	}
 	if delay := s.Limiter.TakeAttempt(a.Client, s.Now()); delay > 0 {
 		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts came from this network, so this one was not sent.")
@@ -95,7 +95,7 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 		return nil, limited
 	}
 	if refused := s.prove(ctx, p, rail); refused != nil {
-		return nil, p.outcome(Refused, refused.reason, refused.detail)
+		return nil, p.answer(*refused)
 	}
 	first := lookup.Conflicting
 	if p.deferred = a.Deferred; p.deferred {
@@ -115,14 +115,14 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 	case conflicts:
 		return nil, s.recordRejection(ctx, p, other)
 	}
-	found, funded, err := s.inspect(ctx, p, rail, a.Refuse)
+	found, err := s.inspect(ctx, p, rail, a.Refuse)
 	switch {
 	case err != nil:
 		return nil, p.ledgerUnavailable()
 	case found.event != "":
 		return nil, s.enter(ctx, p, rail, found)
 	}
-	intent, facilitators, answered := s.verifyNew(ctx, p, rail, funded)
+	intent, facilitators, answered := s.verifyNew(ctx, p, rail, found.funded)
 	if answered != nil {
 		return nil, *answered
 	}
@@ -282,7 +282,7 @@ func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
 
 // verify asks the facilitators in order until one replies. It returns that one and those after it,
 // or none and a code if there was no usable reply.
-func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *refusal, code string) {
+func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *reply, code string) {
 	code = "facilitator_unavailable"
 	for i, f := range candidates {
 		said, err := f.verify(ctx, r, funded)
@@ -296,7 +296,7 @@ func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facil
 			}
 		case !said.yes:
 			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", said.reason, "message", said.message, "reply", said.rejection)
-			return nil, &refusal{reason: said.reason, message: said.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
+			return nil, &said, code
 		default:
 			return candidates[i:], nil, ""
 		}
