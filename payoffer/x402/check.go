@@ -178,3 +178,5 @@ func digest(a authorization, domain []byte) []byte {
 func addressWord(address string) []byte {
 	return common.LeftPadBytes(common.FromHex(address), 32)
 }
+
+func fixed32(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }

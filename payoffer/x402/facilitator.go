@@ -60,7 +60,7 @@ type Facilitator struct {
 	signer              *cdpSigner // nil without a key
 	header, headerValue string
 	secrets             []string // texts that are passed on must not contain them
-	slots               *slots
+	slots               slots
 	now                 func() time.Time
 	log                 *slog.Logger
 
@@ -82,7 +82,7 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	f := &Facilitator{
 		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
 		header: c.Header, headerValue: c.HeaderValue,
-		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
+		slots: slots{make(chan struct{}, maxCalls), make(chan struct{}, maxUnfunded)}, now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
 		health: health{networks: make(map[string]bool)},
 		// A redirect would send the payment to an address that is not configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},

@@ -125,10 +125,6 @@ const (
 // slots bounds the calls in flight.
 type slots struct{ all, unfunded chan struct{} }
 
-func newSlots() *slots {
-	return &slots{all: make(chan struct{}, maxCalls), unfunded: make(chan struct{}, maxUnfunded)}
-}
-
 var errBusy = &callError{code: "busy", notSent: true}
 
 // waitForSlot waits for a slot until the timeout, or returns errBusy.

@@ -152,40 +152,27 @@ func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Art
 	return &Artifact{Format: formatJWS, Signature: signed}
 }
 
-// Statement is the payload of a signed artifact: either an offer or a receipt.
-type Statement struct {
-	Offer   *OfferPayload
-	Receipt *ReceiptPayload
-}
-
-func (s Statement) ResourceURL() string {
-	if s.Offer != nil {
-		return s.Offer.ResourceURL
-	}
-	return s.Receipt.ResourceURL
-}
-
-// ParseStatement reads the payload of a signed artifact. It must be canonical, with exactly the
+// parseStatement reads the payload of a signed artifact. It must be canonical, with exactly the
 // members of its kind. The error is the end of a sentence about the artifact.
-func ParseStatement(payload []byte) (Statement, error) {
+func parseStatement(payload []byte) (s Signed, resourceURL string, err error) {
 	var version struct {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(payload, &version) != nil {
-		return Statement{}, errors.New("has a payload that is not JSON; copy the whole signed text again")
+		return s, "", errors.New("has a payload that is not JSON; copy the whole signed text again")
 	}
 	if version.Version != artifactVersion {
-		return Statement{}, fmt.Errorf("has a payload of version %d; ask the seller for one of version %d", version.Version, artifactVersion)
+		return s, "", fmt.Errorf("has a payload of version %d; ask the seller for one of version %d", version.Version, artifactVersion)
 	}
 	var receipt ReceiptPayload
 	if isExactly(payload, &receipt) && receipt.Network != "" && receipt.Payer != "" && isTime(receipt.IssuedAt) {
-		return Statement{Receipt: &receipt}, nil
+		return Signed{Receipt: &receipt}, receipt.ResourceURL, nil
 	}
 	var offered OfferPayload
 	if isExactly(payload, &offered) && offered.Scheme != "" && offered.Network != "" && offered.PayTo != "" && isTime(offered.ValidUntil) {
-		return Statement{Offer: &offered}, nil
+		return Signed{Offer: &offered}, offered.ResourceURL, nil
 	}
-	return Statement{}, errors.New("is neither an offer nor a receipt of x402; pass the signed text that the seller sent")
+	return s, "", errors.New("is neither an offer nor a receipt of x402; pass the signed text that the seller sent")
 }
 
 // isExactly reads a payload and reports whether it is the canonical form of the result.

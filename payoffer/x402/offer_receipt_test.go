@@ -40,11 +40,12 @@ func (ts *testSigner) Sign(payload any) string {
 }
 
 // payload is the statement that the signer's key signed.
-func (ts *testSigner) payload(t *testing.T, compact string) Statement {
+func (ts *testSigner) payload(t *testing.T, compact string) Signed {
 	t.Helper()
 	jws := must(signature.ParseJWS(compact))(t)
 	require.True(t, jws.VerifiedBy(ts.key.Public().(ed25519.PublicKey)))
-	statement := must(ParseStatement(jws.Payload))(t)
+	statement, _, err := parseStatement(jws.Payload)
+	require.NoError(t, err)
 	return statement
 }
 
@@ -201,17 +202,19 @@ const (
 )
 
 func TestParseStatementReceiptAndOffer(t *testing.T) {
-	receipt := must(ParseStatement([]byte(goodReceipt)))(t)
-	require.Equal(t, "https://api.example.com/premium-data", receipt.ResourceURL())
+	receipt, url, err := parseStatement([]byte(goodReceipt))
+	require.NoError(t, err)
+	require.Equal(t, "https://api.example.com/premium-data", url)
 	require.EqualValues(t, 1703123456, receipt.Receipt.IssuedAt)
-	offer := must(ParseStatement([]byte(goodOffer)))(t)
-	require.Equal(t, "https://api.example.com/premium-data", offer.ResourceURL())
+	offer, url, err := parseStatement([]byte(goodOffer))
+	require.NoError(t, err)
+	require.Equal(t, "https://api.example.com/premium-data", url)
 	require.EqualValues(t, 1703123516, offer.Offer.ValidUntil)
 	for _, optional := range []string{
 		strings.Replace(goodReceipt, `,"version"`, `,"transaction":"0x12","version"`, 1),
 		strings.Replace(goodOffer, `,"validUntil":1703123516`, "", 1),
 	} {
-		_, err := ParseStatement([]byte(optional))
+		_, _, err := parseStatement([]byte(optional))
 		require.NoError(t, err, optional)
 	}
 }
@@ -229,7 +232,7 @@ func TestParseStatementRefusesOtherPayloads(t *testing.T) {
 		"an offer without payTo": {strings.Replace(goodOffer, `"payTo":"0x209693Bc6afc0C5328bA36FaF03C514EF312287C",`, "", 1), "neither"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ParseStatement([]byte(c.payload))
+			_, _, err := parseStatement([]byte(c.payload))
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -265,9 +268,8 @@ func FuzzParseStatement(f *testing.F) {
 	f.Add([]byte(goodReceipt))
 	f.Add([]byte(goodOffer))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		statement, err := ParseStatement(payload)
+		statement, _, err := parseStatement(payload)
 		if err == nil {
-			require.NotPanics(t, func() { statement.ResourceURL() })
 			require.NotEqual(t, statement.Offer == nil, statement.Receipt == nil)
 		}
 	})

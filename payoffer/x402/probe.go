@@ -95,8 +95,7 @@ func (t terms) unfundedPayment(version int, now time.Time) facilitatorRequest {
 		From: crypto.PubkeyToAddress(key.PublicKey).Hex(), To: t.accepted.PayTo, Value: t.accepted.Amount,
 		ValidAfter: "0", ValidBefore: strconv.FormatInt(now.Unix()+maxTimeoutSeconds, 10), Nonce: "0x" + strings.Repeat("0", 64),
 	}}
-	p.signature, _ = crypto.Sign(digest(p.authorization, t.domain), key) // never fails
-	p.signature[64] += 27                                                // as tokens require
+	p.signature = p.authorization.sign(key, t.domain)
 	return facilitatorRequest{version, p.rebuild(&t, nil), t.in(version)}
 }
 
