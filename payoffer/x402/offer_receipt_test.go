@@ -140,8 +140,10 @@ func TestPayReturnsSameSignedReceipt(t *testing.T) {
 		}, signer.payload(t, signed[0]).Receipt, "and no transaction")
 
 		time.Sleep(time.Hour)
-		after := newShop(t, setup{facilitators: one(f), ledger: s.book, owner: "instance-2", signer: newTestSigner(2)})
-		require.Equal(t, first, after.pay(b.v2(t)), "another instance, another key, another time")
+		after := newShop(t, setup{facilitators: one(f), ledger: s.book, owner: "instance-2", signer: newTestSigner(2), limiter: limited(1, 24*time.Hour)})
+		for range 3 { // and it spends no attempt
+			require.Equal(t, first, after.pay(b.v2(t)), "another instance, another key, another time")
+		}
 		require.Empty(t, after.pay(b.v1(t)).Response.Extensions, "extensions are of version 2")
 	})
 }
@@ -158,11 +160,13 @@ func TestClaimReceiptIsSignedAfterProof(t *testing.T) {
 		require.Empty(t, claimed.Response.Extensions)
 
 		chain.Down(false)
-		chain.Transfer(b.key(), claimed.Response.Transaction, 42_000_000, false)
+		chain.Transfer(b.key(), someTransaction, 42_000_000, false) // with a raised fee: another hash
 		time.Sleep(time.Hour)
 		s.Resolve(t.Context())
 		proven := s.pay(b.v2(t))
 		require.Equal(t, "seen", proven.Evidence)
+		require.Equal(t, someTransaction, proven.Response.Transaction)
+		require.Len(t, s.receipts(), 1)
 		require.Contains(t, proven.Response.Extensions, "offer-receipt")
 	})
 }
@@ -262,15 +266,4 @@ func TestFindSignedFormats(t *testing.T) {
 		text += "eyJ9.e30." + strings.Repeat("y", n+1) + " "
 	}
 	require.Len(t, FindSigned([]byte(text)), MaxArtifacts+1, "one more tells that there are too many")
-}
-
-func FuzzParseStatement(f *testing.F) {
-	f.Add([]byte(goodReceipt))
-	f.Add([]byte(goodOffer))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		statement, _, err := parseStatement(payload)
-		if err == nil {
-			require.NotEqual(t, statement.Offer == nil, statement.Receipt == nil)
-		}
-	})
 }

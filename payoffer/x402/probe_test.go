@@ -83,7 +83,8 @@ func TestFailedPaymentStartsProbe(t *testing.T) {
 		s.watching()
 		f.Script(verifyCall, fails)
 		for n := range 61 { // one a second
-			s.pay(stranger(n).v2(t))
+			require.Equal(t, Unavailable, s.pay(stranger(n).v2(t)).Status)
+			s.requireHealth("")
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
