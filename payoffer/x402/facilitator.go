@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,17 +52,14 @@ type FacilitatorConfig struct {
 // Facilitator is a client of a service that verifies payments and settles them on the chain. Rails,
 // offers and configurations may share it.
 type Facilitator struct {
-	Changes             source.Listeners // of what it supports
-	url                 *url.URL
-	timeout             time.Duration
-	client              *http.Client
-	signer              *cdpSigner // nil without a key
-	header, headerValue string
-	secrets             []string // texts that are passed on must not contain them
-	slots               slots
-	now                 func() time.Time
-	log                 *slog.Logger
+	Changes source.Listeners // of what it supports
 
+	config    FacilitatorConfig
+	url       *url.URL
+	client    *http.Client
+	signer    *cdpSigner // nil without a key
+	secrets   []string   // texts that are passed on must not contain them
+	slots     slots
 	health    health
 	loop      source.Loop
 	rejection atomic.Value // FacilitatorHealth.Rejection
@@ -76,14 +72,12 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	if err != nil {
 		return nil, errors.New("the facilitator's address is not an absolute https URL; write one, such as " + DefaultTestFacilitator)
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	var random func() float64
+	source.Default(&c.Now, &random, &c.Logger)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	f := &Facilitator{
-		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
-		header: c.Header, headerValue: c.HeaderValue,
-		slots: slots{make(chan struct{}, maxCalls), make(chan struct{}, maxUnfunded)}, now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
-		health: health{networks: make(map[string]bool)},
+		config: c, url: u, secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
+		slots: slots{make(chan struct{}, maxCalls), make(chan struct{}, maxUnfunded)}, health: health{networks: make(map[string]bool)},
 		// A redirect would send the payment to an address that is not configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
@@ -93,8 +87,8 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		}
 	}
 	f.loop = source.Loop{
-		Poll: f.poll, Random: rand.Float64, Least: minPause, Most: maxPause,
-		OnChange: source.Log(f.log.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
+		Poll: f.poll, Random: random, Least: minPause, Most: maxPause,
+		OnChange: source.Log(c.Logger.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
 	}
 	return f, nil
 }
@@ -126,15 +120,22 @@ type reply struct {
 // textMark separates the code and the text in the stored reason of an open intent.
 const textMark = ": "
 
+// timeout bounds a call.
+func (f *Facilitator) timeout(call string) time.Duration {
+	if call == callSettle {
+		return f.config.Timeout
+	}
+	return min(f.config.Timeout, verifyTimeout)
+}
+
 // verify asks whether a payment can be settled. funded says that the payer was seen to have the money.
 func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (reply, error) {
-	timeout := min(f.timeout, verifyTimeout)
-	leave, err := f.slots.waitForSlot(ctx, timeout, funded)
+	leave, err := f.slots.waitForSlot(ctx, f.timeout(callVerify), funded)
 	if err != nil {
 		return reply{}, err
 	}
 	defer leave()
-	return f.request(ctx, timeout, callVerify, r)
+	return f.request(ctx, callVerify, r)
 }
 
 // reasonPending: the transaction is sent and not mined yet. A reply with a paymentId means the same.
@@ -143,18 +144,18 @@ const reasonPending = "settlement_pending"
 
 // settle has a payment settled. It repeats the identical request once if the transaction is pending.
 func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (reply, error) {
-	leave, err := f.slots.waitForSlot(ctx, f.timeout, true)
+	leave, err := f.slots.waitForSlot(ctx, f.timeout(callSettle), true)
 	if err != nil {
 		return reply{}, err
 	}
 	defer leave()
 	failpoint.Hit(failpoint.SettleBefore)
-	first, err := f.request(ctx, f.timeout, callSettle, r)
+	first, err := f.request(ctx, callSettle, r)
 	failpoint.Hit(failpoint.SettleAfter)
 	if err != nil || first.reason != reasonPending {
 		return first, err
 	}
-	second, err := f.request(ctx, f.timeout, callSettle, r)
+	second, err := f.request(ctx, callSettle, r)
 	if err != nil || !wordForm.MatchString(second.Transaction) {
 		return first, nil
 	}

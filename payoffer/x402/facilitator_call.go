@@ -36,8 +36,8 @@ func badReply(status int) *callError {
 
 // request posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
 // 2xx. Every error is a *callError; the reply has its listing and its rejection also with an error.
-func (f *Facilitator) request(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest) (r reply, err error) {
-	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, offer.JSON(in))
+func (f *Facilitator) request(ctx context.Context, call string, in facilitatorRequest) (r reply, err error) {
+	data, header, status, err := f.exchange(ctx, call, offer.JSON(in))
 	unread := json.Unmarshal(data, &r)
 	isCode := f.sanitizeReply(&r)
 	if status/100 == 4 {
@@ -70,18 +70,20 @@ func (f *Facilitator) request(ctx context.Context, timeout time.Duration, call s
 	return r, err
 }
 
-// exchange makes one call. status is 0 without a reply. Every error is a *callError; data may be set with it.
-func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (data []byte, header http.Header, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// exchange makes one call, a GET without a body. status is 0 without a reply. Every error is a *callError; data may be set
+// with it.
+func (f *Facilitator) exchange(ctx context.Context, call string, body []byte) (data []byte, header http.Header, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout(call))
 	defer cancel()
 	// The transport calls GotConn before it writes to a connection, at each attempt.
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	request, err := http.NewRequestWithContext(ctx, method, f.url.JoinPath(call).String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url.JoinPath(call).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, 0, &callError{code: "bad_request", notSent: true}
 	}
 	if body != nil {
+		request.Method = http.MethodPost
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if f.signer != nil {
@@ -89,8 +91,8 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 			return nil, nil, 0, &callError{code: "key_unusable", notSent: true}
 		}
 	}
-	if f.header != "" {
-		request.Header.Set(f.header, f.headerValue)
+	if f.config.Header != "" {
+		request.Header.Set(f.config.Header, f.config.HeaderValue)
 	}
 	response, err := f.client.Do(request)
 	if err != nil {

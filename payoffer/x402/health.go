@@ -32,7 +32,7 @@ func (f *Facilitator) expect(network string) {
 // warnUnsupported logs that a network is not supported, as far as is known. It needs the lock.
 func (f *Facilitator) warnUnsupported(network string) {
 	if newestVersion(f.health.kinds, network) == 0 {
-		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", network,
+		f.config.Logger.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", network,
 			"hint", "configure a facilitator that supports it")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -80,37 +79,32 @@ type extension struct {
 }
 
 // Refresh renews the cached quote. Call it when the signer has a new key, when a day (UTC) begins, and when
-// a facilitator supports other networks.
-func (s *Service) Refresh() {
-	s.quoted.renew(s.newQuoted)
-	s.quote.renew(func() *Quote {
-		return s.newQuote(s.Offer.Resource(), false, unpaid, extensionPaymentID, extensionBazaar)
-	})
-}
+// a facilitator supports other networks. The first quote after it is made with the newest key.
+func (s *Service) Refresh() { s.quoted.Store(new(sync.OnceValue(s.newQuoted))) }
 
 // quoted is what all quotes have until the next Refresh.
 type quoted struct {
 	rails      []Rail // that are offered
 	extensions map[string]json.RawMessage
+	unpaid     *Quote // the answer to a request without payment
 }
 
+func (s *Service) currentlyQuoted() *quoted { return (*s.quoted.Load())() }
+
 func (s *Service) newQuoted() *quoted {
-	q := &quoted{slices.DeleteFunc(slices.Clone(s.Rails), Rail.isUnsupported), map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}}
+	q := &quoted{
+		rails:      slices.DeleteFunc(slices.Clone(s.Rails), Rail.isUnsupported),
+		extensions: map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()},
+	}
 	if len(q.rails) == 0 { // a quote names a price
 		q.rails = s.Rails[:min(1, len(s.Rails))]
 	}
 	if offers := s.signedOffers(q.accepts()); len(offers) > 0 {
 		q.extensions[extensionOfferReceipt] = offer.JSON(extension{map[string]any{"offers": offers}, offersSchema})
 	}
+	q.unpaid = s.newQuote(q, s.Offer.Resource(), false, unpaid, extensionPaymentID, extensionBazaar)
 	return q
 }
-
-// renewed caches a value that the first Load after renew makes, so that it uses the newest key.
-type renewed[V any] struct{ made atomic.Pointer[func() *V] }
-
-func (r *renewed[V]) renew(made func() *V) { r.made.Store(new(sync.OnceValue(made))) }
-
-func (r *renewed[V]) Load() *V { return (*r.made.Load())() }
 
 // signedOffers signs the accepts in their order; nil while there is no key.
 func (s *Service) signedOffers(accepts []Requirements) []Artifact {

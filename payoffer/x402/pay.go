@@ -314,7 +314,7 @@ func (s *Service) newIntent(p *payment, rail *Rail) ledger.Intent {
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.rebuild(terms, s.quoted.Load().extensions), Requirement: terms.in(p.version),
+		Payload: p.rebuild(terms, s.currentlyQuoted().extensions), Requirement: terms.in(p.version),
 		ValidBefore: p.validBefore(), Since: p.since,
 		Progress: ledger.Progress{State: ledger.IntentSettling, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix()},
 	}

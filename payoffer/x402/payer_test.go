@@ -35,6 +35,19 @@ func unacknowledged(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffer
 	return s, f, a
 }
 
+func TestNewPaymentIdentifierIsNewPurchase(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.named("order_0123456789").v2(t) })
+		other := signed(2).named("order_9876543210")
+		require.Equal(t, Conflict, s.pay(other.v2(t)).Status, "while the first is open")
+		require.Zero(t, s.requireState(a, ledger.IntentSettling).RejectedUntil, "the first one does not answer for it")
+		s.run(20 * time.Second)
+		settlesOn(f, s.usdc().Chain.(*payoffertest.Chain), other)
+		requireChargedBy(t, other, s.pay(other.v2(t)))
+		require.Len(t, f.Calls(settleCall), 2)
+	})
+}
+
 // Two tries of one client may be under way together, and the first may be
 // charged and told before the other one is verified.
 func TestConcurrentAttemptIsNotChargedAgain(t *testing.T) {

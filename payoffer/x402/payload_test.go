@@ -258,7 +258,7 @@ func TestRebuildIsCanonical(t *testing.T) {
 		p := must(decodePayment(payload))(t)
 		require.Equal(t, of.key(), p.key())
 		require.Equal(t, of.fingerprint(), p.fingerprint())
-		return string(p.rebuild(&s.usdc().terms, s.quoted.Load().extensions))
+		return string(p.rebuild(&s.usdc().terms, s.currentlyQuoted().extensions))
 	}
 	want := rebuild(b.v2(t))
 	require.Equal(t, want, rebuild([]byte(want)))

@@ -31,9 +31,9 @@ func (f *Facilitator) Run(ctx context.Context) { f.loop.Run(ctx) }
 
 // poll asks what is supported, and returns the pause before the next time.
 func (f *Facilitator) poll(ctx context.Context) (pause time.Duration, err error) {
-	began := f.now()
+	began := f.config.Now()
 	kinds, err := f.supported(ctx)
-	if ctx.Err() == nil && f.recordProbe(began, kinds, err) {
+	if stopped := err != nil && ctx.Err() != nil; !stopped && f.recordProbe(began, kinds, err) {
 		f.Changes.Notify()
 	}
 	return source.Spread(probeEvery, rand.Float64()), err
@@ -44,7 +44,7 @@ func (f *Facilitator) poll(ctx context.Context) (pause time.Duration, err error)
 func (f *Facilitator) probeSoon(ctx context.Context) {
 	f.health.mu.Lock()
 	defer f.health.mu.Unlock()
-	if ctx.Err() == nil && f.now().Sub(f.health.probed) >= probeGap {
+	if ctx.Err() == nil && f.config.Now().Sub(f.health.probed) >= probeGap {
 		f.loop.Wake()
 	}
 }
@@ -77,7 +77,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 // probeVerify asks to verify a payment without money. yes says that it was accepted: some facilitators read balances only
 // when they settle.
 func (f *Facilitator) probeVerify(ctx context.Context, t terms, version int) (yes bool, err error) {
-	r, err := f.request(ctx, min(f.timeout, verifyTimeout), callVerify, t.unfundedPayment(version, f.now()))
+	r, err := f.request(ctx, callVerify, t.unfundedPayment(version, f.config.Now()))
 	switch {
 	case err != nil && err.Error() == "status_429":
 		return false, nil // it answers
@@ -111,7 +111,7 @@ func (k kind) on(network string) bool {
 
 // supported asks what a facilitator supports. nil without an error means that it does not say.
 func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
-	data, _, status, err := f.exchange(ctx, min(f.timeout, verifyTimeout), http.MethodGet, callSupported, nil)
+	data, _, status, err := f.exchange(ctx, callSupported, nil)
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusTooManyRequests:
 		return nil, nil

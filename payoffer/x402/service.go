@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -89,8 +90,7 @@ type Config struct {
 // Service quotes and takes the payments of one offer.
 type Service struct {
 	Config
-	quoted   renewed[quoted]
-	quote    renewed[Quote]
+	quoted   atomic.Pointer[func() *quoted]
 	locks    keyLocks
 	listings sync.Map // the last Listing of each facilitator's host
 	inFlight inFlight // payments that are taken, submitted, resolved or recorded

@@ -31,8 +31,8 @@ func leaseFor(rail *Rail) time.Duration {
 	lease := proofWait + 10*time.Second
 	var longest time.Duration
 	for _, f := range rail.Facilitators {
-		lease += 2 * f.timeout
-		longest = max(longest, f.timeout)
+		lease += 2 * f.config.Timeout
+		longest = max(longest, f.config.Timeout)
 	}
 	return min(lease+longest, ledger.LongestLease)
 }

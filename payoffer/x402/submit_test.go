@@ -70,6 +70,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 			require.Equal(t, c.settled, f.Settled(b.auth.Nonce))
 
 			require.Equal(t, Open, s.pay(b.v2(t)).Status, "the same payload is not settled by a request")
+			require.True(t, s.requireState(b, ledger.IntentSettling).Unacknowledged, "its payer has no outcome")
 			require.Len(t, f.Calls(settleCall), 1)
 		})
 	}
