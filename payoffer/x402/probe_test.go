@@ -199,6 +199,14 @@ func TestFacilitatorSurvivesReload(t *testing.T) {
 	})
 }
 
+func TestStopDuringProbeLeavesFacilitatorUp(t *testing.T) {
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+		f.Script(supportedCall, hangs)
+		s.run(time.Second)
+		s.requireHealth("")
+	})
+}
+
 func TestParseKinds(t *testing.T) {
 	for _, c := range []struct {
 		name, answer string
