@@ -28,9 +28,13 @@ func Authorize(key *ecdsa.PrivateKey, n offer.Network, to string, amount int64, 
 		// 0 is before the time of every clock.
 		ValidAfter: "0", ValidBefore: strconv.FormatInt(until.Unix(), 10), Nonce: hexutil.Encode(nonce[:]),
 	}
-	signature, _ := crypto.Sign(digest(a, domainHash(n)), key) // never fails for a digest of 32 bytes
-	signature[64] += 27                                        // as tokens require
-	return Authorized{hexutil.Encode(signature), a}
+	return Authorized{hexutil.Encode(a.sign(key, domainHash(n))), a}
+}
+
+// sign makes the payer's signature, as tokens require it.
+func (a authorization) sign(key *ecdsa.PrivateKey, domain []byte) []byte {
+	signature, _ := crypto.Sign(digest(a, domain), key) // never fails for a digest of 32 bytes
+	return keyForm(signature)
 }
 
 // Signs reports whether the payer's key signed it for a network's USDC. Signatures of contract wallets

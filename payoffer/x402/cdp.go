@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
-	"math/big"
 	"net/http"
 	"strings"
 	"time"
@@ -72,7 +71,9 @@ func (c *cdpSigner) sign(r *http.Request) error {
 	if _, ok := c.key.(*ecdsa.PrivateKey); ok {
 		algorithm = jose.ES256
 	}
-	options := (&jose.SignerOptions{NonceSource: nonceSource{}}).WithType("JWT")
+	nonce := make([]byte, 16)
+	rand.Read(nonce) // never fails
+	options := (&jose.SignerOptions{}).WithType("JWT").WithHeader("nonce", hex.EncodeToString(nonce))
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: c.key, KeyID: c.keyID}}, options)
 	if err != nil {
 		return err
@@ -90,15 +91,3 @@ func (c *cdpSigner) sign(r *http.Request) error {
 	r.Header.Set("Authorization", "Bearer "+compact)
 	return err
 }
-
-// nonceSource makes the nonces of the tokens' headers.
-type nonceSource struct{}
-
-// Nonce implements jose.NonceSource.
-func (nonceSource) Nonce() (string, error) {
-	nonce := make([]byte, 16)
-	_, err := rand.Read(nonce)
-	return hex.EncodeToString(nonce), err
-}
-
-func fixed32(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }

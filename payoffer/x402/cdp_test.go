@@ -85,7 +85,7 @@ func TestCDPSignsEachRequest(t *testing.T) {
 			request := facilitatorRequest{X402Version: 2, PaymentPayload: newBuyer(1).v2(t), PaymentRequirements: []byte(`{"network":"eip155:84532"}`)}
 			said, err := f.verify(t.Context(), request, true)
 			require.NoError(t, err)
-			require.True(t, said.valid)
+			require.True(t, said.yes)
 			_, err = f.settle(t.Context(), request)
 			require.NoError(t, err)
 

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -33,30 +34,26 @@ const (
 	clockSlack = 10 * time.Minute
 )
 
-// refusal is the reason why a payment is refused: a code and a sentence.
-type refusal struct {
-	reason, detail string
-	// expired says that the authorization was valid once.
-	expired bool
-	// message is the facilitator's text, which the payer does not get.
-	message string
+// declined is the finding of a payment that is wrong.
+func declined(reason, detail string) *finding {
+	return &finding{event: accounting.EventDeclined, reason: reason, detail: detail}
 }
 
 // check compares a payment with what this offer accepts and recovers the signer. It returns the rail
 // that the payment is for. It does not check times.
-func (s *Service) check(p *payment) (*Rail, *refusal) {
+func (s *Service) check(p *payment) (*Rail, *finding) {
 	rail, differs := s.match(p)
 	if rail == nil {
-		return nil, &refusal{reason: reasonRequirements, detail: differs + ". Take all values from one entry of 'accepts' and sign again."}
+		return nil, declined(reasonRequirements, differs+". Take all values from one entry of 'accepts' and sign again.")
 	}
 	a := p.authorization
 	switch payTo, price := rail.USDC.PayTo, rail.USDC.AmountAtomic(); {
 	case !strings.EqualFold(a.To, payTo):
-		return nil, &refusal{reason: reasonRecipient, detail: "authorization.to is " + a.To + ", expected " + payTo + ". Sign again with that address."}
+		return nil, declined(reasonRecipient, "authorization.to is "+a.To+", expected "+payTo+". Sign again with that address.")
 	case a.Value != price:
-		return nil, &refusal{reason: reasonValue, detail: "authorization.value is " + a.Value + ", expected " + price + ". Sign again with that value."}
+		return nil, declined(reasonValue, "authorization.value is "+a.Value+", expected "+price+". Sign again with that value.")
 	case strings.EqualFold(a.From, a.To):
-		return nil, &refusal{reason: reasonSelf, detail: "authorization.from is " + a.From + ", which is also the payee. Pay from another wallet."}
+		return nil, declined(reasonSelf, "authorization.from is "+a.From+", which is also the payee. Pay from another wallet.")
 	}
 	signer, accepted := a.recover(p.signature, rail.terms.domain)
 	if signer == common.HexToAddress(a.From) {
@@ -68,25 +65,31 @@ func (s *Service) check(p *payment) (*Rail, *refusal) {
 	return rail, nil
 }
 
-func (s *Service) checkTimes(p *payment) *refusal {
-	a, now := p.authorization, s.Now().Add(p.behind)
-	after := func(d time.Duration) *big.Int { return big.NewInt(now.Add(d).Unix()) }
+// checkTimes returns why a payment cannot be sent now because of its times, or nil.
+func (s *Service) checkTimes(p *payment) *finding {
+	now := s.Now().Add(p.behind)
 	clock := fmt.Sprintf(", and this server's clock is at %d. Sign a new one with validAfter 0 and a validBefore %d seconds from now.", now.Unix(), maxTimeoutSeconds)
 	switch {
-	case integer(a.ValidAfter).Cmp(after(0)) > 0:
-		return &refusal{reason: reasonEarly, detail: "authorization.validAfter is " + a.ValidAfter + clock}
-	case integer(a.ValidBefore).Cmp(after(settleMargin)) < 0:
-		return &refusal{reasonLate, "authorization.validBefore is " + a.ValidBefore + clock, true, ""}
-	case isTooLong(a, s.Now()):
-		return &refusal{reason: reasonLate, detail: "authorization.validBefore is " + a.ValidBefore + clock}
+	case seconds(p.authorization.ValidAfter) > now.Unix():
+		return declined(reasonEarly, "authorization.validAfter is "+p.authorization.ValidAfter+clock)
+	case p.validBefore() < now.Add(settleMargin).Unix(), p.isTooLong(s.Now()):
+		return declined(reasonLate, "authorization.validBefore is "+p.authorization.ValidBefore+clock)
 	}
 	return nil
 }
 
-// isTooLong reports whether an authorization is valid for longer than a quote plus clockSlack.
-func isTooLong(a authorization, now time.Time) bool {
-	latest := now.Add(clockSlack + maxTimeoutSeconds*time.Second).Unix()
-	return integer(a.ValidBefore).Cmp(big.NewInt(latest)) > 0
+// isTooLong reports whether the authorization is valid for longer than a quote plus clockSlack.
+func (p *payment) isTooLong(now time.Time) bool {
+	return p.validBefore() > now.Add(clockSlack+maxTimeoutSeconds*time.Second).Unix()
+}
+
+// validBefore is the end of the authorization in Unix seconds.
+func (p *payment) validBefore() int64 { return seconds(p.authorization.ValidBefore) }
+
+// seconds reads a string that matches integerForm, as the largest int64 if it is larger.
+func seconds(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
 }
 
 // match finds the rail that a payload names. Without one, differs names the first field that differs from the
@@ -175,3 +178,5 @@ func digest(a authorization, domain []byte) []byte {
 func addressWord(address string) []byte {
 	return common.LeftPadBytes(common.FromHex(address), 32)
 }
+
+func fixed32(n *big.Int) []byte { return n.FillBytes(make([]byte, 32)) }

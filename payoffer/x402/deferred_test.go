@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,47 +132,6 @@ func TestDeferredRunEndsWithAuthorization(t *testing.T) {
 			require.Zero(t, s.runs.count.Load())
 		})
 	}
-}
-
-func TestChargeAfterReleaseFails(t *testing.T) {
-	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
-		held, _ := s.verify(newBuyer(1))
-		held.Release()
-		require.Equal(t, Unavailable, held.Charge(t.Context()).Status)
-		require.Empty(t, f.Calls(settleCall))
-	})
-}
-
-// One wallet with the money of one payment signs many authorizations.
-func TestVerifyAllowsOneRunPerPayer(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f, chain, _ := onChain(t)
-		settlesOn(f, chain, newBuyer(0))
-		var running, most, ran atomic.Int64
-		var all sync.WaitGroup
-		for n := range 20 {
-			b := newBuyer(n)
-			all.Go(func() {
-				verified, _ := s.verify(b)
-				if verified == nil {
-					return
-				}
-				defer verified.Release()
-				ran.Add(1)
-				most.Store(max(most.Load(), running.Add(1)))
-				time.Sleep(time.Second)
-				running.Add(-1)
-				if n == 0 {
-					require.Equal(t, Settled, verified.Charge(t.Context()).Status)
-				}
-			})
-		}
-		all.Wait()
-		require.EqualValues(t, 1, most.Load())
-		require.Positive(t, ran.Load())
-		require.Len(t, f.Calls(settleCall), 1)
-		require.Zero(t, s.runs.count.Load())
-	})
 }
 
 // A payment that waited for another one of its payer is answered by what that one became.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,22 +52,17 @@ type FacilitatorConfig struct {
 // Facilitator is a client of a service that verifies payments and settles them on the chain. Rails,
 // offers and configurations may share it.
 type Facilitator struct {
-	Changes             source.Listeners // of what it supports
-	url                 *url.URL
-	timeout             time.Duration
-	client              *http.Client
-	signer              *cdpSigner // nil without a key
-	header, headerValue string
-	secrets             []string // texts that are passed on must not contain them
-	slots               *slots
-	now                 func() time.Time
-	log                 *slog.Logger
+	Changes source.Listeners // of what it supports
 
-	health health
-	loop   source.Loop
-	// rejection is FacilitatorHealth.Rejection.
-	rejection atomic.Value
-	probed    time.Time // when the last probe began; only Run uses it
+	config    FacilitatorConfig
+	url       *url.URL
+	client    *http.Client
+	signer    *cdpSigner // nil without a key
+	secrets   []string   // texts that are passed on must not contain them
+	slots     slots
+	health    health
+	loop      source.Loop
+	rejection atomic.Value // FacilitatorHealth.Rejection
 }
 
 // NewFacilitator checks the configuration and makes no call. Errors name only the host, because a URL
@@ -78,14 +72,12 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 	if err != nil {
 		return nil, errors.New("the facilitator's address is not an absolute https URL; write one, such as " + DefaultTestFacilitator)
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	var random func() float64
+	source.Default(&c.Now, &random, &c.Logger)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	f := &Facilitator{
-		url: u, timeout: cmp.Or(c.Timeout, defaultTimeout), secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
-		header: c.Header, headerValue: c.HeaderValue,
-		slots: newSlots(), now: c.Now, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)),
-		health: health{networks: make(map[string]bool)},
+		config: c, url: u, secrets: secretsOf(u, append(strings.Fields(c.HeaderValue), c.KeyID, c.KeySecret)...),
+		slots: slots{make(chan struct{}, maxCalls), make(chan struct{}, maxUnfunded)}, health: health{networks: make(map[string]bool)},
 		// A redirect would send the payment to an address that is not configured.
 		client: &http.Client{Transport: c.Transport, CheckRedirect: source.NoRedirect},
 	}
@@ -95,8 +87,8 @@ func NewFacilitator(c FacilitatorConfig) (*Facilitator, error) {
 		}
 	}
 	f.loop = source.Loop{
-		Poll: f.poll, Random: rand.Float64,
-		OnChange: source.Log(f.log.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
+		Poll: f.poll, Random: random, Least: minPause, Most: maxPause,
+		OnChange: source.Log(c.Logger.With("facilitator", f.Host()), "facilitator is down", "facilitator is up again"),
 	}
 	return f, nil
 }
@@ -110,67 +102,40 @@ type facilitatorRequest struct {
 	PaymentRequirements json.RawMessage `json:"paymentRequirements"`
 }
 
-type verifyReply struct {
-	IsValid        *bool  `json:"isValid"`
-	InvalidReason  string `json:"invalidReason"`
-	InvalidMessage string `json:"invalidMessage"`
-}
+// reply is a facilitator's answer to verify or settle.
+type reply struct {
+	IsValid, Success                             *bool // of verify, and of settle
+	InvalidReason, ErrorReason, ErrorType, Error string
+	InvalidMessage, ErrorMessage, Message        string
+	Transaction, Payer, Network                  string
+	PaymentID                                    string // is set if the facilitator settles later
 
-type settleReply struct {
-	Success *bool `json:"success"`
-	// ErrorReason is a code, ErrorMessage a text for a person; both are sanitized.
-	ErrorReason  string `json:"errorReason"`
-	ErrorMessage string `json:"errorMessage"`
-	Transaction  string `json:"transaction"`
-	Payer        string `json:"payer"`
-	Network      string `json:"network"`
-	// PaymentID is set if the facilitator settles later.
-	PaymentID string `json:"paymentId"`
-
-	listing   Listing
-	rejection string // FacilitatorHealth.Rejection
-}
-
-func (s settleReply) reason() string {
-	if s.ErrorMessage == "" {
-		return s.ErrorReason
-	}
-	return s.ErrorReason + textMark + s.ErrorMessage
-}
-
-// textMark separates the code and the text in the stored reason of an open intent.
-const textMark = ": "
-
-// verification is a facilitator's answer to verify: yes, or why not. The texts are sanitized.
-type verification struct {
-	valid           bool
+	yes bool
+	// reason is a code and message a text for a person; both are sanitized.
 	reason, message string
 	listing         Listing
 	rejection       string // FacilitatorHealth.Rejection
 }
 
+// textMark separates the code and the text in the stored reason of an open intent.
+const textMark = ": "
+
+// timeout bounds a call.
+func (f *Facilitator) timeout(call string) time.Duration {
+	if call == callSettle {
+		return f.config.Timeout
+	}
+	return min(f.config.Timeout, verifyTimeout)
+}
+
 // verify asks whether a payment can be settled. funded says that the payer was seen to have the money.
-func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (verification, error) {
-	timeout := min(f.timeout, verifyTimeout)
-	leave, err := f.slots.waitForSlot(ctx, timeout, funded)
+func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded bool) (reply, error) {
+	leave, err := f.slots.waitForSlot(ctx, f.timeout(callVerify), funded)
 	if err != nil {
-		return verification{}, err
+		return reply{}, err
 	}
 	defer leave()
-	var reply verifyReply
-	listing, rejection, err := f.request(ctx, timeout, callVerify, r, &reply, &reply.IsValid)
-	if err != nil {
-		if rejection != "" { // a verdict is about the payer
-			f.rejection.Store(rejection)
-		}
-		f.probeSoon(ctx)
-		return verification{listing: listing, rejection: rejection}, err
-	}
-	if *reply.IsValid {
-		return verification{valid: true, listing: listing}, nil
-	}
-	reason, message := f.sanitize(reply.InvalidReason, reply.InvalidMessage)
-	return verification{reason: reason, message: message, listing: listing, rejection: rejection}, nil
+	return f.request(ctx, callVerify, r)
 }
 
 // reasonPending: the transaction is sent and not mined yet. A reply with a paymentId means the same.
@@ -178,38 +143,21 @@ func (f *Facilitator) verify(ctx context.Context, r facilitatorRequest, funded b
 const reasonPending = "settlement_pending"
 
 // settle has a payment settled. It repeats the identical request once if the transaction is pending.
-func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (settleReply, error) {
-	leave, err := f.slots.waitForSlot(ctx, f.timeout, true)
+func (f *Facilitator) settle(ctx context.Context, r facilitatorRequest) (reply, error) {
+	leave, err := f.slots.waitForSlot(ctx, f.timeout(callSettle), true)
 	if err != nil {
-		return settleReply{}, err
+		return reply{}, err
 	}
 	defer leave()
 	failpoint.Hit(failpoint.SettleBefore)
-	reply, err := f.settleOnce(ctx, r)
+	first, err := f.request(ctx, callSettle, r)
 	failpoint.Hit(failpoint.SettleAfter)
-	if err != nil || reply.ErrorReason != reasonPending {
-		return reply, err
+	if err != nil || first.reason != reasonPending {
+		return first, err
 	}
-	second, err := f.settleOnce(ctx, r)
+	second, err := f.request(ctx, callSettle, r)
 	if err != nil || !wordForm.MatchString(second.Transaction) {
-		return reply, nil
+		return first, nil
 	}
 	return second, nil
-}
-
-func (f *Facilitator) settleOnce(ctx context.Context, r facilitatorRequest) (settleReply, error) {
-	var reply settleReply
-	listing, rejection, err := f.request(ctx, f.timeout, callSettle, r, &reply, &reply.Success)
-	f.rejection.Store(rejection)
-	if err != nil {
-		f.probeSoon(ctx)
-		return settleReply{listing: listing, rejection: rejection}, err
-	}
-	reply.listing, reply.rejection = listing, rejection
-	reply.ErrorReason, reply.ErrorMessage = f.sanitize(reply.ErrorReason, reply.ErrorMessage)
-	if reply.PaymentID != "" {
-		reply.ErrorReason = reasonPending
-	}
-	*reply.Success = *reply.Success && reply.ErrorReason != reasonPending
-	return reply, nil
 }

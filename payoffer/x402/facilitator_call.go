@@ -35,44 +35,55 @@ func badReply(status int) *callError {
 }
 
 // request posts a request and reads a JSON reply of any status, because some facilitators say no with 4xx. A yes needs a
-// 2xx. yes points to the member of out that says yes or no; it is set unless there is an error, which is a *callError.
-// rejection explains a reply of 4xx to the operator; it is empty for other replies.
-func (f *Facilitator) request(ctx context.Context, timeout time.Duration, call string, in facilitatorRequest, out any, yes **bool) (listing Listing, rejection string, err error) {
-	data, header, status, err := f.exchange(ctx, timeout, http.MethodPost, call, offer.JSON(in))
-	if in.X402Version == 2 { // only these payments ask for a listing
-		listing = f.listing(header)
-	}
-	code := ""
+// 2xx. Every error is a *callError; the reply has its listing and its rejection also with an error.
+func (f *Facilitator) request(ctx context.Context, call string, in facilitatorRequest) (r reply, err error) {
+	data, header, status, err := f.exchange(ctx, call, offer.JSON(in))
+	unread := json.Unmarshal(data, &r)
+	isCode := f.sanitizeReply(&r)
 	if status/100 == 4 {
-		code, rejection = f.explain(call, status, data)
+		r.rejection = f.explain(call, status, r, data)
+	}
+	if in.X402Version == 2 { // only these payments ask for a listing
+		r.listing = f.listing(header)
+	}
+	verdict := r.IsValid
+	if call == callSettle {
+		verdict = r.Success
 	}
 	switch {
 	case err != nil:
-	case json.Unmarshal(data, out) != nil:
+	case unread != nil && !errors.As(unread, new(*json.UnmarshalTypeError)): // members of other types stay empty
 		err = badReply(status)
-	case *yes == nil && code != "":
-		*yes = new(false)
-	case *yes == nil || **yes && status/100 != 2:
+	case verdict == nil && !(isCode && status/100 == 4), verdict != nil && *verdict && status/100 != 2:
 		err = &callError{code: "bad_answer"}
 	}
-	if err != nil && rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
+	if err != nil && r.rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
 		err = &callError{code: "unexpected_" + call + "_error"} // a code of the specification
 	}
-	return listing, rejection, err
+	r.yes = err == nil && verdict != nil && *verdict && r.reason != reasonPending
+	if call == callSettle || err != nil && r.rejection != "" { // a verdict of verify is about the payer
+		f.rejection.Store(r.rejection)
+	}
+	if err != nil {
+		f.probeSoon(ctx)
+	}
+	return r, err
 }
 
-// exchange makes one call. status is 0 without a reply. Every error is a *callError; data may be set with it.
-func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, method, call string, body []byte) (data []byte, header http.Header, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// exchange makes one call, a GET without a body. status is 0 without a reply. Every error is a *callError; data may be set
+// with it.
+func (f *Facilitator) exchange(ctx context.Context, call string, body []byte) (data []byte, header http.Header, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout(call))
 	defer cancel()
 	// The transport calls GotConn before it writes to a connection, at each attempt.
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	request, err := http.NewRequestWithContext(ctx, method, f.url.JoinPath(call).String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url.JoinPath(call).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, 0, &callError{code: "bad_request", notSent: true}
 	}
 	if body != nil {
+		request.Method = http.MethodPost
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if f.signer != nil {
@@ -80,8 +91,8 @@ func (f *Facilitator) exchange(ctx context.Context, timeout time.Duration, metho
 			return nil, nil, 0, &callError{code: "key_unusable", notSent: true}
 		}
 	}
-	if f.header != "" {
-		request.Header.Set(f.header, f.headerValue)
+	if f.config.Header != "" {
+		request.Header.Set(f.config.Header, f.config.HeaderValue)
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
@@ -115,10 +126,6 @@ const (
 
 // slots bounds the calls in flight.
 type slots struct{ all, unfunded chan struct{} }
-
-func newSlots() *slots {
-	return &slots{all: make(chan struct{}, maxCalls), unfunded: make(chan struct{}, maxUnfunded)}
-}
 
 var errBusy = &callError{code: "busy", notSent: true}
 

@@ -1,103 +1,80 @@
 package x402
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 )
 
-// health is what a facilitator's answers about what it supports have shown. Replies to payments do not count, because a payer can make a payment fail.
+// health is what a facilitator's answers about what it supports have shown. Replies to payments do not count, because a
+// payer can make a payment fail.
 type health struct {
 	mu sync.Mutex
-	// networks are those on which it has to settle, by CAIP-2 id, and whether the log has it that it does not.
+	// networks are those on which it has to settle, by CAIP-2 id.
 	networks map[string]bool
 	// kinds is what it supports; nil while unknown.
 	kinds []kind
 	// down is the error code if the last answer was an error.
-	down     string
-	failures int
-	next     time.Time
+	down   string
+	probed time.Time // when the last probe began
 }
 
-// expect adds the network of a rail and reports whether it is new.
-func (h *health) expect(name string) bool {
+// expect adds the network of a rail.
+func (f *Facilitator) expect(network string) {
+	f.health.mu.Lock()
+	defer f.health.mu.Unlock()
+	if !f.health.networks[network] {
+		f.health.networks[network] = true
+		f.warnUnsupported(network)
+	}
+}
+
+// warnUnsupported logs that a network is not supported, as far as is known. It needs the lock.
+func (f *Facilitator) warnUnsupported(network string) {
+	if newestVersion(f.health.kinds, network) == 0 {
+		f.config.Logger.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", network,
+			"hint", "configure a facilitator that supports it")
+	}
+}
+
+// recordProbe stores the result of a probe and reports whether another set is supported. kinds is nil if that is unknown.
+func (f *Facilitator) recordProbe(began time.Time, kinds []kind, err error) (changed bool) {
+	h := &f.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, found := h.networks[name]; found {
+	h.probed, h.down = began, ""
+	if err != nil {
+		h.down = err.Error()
+	}
+	if kinds == nil || h.kinds != nil && slices.Equal(h.kinds, kinds) {
 		return false
 	}
-	h.networks[name] = false
+	h.kinds = kinds
+	for network := range h.networks {
+		f.warnUnsupported(network)
+	}
 	return true
 }
 
-// setKinds stores what is supported, if known. It returns whether that is new, and the networks that are newly unsupported.
-func (h *health) setKinds(kinds []kind) (changed bool, missing []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if kinds != nil {
-		changed = h.kinds == nil || !slices.Equal(h.kinds, kinds)
-		h.kinds = kinds
+// unusable returns why payments of these versions are not sent on a network: a code, or "".
+func (f *Facilitator) unusable(network string, versions ...int) string {
+	f.health.mu.Lock()
+	defer f.health.mu.Unlock()
+	if !slices.ContainsFunc(versions, func(version int) bool { return supports(f.health.kinds, version, network) }) {
+		return reasonUnsupported
 	}
-	for name, logged := range h.networks {
-		if !logged && h.version(name) == 0 {
-			h.networks[name] = true
-			missing = append(missing, name)
-		}
-	}
-	return changed, missing
+	return f.health.down
 }
 
-// recordProbe stores the result of a probe, and returns the pause before the next one.
-func (h *health) recordProbe(now time.Time, err error) (pause time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil {
-		h.down, h.failures = "", 0
-		pause = source.Spread(probeEvery, rand.Float64())
-	} else {
-		h.down = err.Error()
-		h.failures++
-		pause = source.Backoff(h.failures, minPause, maxPause, rand.Float64())
-	}
-	h.next = now.Add(pause)
-	return pause
+// supports reports whether a version is supported on a network. What is unknown (nil) may be.
+func supports(kinds []kind, version int, network string) bool {
+	return kinds == nil || slices.ContainsFunc(kinds, func(k kind) bool { return k.X402Version == version && k.on(network) })
 }
 
-// reset marks it as up, because nothing probes any more.
-func (h *health) reset() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.down, h.failures = "", 0
-}
-
-func (h *health) failing() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.down != ""
-}
-
-// state returns why payments of these versions are not sent, a code or "", and when the next probe is due.
-func (h *health) state(name string, versions ...int) (reason string, next time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !slices.ContainsFunc(versions, func(version int) bool { return h.supports(version, name) }) {
-		return reasonUnsupported, h.next
-	}
-	return h.down, h.next
-}
-
-// supports reports whether a version is supported on a network, as far as is known. It needs the lock.
-func (h *health) supports(version int, name string) bool {
-	return h.kinds == nil || slices.ContainsFunc(h.kinds, func(k kind) bool { return k.X402Version == version && k.on(name) })
-}
-
-// version is the newest supported x402 version on a network, or 0. It needs the lock.
-func (h *health) version(name string) int {
+// newestVersion is the newest supported x402 version on a network, or 0.
+func newestVersion(kinds []kind, network string) int {
 	for version := 2; version > 0; version-- {
-		if h.supports(version, name) {
+		if supports(kinds, version, network) {
 			return version
 		}
 	}
@@ -131,8 +108,9 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 		name := rail.USDC.Network.CAIP2()
 		for _, f := range rail.Facilitators {
 			rejection, _ := f.rejection.Load().(string)
-			reason, _ := f.health.state(name, 2, 1)
-			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: reason, Listing: s.listings.of(f.Host()), Rejection: rejection})
+			listed, _ := s.listings.Load(f.Host())
+			listing, _ := listed.(Listing)
+			all = append(all, FacilitatorHealth{Host: f.Host(), Network: name, Reason: f.unusable(name, 1, 2), Listing: listing, Rejection: rejection})
 		}
 	}
 	return all
@@ -141,25 +119,18 @@ func (s *Service) Facilitators() []FacilitatorHealth {
 // isUnsupported reports whether no facilitator of the rail supports its network, by the last answer of each.
 func (r Rail) isUnsupported() bool {
 	return !slices.ContainsFunc(r.Facilitators, func(f *Facilitator) bool {
-		reason, _ := f.health.state(r.USDC.Network.CAIP2(), 1, 2)
-		return reason != reasonUnsupported
+		return f.unusable(r.USDC.Network.CAIP2(), 1, 2) != reasonUnsupported
 	})
 }
 
-// candidates are the facilitators to ask, in order: those that support the payment and whose last
-// probe succeeded, and all if none supports the network, because it may have been quoted before. If there are none, retryAfter is the time to the next probe.
-func (r *Rail) candidates(version int) (ready []*Facilitator, retryAfter time.Duration) {
-	retryAfter = probeEvery
+// candidates are the facilitators to ask, in order: those that support the payment and whose last probe succeeded, and all
+// if none supports the network, because it may have been quoted before.
+func (r *Rail) candidates(version int) (ready []*Facilitator) {
 	unsupported := r.isUnsupported()
 	for _, f := range r.Facilitators {
-		reason, next := f.health.state(r.terms.accepted.Network, version)
-		if reason == "" || unsupported {
+		if unsupported || f.unusable(r.terms.accepted.Network, version) == "" {
 			ready = append(ready, f)
 		}
-		retryAfter = min(retryAfter, max(next.Sub(f.now()), probeGap))
 	}
-	if len(ready) > 0 {
-		return ready, 0
-	}
-	return nil, retryAfter
+	return ready
 }

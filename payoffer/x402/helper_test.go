@@ -315,10 +315,8 @@ func (b *buyer) sign(t testing.TB) string {
 	if b.signature != "" {
 		return b.signature
 	}
-	signature, err := crypto.Sign(digest(b.auth, domainHash(offer.Network{ChainID: b.chainID, USDC: b.token, TokenName: b.tokenName, TokenVersion: "2"})), b.signer)
-	require.NoError(t, err)
-	signature[64] += 27
-	return "0x" + hex.EncodeToString(signature)
+	network := offer.Network{ChainID: b.chainID, USDC: b.token, TokenName: b.tokenName, TokenVersion: "2"}
+	return "0x" + hex.EncodeToString(b.auth.sign(b.signer, domainHash(network)))
 }
 
 // inner is the "payload" member of both versions.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
 )
 
 // headerExtensions reports what the facilitator did with the payment's extensions (x402, Bazaar,
@@ -19,7 +18,7 @@ const listingRejected = "rejected"
 
 var listingStates = []string{"success", "processing", listingRejected}
 
-// Listing says whether a facilitator lists the payable URL in its Bazaar. Status is "success",
+// Listing says whether a facilitator lists the payable URL in its Bazaar, by its last settlement. Status is "success",
 // "processing", "rejected", or empty if unknown; Reason is the sanitized reason of a rejection.
 type Listing struct{ Status, Reason string }
 
@@ -46,42 +45,12 @@ func (f *Facilitator) listing(h http.Header) Listing {
 	return l
 }
 
-// listings contains the last Listing of each facilitator host. One of a settlement is newer than any
-// of a verification, because the facilitator lists when it settles.
-type listings struct {
-	mu   sync.Mutex
-	last map[string]lastListing
-}
-
-type lastListing struct {
-	Listing
-	settled bool
-}
-
-// update stores the Listing of a reply and reports whether it has changed.
-func (l *listings) update(host, call string, reply Listing) (changed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old, settled := l.last[host], call == callSettle
-	if reply.Status == "" || old.settled && !settled {
-		return false
+// recordListing stores the Listing of a settlement's reply, and logs a change. A facilitator lists when it settles.
+func (s *Service) recordListing(ctx context.Context, f *Facilitator, reply Listing) {
+	if reply.Status == "" {
+		return
 	}
-	if l.last == nil {
-		l.last = make(map[string]lastListing)
-	}
-	l.last[host] = lastListing{reply, settled}
-	return old.Listing != reply
-}
-
-func (l *listings) of(host string) Listing {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last[host].Listing
-}
-
-// recordListing stores the Listing of a reply, and logs a change.
-func (s *Service) recordListing(ctx context.Context, f *Facilitator, call string, reply Listing) {
-	if !s.listings.update(f.Host(), call, reply) {
+	if old, _ := s.listings.Swap(f.Host(), reply); old == reply {
 		return
 	}
 	level, reason := slog.LevelInfo, []any(nil)

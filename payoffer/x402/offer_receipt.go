@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -80,37 +79,32 @@ type extension struct {
 }
 
 // Refresh renews the cached quote. Call it when the signer has a new key, when a day (UTC) begins, and when
-// a facilitator supports other networks.
-func (s *Service) Refresh() {
-	s.quoted.renew(s.newQuoted)
-	s.quote.renew(func() *Quote {
-		return s.newQuote(s.Offer.Resource(), false, unpaid, extensionPaymentID, extensionBazaar)
-	})
-}
+// a facilitator supports other networks. The first quote after it is made with the newest key.
+func (s *Service) Refresh() { s.quoted.Store(new(sync.OnceValue(s.newQuoted))) }
 
 // quoted is what all quotes have until the next Refresh.
 type quoted struct {
 	rails      []Rail // that are offered
 	extensions map[string]json.RawMessage
+	unpaid     *Quote // the answer to a request without payment
 }
 
+func (s *Service) currentlyQuoted() *quoted { return (*s.quoted.Load())() }
+
 func (s *Service) newQuoted() *quoted {
-	q := &quoted{slices.DeleteFunc(slices.Clone(s.Rails), Rail.isUnsupported), map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()}}
+	q := &quoted{
+		rails:      slices.DeleteFunc(slices.Clone(s.Rails), Rail.isUnsupported),
+		extensions: map[string]json.RawMessage{extensionPaymentID: paymentIDExtension, extensionBazaar: s.bazaar()},
+	}
 	if len(q.rails) == 0 { // a quote names a price
 		q.rails = s.Rails[:min(1, len(s.Rails))]
 	}
 	if offers := s.signedOffers(q.accepts()); len(offers) > 0 {
 		q.extensions[extensionOfferReceipt] = offer.JSON(extension{map[string]any{"offers": offers}, offersSchema})
 	}
+	q.unpaid = s.newQuote(q, s.Offer.Resource(), false, unpaid, extensionPaymentID, extensionBazaar)
 	return q
 }
-
-// renewed caches a value that the first Load after renew makes, so that it uses the newest key.
-type renewed[V any] struct{ made atomic.Pointer[func() *V] }
-
-func (r *renewed[V]) renew(made func() *V) { r.made.Store(new(sync.OnceValue(made))) }
-
-func (r *renewed[V]) Load() *V { return (*r.made.Load())() }
 
 // signedOffers signs the accepts in their order; nil while there is no key.
 func (s *Service) signedOffers(accepts []Requirements) []Artifact {
@@ -152,40 +146,27 @@ func (s *Service) SignReceipt(network, payer, transaction string, at int64) *Art
 	return &Artifact{Format: formatJWS, Signature: signed}
 }
 
-// Statement is the payload of a signed artifact: either an offer or a receipt.
-type Statement struct {
-	Offer   *OfferPayload
-	Receipt *ReceiptPayload
-}
-
-func (s Statement) ResourceURL() string {
-	if s.Offer != nil {
-		return s.Offer.ResourceURL
-	}
-	return s.Receipt.ResourceURL
-}
-
-// ParseStatement reads the payload of a signed artifact. It must be canonical, with exactly the
+// parseStatement reads the payload of a signed artifact. It must be canonical, with exactly the
 // members of its kind. The error is the end of a sentence about the artifact.
-func ParseStatement(payload []byte) (Statement, error) {
+func parseStatement(payload []byte) (s Signed, resourceURL string, err error) {
 	var version struct {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(payload, &version) != nil {
-		return Statement{}, errors.New("has a payload that is not JSON; copy the whole signed text again")
+		return s, "", errors.New("has a payload that is not JSON; copy the whole signed text again")
 	}
 	if version.Version != artifactVersion {
-		return Statement{}, fmt.Errorf("has a payload of version %d; ask the seller for one of version %d", version.Version, artifactVersion)
+		return s, "", fmt.Errorf("has a payload of version %d; ask the seller for one of version %d", version.Version, artifactVersion)
 	}
 	var receipt ReceiptPayload
 	if isExactly(payload, &receipt) && receipt.Network != "" && receipt.Payer != "" && isTime(receipt.IssuedAt) {
-		return Statement{Receipt: &receipt}, nil
+		return Signed{Receipt: &receipt}, receipt.ResourceURL, nil
 	}
 	var offered OfferPayload
 	if isExactly(payload, &offered) && offered.Scheme != "" && offered.Network != "" && offered.PayTo != "" && isTime(offered.ValidUntil) {
-		return Statement{Offer: &offered}, nil
+		return Signed{Offer: &offered}, offered.ResourceURL, nil
 	}
-	return Statement{}, errors.New("is neither an offer nor a receipt of x402; pass the signed text that the seller sent")
+	return s, "", errors.New("is neither an offer nor a receipt of x402; pass the signed text that the seller sent")
 }
 
 // isExactly reads a payload and reports whether it is the canonical form of the result.

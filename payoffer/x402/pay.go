@@ -87,7 +87,7 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 	p.since = lookup.Since
 	rail, refused := s.check(p)
 	if refused != nil {
-		return nil, p.outcome(Refused, refused.reason, refused.detail)
+		return nil, p.answer(*refused)
 	}
 	if delay := s.Limiter.TakeAttempt(a.Client, s.Now()); delay > 0 {
 		limited := p.outcome(Limited, "rate_limited", "Too many payment attempts came from this network, so this one was not sent.")
@@ -95,7 +95,7 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 		return nil, limited
 	}
 	if refused := s.prove(ctx, p, rail); refused != nil {
-		return nil, p.outcome(Refused, refused.reason, refused.detail)
+		return nil, p.answer(*refused)
 	}
 	first := lookup.Conflicting
 	if p.deferred = a.Deferred; p.deferred {
@@ -115,14 +115,14 @@ func (s *Service) Verify(ctx context.Context, a Attempt) (v *Verified, answer Ou
 	case conflicts:
 		return nil, s.recordRejection(ctx, p, other)
 	}
-	found, funded, err := s.inspect(ctx, p, rail, a.Refuse)
+	found, err := s.inspect(ctx, p, rail, a.Refuse)
 	switch {
 	case err != nil:
 		return nil, p.ledgerUnavailable()
 	case found.event != "":
 		return nil, s.enter(ctx, p, rail, found)
 	}
-	intent, facilitators, answered := s.verifyNew(ctx, p, rail, funded)
+	intent, facilitators, answered := s.verifyNew(ctx, p, rail, found.funded)
 	if answered != nil {
 		return nil, *answered
 	}
@@ -196,9 +196,9 @@ func (s *Service) replay(ctx context.Context, p *payment, intent ledger.Intent) 
 // verifyNew has a new payment verified by a facilitator. It returns the intent to commit with the facilitators that can
 // settle it, or the answer.
 func (s *Service) verifyNew(ctx context.Context, p *payment, rail *Rail, funded bool) (i ledger.Intent, facilitators []*Facilitator, answer *Outcome) {
-	candidates, retryAfter := rail.candidates(p.version)
+	candidates := rail.candidates(p.version)
 	if len(candidates) == 0 {
-		return i, nil, new(p.unavailable("facilitator_unavailable", retryAfter))
+		return i, nil, new(p.unavailable("facilitator_unavailable", retryOpen))
 	}
 	i = s.newIntent(p, rail)
 	i.Secret = p.secret // only here: an authorization that is not sent now may be public already
@@ -282,22 +282,21 @@ func (s *Service) withdraw(ctx context.Context, key ledger.IntentKey) {
 
 // verify asks the facilitators in order until one replies. It returns that one and those after it,
 // or none and a code if there was no usable reply.
-func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *refusal, code string) {
+func (s *Service) verify(ctx context.Context, candidates []*Facilitator, r facilitatorRequest, funded bool) (ready []*Facilitator, refused *reply, code string) {
 	code = "facilitator_unavailable"
 	for i, f := range candidates {
-		v, err := f.verify(ctx, r, funded)
-		s.recordListing(ctx, f, callVerify, v.listing)
+		said, err := f.verify(ctx, r, funded)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, code // the client left
 		case err != nil:
-			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "reply", v.rejection, "hint", hintVerify)
+			s.Logger.Warn("facilitator did not verify a payment", "facilitator", f.Host(), "error", err.Error(), "reply", said.rejection, "hint", hintVerify)
 			if strings.HasPrefix(err.Error(), "unexpected_") {
 				code = err.Error()
 			}
-		case !v.valid:
-			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", v.reason, "message", v.message, "reply", v.rejection)
-			return nil, &refusal{reason: v.reason, message: v.message, detail: "The facilitator rejected this payment; correct what the reason names and sign a new one."}, code
+		case !said.yes:
+			s.Logger.Info("facilitator rejected a payment", "facilitator", f.Host(), "reason", said.reason, "message", said.message, "reply", said.rejection)
+			return nil, &said, code
 		default:
 			return candidates[i:], nil, ""
 		}
@@ -315,7 +314,7 @@ func (s *Service) newIntent(p *payment, rail *Rail) ledger.Intent {
 	return ledger.Intent{
 		IntentKey: key, Offer: s.Offer.ID, Account: rail.USDC.Account(), Own: s.Own(key.From),
 		Amount: rail.amount(), USDCents: &cents, PaymentID: p.paymentID, Fingerprint: p.fingerprint(), Version: p.version,
-		Payload: p.rebuild(terms, s.quoted.Load().extensions), Requirement: terms.in(p.version),
+		Payload: p.rebuild(terms, s.currentlyQuoted().extensions), Requirement: terms.in(p.version),
 		ValidBefore: p.validBefore(), Since: p.since,
 		Progress: ledger.Progress{State: ledger.IntentSettling, CreatedAt: s.Now().Unix(), Owner: s.Owner, LeaseUntil: s.Now().Add(leaseFor(rail)).Unix()},
 	}

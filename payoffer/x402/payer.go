@@ -2,7 +2,6 @@ package x402
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -25,7 +24,7 @@ const (
 // of the first look-up, or nil. If it is settled, it may be acknowledged by now, or in a moment, because a payer can be
 // faster than the record of the 200. If it was open, the new payment gets its outcome in any case.
 func (s *Service) conflicting(ctx context.Context, p *payment, rail *Rail, first *ledger.Intent) (other ledger.Intent, found bool, err error) {
-	if first == nil || !p.proven || isTooLong(p.authorization, s.Now()) {
+	if first == nil || !p.proven || p.isTooLong(s.Now()) {
 		// An authorization that is valid for too long is refused and not recorded. If it were
 		// recorded, the other charge would be the response to everything that the payer signs until it expires.
 		return ledger.Intent{}, false, nil
@@ -145,10 +144,4 @@ func (s *Service) logUnrecorded(i ledger.Intent, err error) {
 	if err != nil {
 		s.Logger.Warn("acknowledgement of a payment not recorded", "nonce", i.Nonce, "error", err.Error(), "hint", hintLedger)
 	}
-}
-
-// validBefore is the end of the authorization in Unix seconds, at most the largest int64.
-func (p *payment) validBefore() int64 {
-	end, _ := strconv.ParseInt(p.authorization.ValidBefore, 10, 64) // a larger number becomes the largest
-	return end
 }

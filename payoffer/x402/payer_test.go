@@ -35,70 +35,16 @@ func unacknowledged(t *testing.T, payload func(*buyer) []byte) (*shop, *payoffer
 	return s, f, a
 }
 
-func TestPayerWithoutOutcomeIsChargedOnce(t *testing.T) {
-	for name, payload := range map[string]func(*testing.T) func(*buyer) []byte{
-		"version 2": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v2(t) } },
-		"version 1": func(t *testing.T) func(*buyer) []byte { return func(b *buyer) []byte { return b.v1(t) } },
-	} {
-		bubble(t, name, func(t *testing.T) {
-			of := payload(t)
-			s, f, a := unacknowledged(t, of)
-			b := signed(2)
-			for range 3 {
-				got := s.pay(of(b))
-				require.Equal(t, Conflict, got.Status)
-				require.Zero(t, got.RetryAfter)
-				require.Equal(t, a.auth.Nonce, got.Intent)
-				require.False(t, saysNothingCharged(got))
-			}
-			s.run(20 * time.Second) // and it is settled
-
-			requireChargedBy(t, a, s.pay(of(b)))
-			require.NotEmpty(t, s.pay(of(b)).Detail, "that another one was charged")
-			c := signed(3)
-			requireChargedBy(t, a, s.pay(of(c)))
-			requireChargedBy(t, a, s.pay(of(a)))
-			time.Sleep(119 * time.Second)
-			d := signed(4)
-			requireChargedBy(t, a, s.pay(of(d)))
-			time.Sleep(2 * time.Minute)
-			for _, old := range []*buyer{b, c, d} {
-				requireChargedBy(t, a, s.pay(of(old)))
-			}
-			require.Len(t, f.Calls(settleCall), 1)
-
-			// A purchase of its own, two minutes after the buyer was told.
-			e := signed(5)
-			e.auth.ValidBefore = signed(0).auth.ValidBefore
-			settlesOn(f, s.usdc().Chain.(*payoffertest.Chain), e)
-			requireChargedBy(t, e, s.pay(of(e)))
-			require.Len(t, f.Calls(settleCall), 2)
-		})
-	}
-}
-
 func TestNewPaymentIdentifierIsNewPurchase(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.named("order_0123456789").v2(t) })
 		other := signed(2).named("order_9876543210")
 		require.Equal(t, Conflict, s.pay(other.v2(t)).Status, "while the first is open")
+		require.Zero(t, s.requireState(a, ledger.IntentSettling).RejectedUntil, "the first one does not answer for it")
 		s.run(20 * time.Second)
 		settlesOn(f, s.usdc().Chain.(*payoffertest.Chain), other)
 		requireChargedBy(t, other, s.pay(other.v2(t)))
-		requireChargedBy(t, a, s.pay(signed(3).named("order_0123456789").v2(t)))
-		requireChargedBy(t, a, s.pay(signed(4).v2(t)))
 		require.Len(t, f.Calls(settleCall), 2)
-	})
-}
-
-func TestLostResponseProtectsPayer(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f, chain, a := onChain(t)
-		settlesOn(f, chain, a)
-		require.Equal(t, Settled, s.payAndLeave(a.v2(t)).Status)
-		time.Sleep(24 * time.Hour)
-		requireChargedBy(t, a, s.pay(signed(2).v2(t)))
-		require.Len(t, f.Calls(settleCall), 1)
 	})
 }
 
@@ -116,23 +62,6 @@ func TestConcurrentAttemptIsNotChargedAgain(t *testing.T) {
 		requireChargedBy(t, b, s.pay(b.v2(t)))
 		f.Release()
 		requireChargedBy(t, b, <-slow)
-		require.Len(t, f.Calls(settleCall), 1)
-	})
-}
-
-// What a client left because nobody could take it may arrive again, from a proxy
-// or from whoever has read it.
-func TestAbandonedAttemptIsNotChargedLater(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f, chain, a := onChain(t)
-		f.Script(verifyCall, payoffertest.FacilitatorReply{Status: 500}, payoffertest.FacilitatorReply{})
-		require.Equal(t, Unavailable, s.pay(a.v2(t)).Status)
-		time.Sleep(time.Second)
-		b := signed(2)
-		settlesOn(f, chain, b)
-		requireChargedBy(t, b, s.pay(b.v2(t)))
-		time.Sleep(3 * time.Minute)
-		requireChargedBy(t, b, s.pay(a.v2(t)))
 		require.Len(t, f.Calls(settleCall), 1)
 	})
 }
@@ -187,41 +116,6 @@ func TestSignatureRecoveryIDIsNormalized(t *testing.T) {
 	})
 }
 
-// What was turned away is a payment of its own once the first certainly was not
-// charged.
-func TestRejectedPaymentSettlesAfterFirstFails(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f, chain, a := onChain(t)
-		b := newBuyer(2)
-		f.Script(settleCall, neverSent, payoffertest.FacilitatorReply{})
-		require.Equal(t, Open, s.pay(a.v2(t)).Status)
-		require.Equal(t, Conflict, s.pay(b.v2(t)).Status)
-		chain.Kill(a.key(), "authorization_canceled")
-		s.run(20 * time.Second)
-		s.requireState(a, ledger.IntentRefused)
-		settlesOn(f, chain, b)
-		requireChargedBy(t, b, s.pay(b.v2(t)))
-	})
-}
-
-// A signature that nobody made neither learns of a payer's payments nor is
-// remembered with them.
-func TestForgedSignatureLearnsNothing(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, f, a := unacknowledged(t, func(b *buyer) []byte { return b.v2(t) })
-		s.run(20 * time.Second)
-		forged := signed(2)
-		forged.signature = "0x" + strings.Repeat("ab", 99)
-		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_signature"})
-		got := s.pay(forged.v2(t))
-		require.Equal(t, Refused, got.Status)
-		require.Empty(t, got.Intent)
-		stored := s.requireState(a, ledger.IntentSettled)
-		require.Zero(t, stored.AcknowledgedAt, "nobody was told")
-		require.Zero(t, stored.RejectedUntil)
-	})
-}
-
 func TestImpossibleClaimNeedsOperator(t *testing.T) {
 	for name, reply := range map[string]payoffertest.FacilitatorReply{
 		"the transaction of another payment": {Transaction: someTransaction},
@@ -241,21 +135,3 @@ func TestImpossibleClaimNeedsOperator(t *testing.T) {
 }
 
 const otherTransaction = "0x00000000000000000000000000000000000000000000000000000000000000ee"
-
-// A client that loses an answer may drop its payment identifier when it signs again.
-func TestRetryWithoutIdentifierIsSamePurchase(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		named := func(b *buyer) []byte { return b.named("order_0123456789").v2(t) }
-		s, f, a := unacknowledged(t, named)
-		time.Sleep(time.Minute)
-		b := signed(2)
-		got := s.pay(b.v2(t))
-		require.Equal(t, Conflict, got.Status)
-		require.Equal(t, a.auth.Nonce, got.Intent)
-		s.run(20 * time.Second)
-		requireChargedBy(t, a, s.pay(named(a)))
-		time.Sleep(255 * time.Second) // longer than a payer is protected who may sign something else
-		requireChargedBy(t, a, s.pay(b.v2(t)))
-		require.Len(t, f.Calls(settleCall), 1)
-	})
-}

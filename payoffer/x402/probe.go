@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -19,44 +21,30 @@ const (
 	// minPause and maxPause bound the pause after a failed probe, which doubles.
 	minPause = 5 * time.Second
 	maxPause = time.Minute
-	// probeGap is the least time between two probes.
+	// probeGap is the least time between two probes because of failed payments.
 	probeGap = 5 * time.Second
 )
 
 // Run keeps the facilitator's health current until ctx ends: it asks what is supported at once, every probeEvery, sooner
 // while the facilitator is down, and after a failed call of a payment. It must not run twice at a time.
-func (f *Facilitator) Run(ctx context.Context) {
-	defer f.health.reset()
-	f.loop.Run(ctx)
-}
+func (f *Facilitator) Run(ctx context.Context) { f.loop.Run(ctx) }
 
-// poll waits for probeGap, asks what is supported, and returns the pause before the next time.
+// poll asks what is supported, and returns the pause before the next time.
 func (f *Facilitator) poll(ctx context.Context) (pause time.Duration, err error) {
-	select {
-	case <-ctx.Done():
-		return 0, nil
-	case <-time.After(min(probeGap, probeGap-f.now().Sub(f.probed))):
-	}
-	f.loop.CancelWake()
-	f.probed = f.now()
+	began := f.config.Now()
 	kinds, err := f.supported(ctx)
-	changed, missing := f.health.setKinds(kinds)
-	if changed {
+	if stopped := err != nil && ctx.Err() != nil; !stopped && f.recordProbe(began, kinds, err) {
 		f.Changes.Notify()
 	}
-	for _, name := range missing {
-		f.log.Warn("facilitator does not support the network", "facilitator", f.Host(), "network", name, "hint", "configure a facilitator that supports it")
-	}
-	if ctx.Err() != nil {
-		return 0, nil
-	}
-	return f.health.recordProbe(f.now(), err), err
+	return source.Spread(probeEvery, rand.Float64()), err
 }
 
 // probeSoon asks what is supported after a payment's call failed, to find out whether the facilitator or that
-// payment was the reason. It does nothing if the client has left or the facilitator is down already.
+// payment was the reason. It does nothing if the client has left or the last probe is not probeGap ago.
 func (f *Facilitator) probeSoon(ctx context.Context) {
-	if ctx.Err() == nil && !f.health.failing() {
+	f.health.mu.Lock()
+	defer f.health.mu.Unlock()
+	if ctx.Err() == nil && f.config.Now().Sub(f.health.probed) >= probeGap {
 		f.loop.Wake()
 	}
 }
@@ -72,8 +60,7 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 	if failed != nil {
 		return failed.Error(), nil
 	}
-	f.health.setKinds(kinds)
-	version := f.health.version(u.Network.CAIP2())
+	version := newestVersion(kinds, u.Network.CAIP2())
 	if version == 0 {
 		return reasonUnsupported, nil
 	}
@@ -90,17 +77,14 @@ func ProbeOnce(ctx context.Context, c FacilitatorConfig, o *offer.Offer, u *offe
 // probeVerify asks to verify a payment without money. yes says that it was accepted: some facilitators read balances only
 // when they settle.
 func (f *Facilitator) probeVerify(ctx context.Context, t terms, version int) (yes bool, err error) {
-	var reply verifyReply
-	_, rejection, err := f.request(ctx, min(f.timeout, verifyTimeout), callVerify, t.unfundedPayment(version, f.now()), &reply, &reply.IsValid)
+	r, err := f.request(ctx, callVerify, t.unfundedPayment(version, f.config.Now()))
 	switch {
-	case err == nil:
-		return *reply.IsValid, nil
-	case err.Error() == "status_429":
+	case err != nil && err.Error() == "status_429":
 		return false, nil // it answers
-	case rejection != "":
-		return false, fmt.Errorf("%w (%s)", err, rejection)
+	case err != nil && r.rejection != "":
+		err = fmt.Errorf("%w (%s)", err, r.rejection)
 	}
-	return false, err
+	return r.yes, err
 }
 
 // unfundedPayment is a valid payment by a new key without money. To refuse it, a facilitator must read
@@ -111,8 +95,7 @@ func (t terms) unfundedPayment(version int, now time.Time) facilitatorRequest {
 		From: crypto.PubkeyToAddress(key.PublicKey).Hex(), To: t.accepted.PayTo, Value: t.accepted.Amount,
 		ValidAfter: "0", ValidBefore: strconv.FormatInt(now.Unix()+maxTimeoutSeconds, 10), Nonce: "0x" + strings.Repeat("0", 64),
 	}}
-	p.signature, _ = crypto.Sign(digest(p.authorization, t.domain), key) // never fails
-	p.signature[64] += 27                                                // as tokens require
+	p.signature = p.authorization.sign(key, t.domain)
 	return facilitatorRequest{version, p.rebuild(&t, nil), t.in(version)}
 }
 
@@ -128,7 +111,7 @@ func (k kind) on(network string) bool {
 
 // supported asks what a facilitator supports. nil without an error means that it does not say.
 func (f *Facilitator) supported(ctx context.Context) ([]kind, error) {
-	data, _, status, err := f.exchange(ctx, min(f.timeout, verifyTimeout), http.MethodGet, callSupported, nil)
+	data, _, status, err := f.exchange(ctx, callSupported, nil)
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusTooManyRequests:
 		return nil, nil

@@ -83,7 +83,8 @@ func TestFailedPaymentStartsProbe(t *testing.T) {
 		s.watching()
 		f.Script(verifyCall, fails)
 		for n := range 61 { // one a second
-			s.pay(stranger(n).v2(t))
+			require.Equal(t, Unavailable, s.pay(stranger(n).v2(t)).Status)
+			s.requireHealth("")
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -190,13 +191,19 @@ func TestFacilitatorSurvivesReload(t *testing.T) {
 		require.Len(t, f.Calls(supportedCall), 2, "it is looked at anew")
 		require.Equal(t, 1, skipped(), "it was said before")
 
-		time.Sleep(probeGap)
 		newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base"}})
 		newShop(t, setup{made: before.facilitators, ledger: before.book, networks: []string{"base"}})
-		synctest.Wait()
-		require.Len(t, f.Calls(supportedCall), 3, "it is looked at for the new network")
+		require.Len(t, f.Calls(supportedCall), 2, "what it supports is known")
 		require.Equal(t, 2, skipped(), "it is said at once, and once for two services")
 		require.Contains(t, before.logs.String(), "network=eip155:8453 ")
+	})
+}
+
+func TestStopDuringProbeLeavesFacilitatorUp(t *testing.T) {
+	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+		f.Script(supportedCall, hangs)
+		s.run(time.Second)
+		s.requireHealth("")
 	})
 }
 
@@ -221,7 +228,7 @@ func TestParseKinds(t *testing.T) {
 			kinds, ok := parseKinds([]byte(c.answer))
 			require.Equal(t, c.read, ok)
 			if ok {
-				require.Equal(t, c.base, (&health{kinds: kinds}).supports(2, "eip155:8453"))
+				require.Equal(t, c.base, supports(kinds, 2, "eip155:8453"))
 			}
 		})
 	}
@@ -295,9 +302,8 @@ func TestBazaarListingChangeIsReportedOnce(t *testing.T) {
 	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 		require.Equal(t, Listing{}, s.listed())
 		buyer := 0
-		pay := func(verify, settle string, want Listing) {
+		pay := func(settle string, want Listing) {
 			t.Helper()
-			f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Extensions: verify})
 			f.Script(payoffertest.CallSettle, payoffertest.FacilitatorReply{Extensions: settle})
 			buyer++
 			require.Equal(t, Settled, s.pay(newBuyer(buyer).v2(t)).Status)
@@ -305,16 +311,16 @@ func TestBazaarListingChangeIsReportedOnce(t *testing.T) {
 		}
 		lines := func() int { return strings.Count(s.logs.String(), "Bazaar listing") }
 
-		pay(extensionsOf(saysProcessing), "", Listing{Status: "processing"})
+		pay(extensionsOf(saysProcessing), Listing{Status: "processing"})
 		require.Equal(t, 1, lines())
-		for range 3 { // what is said of the settlement stands over what was said before
-			pay(extensionsOf(saysProcessing), extensionsOf(saysListed), Listing{Status: "success"})
+		for range 3 {
+			pay(extensionsOf(saysListed), Listing{Status: "success"})
 		}
 		require.Equal(t, 2, lines())
-		pay("", "", Listing{Status: "success"})
-		pay("garbage", "garbage", Listing{Status: "success"})
+		pay("", Listing{Status: "success"})
+		pay("garbage", Listing{Status: "success"})
 		require.Equal(t, 2, lines(), "who says nothing has taken nothing back")
-		pay("", extensionsOf(saysRejected), Listing{"rejected", "info failed schema validation"})
+		pay(extensionsOf(saysRejected), Listing{"rejected", "info failed schema validation"})
 		require.Equal(t, 3, lines())
 		require.Contains(t, s.logs.String(), `level=WARN msg="facilitator reported its Bazaar listing" facilitator=one.localhost status=rejected reason="info failed schema validation"`)
 	})

@@ -72,7 +72,7 @@ func (t *terms) in(version int) json.RawMessage {
 }
 
 // Accepts are the ways to pay in version 2 that are offered now, in the order of the rails.
-func (s *Service) Accepts() []Requirements { return s.quoted.Load().accepts() }
+func (s *Service) Accepts() []Requirements { return s.currentlyQuoted().accepts() }
 
 func (q *quoted) accepts() []Requirements {
 	accepts := make([]Requirements, len(q.rails))
@@ -92,7 +92,7 @@ func (s *Service) Hint() string {
 
 // Required is the version 2 quote with all extensions and a new token.
 func (s *Service) Required(reason string) PaymentRequired {
-	required := s.quoted.Load().required(s.Offer.Resource(), reason)
+	required := s.currentlyQuoted().required(s.Offer.Resource(), reason)
 	required.Extensions[ExtensionAccess] = NewAccess()
 	return required
 }
@@ -122,37 +122,36 @@ const (
 )
 
 // Quote is the cached answer to a request without payment.
-func (s *Service) Quote() *Quote { return s.quote.Load() }
+func (s *Service) Quote() *Quote { return s.currentlyQuoted().unpaid }
 
 // Refusal is a quote whose error is reason, without the extension for directories.
 func (s *Service) Refusal(reason string) *Quote {
-	return s.newQuote(s.Offer.Resource(), false, reason, extensionPaymentID)
+	return s.QuoteFor(s.Offer.Resource(), false, reason)
 }
 
 // QuoteFor is a quote for another resource that a payment of the offer opens. The charge of a deferred one follows the
 // answer of the application.
 func (s *Service) QuoteFor(resource offer.Resource, deferred bool, reason string) *Quote {
-	return s.newQuote(resource, deferred, reason, extensionPaymentID)
+	return s.newQuote(s.currentlyQuoted(), resource, deferred, reason, extensionPaymentID)
 }
 
 // newQuote makes a quote whose header has the named extensions and access. The signed offers, which are
 // for the offer's own resource, are too long for a header and are in the body.
-func (s *Service) newQuote(resource offer.Resource, deferred bool, reason string, extensions ...string) *Quote {
+func (s *Service) newQuote(q *quoted, resource offer.Resource, deferred bool, reason string, extensions ...string) *Quote {
 	terms := PaymentRequiredV1{CardQuote: CardQuote{Error: reason, Fallback: s.Offer.Card.Fallback()}}
 	if len(s.Rails) == 0 {
 		return &Quote{Body: append(offer.JSON(terms.CardQuote), '\n'), Terms: terms}
 	}
 	terms.X402Version, terms.Accepts, terms.Hint = 1, []RequirementsV1{}, s.Hint()
-	quoted := s.quoted.Load()
-	for _, rail := range quoted.rails {
+	for _, rail := range q.rails {
 		if rail.USDC.Network.V1 {
 			terms.Accepts = append(terms.Accepts, requirementsV1(resource, rail.terms.accepted, rail.USDC.Network.Name))
 		}
 	}
-	required, body := quoted.required(inHeader(resource), shortened(reason, maxHeaderError)), terms
+	required, body := q.required(inHeader(resource), shortened(reason, maxHeaderError)), terms
 	if deferred {
 		for i := range required.Accepts {
-			required.Accepts[i] = quoted.rails[i].deferred.accepted
+			required.Accepts[i] = q.rails[i].deferred.accepted
 		}
 	}
 	if resource.URL == s.Offer.Resource().URL {

@@ -3,7 +3,6 @@ package x402
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,39 +36,6 @@ func (s *shop) run(d time.Duration) {
 	time.Sleep(d)
 	stop()
 	<-done
-}
-
-func TestResolveAsksTheChainFirst(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		chain := newChain(t)
-		s, f, b := leftOpen(t, chain, answerLost)
-		chain.Transfer(b.key(), someTransaction, 42_000_000, false) // mined under a hash that nobody named
-		s.run(10 * time.Second)
-		stored := s.requireState(b, ledger.IntentSettled)
-		require.Equal(t, ledger.EvidenceChain, stored.Evidence)
-		require.Len(t, f.Calls(settleCall), 1, "nobody was asked to settle again")
-		got := s.pay(b.v2(t))
-		require.Equal(t, Settled, got.Status)
-		require.Equal(t, "seen", got.Evidence)
-		require.Equal(t, someTransaction, got.Response.Transaction)
-	})
-}
-
-func TestDueResolvesOpenPayment(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		chain := newChain(t)
-		s, _, b := leftOpen(t, chain, answerLost)
-		s.ResolveEvery = time.Hour
-		go s.Run(t.Context())
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-		time.Sleep(5 * time.Minute)
-		s.requireState(b, ledger.IntentSettling)
-		s.Due()
-		synctest.Wait()
-		s.requireState(b, ledger.IntentSettled)
-	})
 }
 
 func TestResolveRepeatsIdenticalPayload(t *testing.T) {
@@ -147,40 +113,6 @@ func TestResolveRemovedRail(t *testing.T) {
 	}
 }
 
-func TestResolveRespectsLease(t *testing.T) {
-	for _, owner := range []string{"instance-1", "instance-2"} {
-		bubble(t, "by "+owner, func(t *testing.T) {
-			f := payoffertest.NewPipedFacilitator(t, "one")
-			f.Script(settleCall, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}, payoffertest.FacilitatorReply{})
-			atWork := newShop(t, setup{facilitators: one(f), timeout: 24 * time.Hour, owner: "instance-1"})
-			resolver := newShop(t, setup{facilitators: one(f), ledger: atWork.book, owner: owner})
-			go atWork.pay(newBuyer(1).v2(t))
-			f.Await(settleCall, 1)
-			resolver.run(4 * time.Minute)
-			require.Len(t, f.Calls(settleCall), 1, "the first one may be at work for a day")
-			f.Release()
-			require.NoError(t, atWork.Wait(t.Context()))
-		})
-	}
-}
-
-func TestResolveTakesOverExpiredLease(t *testing.T) {
-	withShop(t, "", func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
-		b := newBuyer(1)
-		// What a process leaves that was killed between the commit and the call.
-		p := must(decodePayment(b.v2(t)))(t)
-		intent := s.newIntent(p, s.usdc())
-		intent.Facilitator, intent.Owner = s.facilitators[0].Host(), "a process that was killed"
-		require.NoError(t, s.book.InsertIntent(t.Context(), intent))
-
-		s.run(30 * time.Second)
-		require.Empty(t, f.Calls(settleCall), "its lease runs")
-		s.run(90 * time.Second)
-		s.requireState(b, ledger.IntentSettled)
-		require.Equal(t, 1, f.Settled(b.auth.Nonce))
-	})
-}
-
 // claimed is a payment that a facilitator vouches for and the chain could not
 // confirm at the time.
 func claimed(t *testing.T) (*shop, *payoffertest.Facilitator, *payoffertest.Chain, *buyer) {
@@ -191,23 +123,6 @@ func claimed(t *testing.T) (*shop, *payoffertest.Facilitator, *payoffertest.Chai
 	require.Equal(t, Settled, got.Status)
 	require.Equal(t, "claimed", got.Evidence)
 	return s, f, chain, b
-}
-
-func TestResolveProvesClaim(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s, _, chain, b := claimed(t)
-		s.run(time.Minute)
-		require.Equal(t, ledger.EvidenceFacilitator, s.requireState(b, ledger.IntentSettled).Evidence)
-		chain.Down(false)
-		chain.Transfer(b.key(), someTransaction, 42_000_000, true) // with a raised fee: another hash
-		s.run(time.Minute)
-		require.Equal(t, ledger.EvidenceChain, s.requireState(b, ledger.IntentSettled).Evidence)
-		got := s.pay(b.v2(t))
-		require.Equal(t, "seen", got.Evidence)
-		require.Equal(t, someTransaction, got.Response.Transaction)
-		receipts := s.receipts()
-		require.Len(t, receipts, 1)
-	})
 }
 
 func TestResolveRetractsFalseClaim(t *testing.T) {
@@ -260,74 +175,4 @@ func TestResolveHangingPaymentBlocksNoOther(t *testing.T) {
 		synctest.Wait()
 		second.requireState(other, ledger.IntentSettled)
 	})
-}
-
-// pendingReplies are answers to /settle that are neither a yes nor a no.
-var pendingReplies = map[string]struct {
-	reply  payoffertest.FacilitatorReply
-	reason string
-}{
-	"202 with a yes":                {payoffertest.FacilitatorReply{Status: http.StatusAccepted}, "status_202"},
-	"202 with a paymentId":          {payoffertest.FacilitatorReply{Status: http.StatusAccepted, Body: `{"paymentId":"p-1"}`}, "status_202"},
-	"a yes with a paymentId":        {payoffertest.FacilitatorReply{Body: `{"success":true,"paymentId":"p-1",` + settledAs}, reasonPending},
-	"a yes with settlement_pending": {payoffertest.FacilitatorReply{Body: `{"success":true,"errorReason":"settlement_pending",` + settledAs}, reasonPending},
-	"a no with settlement_pending":  {payoffertest.FacilitatorReply{Body: `{"success":false,"errorReason":"settlement_pending",` + settledAs}, reasonPending},
-	"401 with a yes":                {payoffertest.FacilitatorReply{Status: http.StatusUnauthorized}, "status_401"},
-}
-
-// settledAs is the rest of an answer that names a transaction.
-var settledAs = `"transaction":"` + someTransaction + `","network":"eip155:84532"}`
-
-// The payer keeps the payment, signs no other one, and the chain decides.
-func TestPendingSettlementStaysOpen(t *testing.T) {
-	for name, c := range pendingReplies {
-		bubble(t, name, func(t *testing.T) {
-			s, f, chain, b := onChain(t)
-			f.Script(settleCall, c.reply)
-
-			got := s.pay(b.v2(t))
-			require.Equal(t, Open, got.Status, got.Detail)
-			require.Equal(t, "settlement_unknown", got.Reason)
-			require.Positive(t, got.RetryAfter)
-			require.Nil(t, got.Response)
-			require.Equal(t, c.reason, s.requireState(b, ledger.IntentSettling).Reason)
-
-			calls := len(f.Calls(settleCall))
-			second := s.pay(newBuyer(2).v2(t))
-			require.Equal(t, Conflict, second.Status)
-			require.Equal(t, "payer_has_open_payment", second.Reason)
-			s.requireState(newBuyer(2), "")
-			require.Len(t, f.Calls(settleCall), calls, "a second authorization is not sent")
-			require.Equal(t, Open, s.pay(b.v2(t)).Status, "the first one is still open")
-
-			chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-			s.run(10 * time.Second)
-			shown := s.pay(b.v2(t))
-			require.Equal(t, Settled, shown.Status, shown.Detail)
-			require.Equal(t, "seen", shown.Evidence)
-			require.Equal(t, someTransaction, shown.Response.Transaction)
-			receipts := s.receipts()
-			require.Len(t, receipts, 1, "one charge")
-		})
-	}
-}
-
-func TestPendingSettlementIsRetried(t *testing.T) {
-	for name, c := range pendingReplies {
-		withShop(t, name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
-			b := newBuyer(1)
-			f.Script(settleCall, c.reply)
-			require.Equal(t, Open, s.pay(b.v2(t)).Status)
-			require.Equal(t, c.reason, s.requireState(b, ledger.IntentSettling).Reason)
-
-			f.Script(settleCall, payoffertest.FacilitatorReply{Idle: true, Transaction: someTransaction})
-			s.run(10 * time.Second)
-			got := s.pay(b.v2(t))
-			require.Equal(t, Settled, got.Status)
-			require.Equal(t, "claimed", got.Evidence)
-			for _, call := range f.Calls(settleCall) {
-				require.Equal(t, string(f.Calls(settleCall)[0].Body), string(call.Body))
-			}
-		})
-	}
 }

@@ -2,7 +2,6 @@ package x402
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -47,21 +46,27 @@ func printable(r rune) rune {
 	return r
 }
 
-// explain reads a reply of 4xx. code is its invalidReason or errorReason if it is a code, and line has the call, the
-// status, the code and the text for the operator. Both are sanitized.
-func (f *Facilitator) explain(call string, status int, data []byte) (code, line string) {
-	var in struct{ InvalidReason, ErrorReason, ErrorType, Error, InvalidMessage, ErrorMessage, Message string }
-	_ = json.Unmarshal(data, &in) // members of other types stay empty
-	code = cmp.Or(in.InvalidReason, in.ErrorReason)
-	reason, text := f.sanitize(cmp.Or(code, in.ErrorType, in.Error), cmp.Or(in.InvalidMessage, in.ErrorMessage, in.Message))
-	if reason == reasonUnspecified && text == "" && !strings.Contains(string(data), `\`) { // an escape could hide a secret
-		_, text = f.sanitize("", string(data))
+// sanitizeReply sets the reason and the message of a reply, and reports whether it has a reason that is a code.
+func (f *Facilitator) sanitizeReply(r *reply) (isCode bool) {
+	code := cmp.Or(r.InvalidReason, r.ErrorReason)
+	r.reason, r.message = f.sanitize(cmp.Or(code, r.ErrorType, r.Error), cmp.Or(r.InvalidMessage, r.ErrorMessage, r.Message))
+	isCode = r.reason == code
+	if r.PaymentID != "" {
+		r.reason = reasonPending
 	}
-	if reason != code {
-		code = ""
-	}
-	return code, strings.TrimSuffix(fmt.Sprintf("%s HTTP %d %s%s%s", call, status, reason, textMark, text), textMark)
+	return isCode
 }
+
+// explain describes a reply of 4xx to the operator in one line: the call, the status, the code and the text.
+func (f *Facilitator) explain(call string, status int, r reply, data []byte) string {
+	if r.reason == reasonUnspecified && r.message == "" && !strings.Contains(string(data), `\`) { // an escape could hide a secret
+		_, r.message = f.sanitize("", string(data))
+	}
+	return fmt.Sprintf("%s HTTP %d %s", call, status, r.text())
+}
+
+// text is the reason and the message.
+func (r reply) text() string { return strings.TrimSuffix(r.reason+textMark+r.message, textMark) }
 
 // plainWord matches a part of an address that is not a key.
 var plainWord = regexp.MustCompile(`^([a-z]{0,15}|.{0,5})$`)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
@@ -89,10 +90,9 @@ type Config struct {
 // Service quotes and takes the payments of one offer.
 type Service struct {
 	Config
-	quoted   renewed[quoted]
-	quote    renewed[Quote]
+	quoted   atomic.Pointer[func() *quoted]
 	locks    keyLocks
-	listings listings
+	listings sync.Map // the last Listing of each facilitator's host
 	inFlight inFlight // payments that are taken, submitted, resolved or recorded
 	runs     inFlight // deferred payments for which the application runs
 	// recording has the keys of the payments that recordLater works on. acknowledging maps a key to a
@@ -122,9 +122,7 @@ func New(c Config) (*Service, error) {
 				return nil, fmt.Errorf("%s has two facilitators on the host %s; remove one", rail.USDC.Name(), f.Host())
 			}
 			hosts[f.Host()] = true
-			if f.health.expect(rail.USDC.Network.CAIP2()) {
-				f.loop.Wake()
-			}
+			f.expect(rail.USDC.Network.CAIP2())
 		}
 	}
 	s.Refresh()

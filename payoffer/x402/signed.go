@@ -16,9 +16,10 @@ var (
 	ErrNotVerified = errors.New("NOT VERIFIED")
 )
 
-// Signed is a statement with an unchecked signature.
+// Signed is an offer or a receipt with an unchecked signature.
 type Signed struct {
-	Statement
+	Offer   *OfferPayload
+	Receipt *ReceiptPayload
 	// Origin is that of the statement's URL. Only its key may sign (section 4.5.1 of the extension).
 	Origin string
 	KeyID  string
@@ -26,20 +27,21 @@ type Signed struct {
 }
 
 // ParseSigned reads a signed artifact in compact form. Error: ErrNotValid.
-func ParseSigned(compact string) (Signed, error) {
+func ParseSigned(compact string) (s Signed, err error) {
 	jws, err := signature.ParseJWS(compact)
-	if err != nil {
-		return Signed{}, fmt.Errorf("%w: it %w", ErrNotValid, err)
+	var resourceURL string
+	if err == nil {
+		s, resourceURL, err = parseStatement(jws.Payload)
 	}
-	statement, err := ParseStatement(jws.Payload)
 	if err != nil {
-		return Signed{}, fmt.Errorf("%w: it %w", ErrNotValid, err)
+		return s, fmt.Errorf("%w: it %w", ErrNotValid, err)
 	}
-	resource, err := offer.ParseURL(statement.ResourceURL())
+	resource, err := offer.ParseURL(resourceURL)
 	if err != nil {
-		return Signed{}, fmt.Errorf("%w: its resourceUrl names no domain: %w", ErrNotValid, err)
+		return s, fmt.Errorf("%w: its resourceUrl names no domain: %w", ErrNotValid, err)
 	}
-	return Signed{statement, offer.Origin(resource), jws.KeyID, jws}, nil
+	s.Origin, s.KeyID, s.jws = offer.Origin(resource), jws.KeyID, jws
+	return s, nil
 }
 
 // Verify checks the signature with the key that the domain of the statement's URL publishes. Errors:

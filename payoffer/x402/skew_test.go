@@ -64,14 +64,17 @@ func TestAuthorizationTimesUseClockAndBlock(t *testing.T) {
 				if c.after != none {
 					b.auth.ValidAfter = fmt.Sprint(now + c.after)
 				}
-				got := newShop(t, setup).pay(b.v2(t))
+				s := newShop(t, setup)
+				got := s.pay(b.v2(t))
 				require.Equal(t, want, got.Status, "%+v", got)
 				switch want {
 				case Settled, Open:
 				default:
 					require.Equal(t, c.reason, got.Reason)
 					require.Equal(t, want == Refused && block == "known", saysNothingCharged(got))
+					require.Equal(t, want == Unavailable, got.RetryAfter > 0)
 					require.Empty(t, f.Calls(verifyCall))
+					s.requireState(b, "")
 				}
 			})
 		}

@@ -31,8 +31,8 @@ func leaseFor(rail *Rail) time.Duration {
 	lease := proofWait + 10*time.Second
 	var longest time.Duration
 	for _, f := range rail.Facilitators {
-		lease += 2 * f.timeout
-		longest = max(longest, f.timeout)
+		lease += 2 * f.config.Timeout
+		longest = max(longest, f.config.Timeout)
 	}
 	return min(lease+longest, ledger.LongestLease)
 }
@@ -70,34 +70,34 @@ func (s *Service) submit(ctx context.Context, rail *Rail, intent ledger.Intent, 
 
 // settle asks one facilitator to settle an intent, and records the outcome if it was sent.
 func (s *Service) settle(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator) (stored ledger.Intent, sent bool) {
-	reply, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
-	s.recordListing(ctx, f, callSettle, reply.listing)
+	r, err := f.settle(ctx, facilitatorRequest{intent.Version, intent.Payload, intent.Requirement})
+	s.recordListing(ctx, f, r.listing)
 	if failed, ok := errors.AsType[*callError](err); ok && failed.notSent {
 		s.Logger.Warn("facilitator not reached for a settlement", "facilitator", f.Host(), "error", failed.code, "hint", hintVerify)
 		return intent, false
 	}
-	return s.recordOutcome(ctx, rail, intent, f, reply, err), true
+	return s.recordOutcome(ctx, rail, intent, f, r, err), true
 }
 
 // recordOutcome records a facilitator's reply. Only a success is a yes. Any other reply leaves the
 // outcome unknown until the chain decides.
-func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, reply settleReply, err error) ledger.Intent {
+func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.Intent, f *Facilitator, r reply, err error) ledger.Intent {
 	if err != nil {
-		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "reply", reply.rejection, "nonce", intent.Nonce, "hint", hintOpen)
+		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(), "error", err.Error(), "reply", r.rejection, "nonce", intent.Nonce, "hint", hintOpen)
 		return s.keepOpen(ctx, intent, "", err.Error())
 	}
 	transaction := ""
-	if wordForm.MatchString(reply.Transaction) {
-		transaction = strings.ToLower(reply.Transaction)
+	if wordForm.MatchString(r.Transaction) {
+		transaction = strings.ToLower(r.Transaction)
 		intent.Transaction = transaction
 	}
-	if !*reply.Success || transaction == "" || !isNetwork(reply.Network, intent.Network) {
+	if !r.yes || transaction == "" || !isNetwork(r.Network, intent.Network) {
 		s.Logger.Warn("settlement outcome unknown", "facilitator", f.Host(),
-			"reason", reply.ErrorReason, "message", reply.ErrorMessage, "reply", reply.rejection, "nonce", intent.Nonce, "hint", hintOpen)
-		return s.keepOpen(ctx, intent, transaction, reply.reason())
+			"reason", r.reason, "message", r.message, "reply", r.rejection, "nonce", intent.Nonce, "hint", hintOpen)
+		return s.keepOpen(ctx, intent, transaction, r.text())
 	}
 	if rail.Chain == nil {
-		return s.recordClaim(ctx, rail, intent, reply.Payer)
+		return s.recordClaim(ctx, rail, intent, r.Payer)
 	}
 	failpoint.Hit(failpoint.ProofBefore)
 	transfer, found, err := s.awaitProof(ctx, rail.Chain, intent)
@@ -105,7 +105,7 @@ func (s *Service) recordOutcome(ctx context.Context, rail *Rail, intent ledger.I
 	switch {
 	case err != nil:
 		s.Logger.Warn("settlement not verified on the chain yet", "network", intent.Network, "transaction", intent.Transaction, "hint", hintChain)
-		return s.recordClaim(ctx, rail, intent, reply.Payer)
+		return s.recordClaim(ctx, rail, intent, r.Payer)
 	case found && !s.paysPrice(intent, transfer):
 		return s.keepOpen(ctx, intent, transaction, reasonValue)
 	case !found:

@@ -47,6 +47,9 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 		{"no, in text that is no code", "unspecified: <script>", payoffertest.FacilitatorReply{Reason: "<script>"}, 0, ""},
 		{"no, with status 400", "insufficient_funds", payoffertest.FacilitatorReply{Reason: "insufficient_funds", Status: 400}, 0, ""},
 		{"a redirect", "bad_answer_status_307", payoffertest.FacilitatorReply{Status: 307, Location: "http://one.localhost/settle", Body: " "}, 1, ""},
+		{"status 202 with a yes", "status_202", payoffertest.FacilitatorReply{Status: 202}, 1, ""},
+		{"status 202 with a paymentId", "status_202", payoffertest.FacilitatorReply{Status: 202, Body: `{"paymentId":"p-1"}`}, 1, ""},
+		{"status 401 with a yes", "status_401", payoffertest.FacilitatorReply{Status: 401}, 1, ""},
 	} {
 		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, c.reply)
@@ -67,6 +70,7 @@ func TestPayKeepsEveryUnknownOutcomeOpen(t *testing.T) {
 			require.Equal(t, c.settled, f.Settled(b.auth.Nonce))
 
 			require.Equal(t, Open, s.pay(b.v2(t)).Status, "the same payload is not settled by a request")
+			require.True(t, s.requireState(b, ledger.IntentSettling).Unacknowledged, "its payer has no outcome")
 			require.Len(t, f.Calls(settleCall), 1)
 		})
 	}
@@ -82,7 +86,9 @@ func TestPayStoresNothingIfVerifyFails(t *testing.T) {
 		{"no, with status 400", "insufficient_funds", Refused, payoffertest.FacilitatorReply{Reason: "insufficient_funds", Status: 400}},
 		{"no, in text that is no code", "unspecified", Refused, payoffertest.FacilitatorReply{Reason: `"><script>`}},
 		{"yes, with status 500", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 500}},
-		{"no verdict", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Body: `{}`}},
+		{"no verdict", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Body: `{"invalidReason":"insufficient_funds"}`}},
+		{"no, with a member of another type", "insufficient_funds", Refused,
+			payoffertest.FacilitatorReply{Body: `{"isValid":false,"invalidReason":"insufficient_funds","error":{}}`}},
 		{"no answer in time", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Fault: payoffertest.FaultHang}},
 		{"closed", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Fault: payoffertest.FaultCloseRead}},
 		{"no, with status 202", "facilitator_unavailable", Unavailable, payoffertest.FacilitatorReply{Status: 202, Reason: "insufficient_funds"}},
@@ -168,6 +174,7 @@ func TestSettleFallsBackOnlyIfUnsent(t *testing.T) {
 
 func TestSettleRepeatsPendingOnce(t *testing.T) {
 	pending := payoffertest.FacilitatorReply{Reason: "settlement_pending", Transaction: someTransaction}
+	settledAs := `"transaction":"` + someTransaction + `","network":"eip155:84532"}`
 	for _, c := range []struct {
 		name   string
 		second payoffertest.FacilitatorReply
@@ -177,6 +184,8 @@ func TestSettleRepeatsPendingOnce(t *testing.T) {
 		{"then pending again", pending, Open},
 		{"then no answer", payoffertest.FacilitatorReply{Status: 502, Body: "bad gateway"}, Open},
 		{"then a no that names no transaction", payoffertest.FacilitatorReply{Reason: "invalid_exact_evm_nonce_already_used"}, Open},
+		{"then a yes with a paymentId", payoffertest.FacilitatorReply{Body: `{"success":true,"paymentId":"p-1",` + settledAs}, Open},
+		{"then a yes that is pending", payoffertest.FacilitatorReply{Body: `{"success":true,"errorReason":"settlement_pending",` + settledAs}, Open},
 	} {
 		withShop(t, c.name, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
 			f.Script(settleCall, pending, c.second)
@@ -260,6 +269,9 @@ func TestPayHoldsLedgerUntilRecorded(t *testing.T) {
 			if call == settleCall {
 				leave()
 				require.Equal(t, Open, (<-outcome).Status)
+				soon, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				require.ErrorIs(t, s.Wait(soon), context.DeadlineExceeded, "a stop waits for the settlement")
 			}
 			require.Positive(t, held.Load())
 			f.Release()

@@ -32,15 +32,16 @@ const nothingCharged = " Nothing was charged."
 // finding is what is known of a payment that the ledger does not have: the event, and the code and the sentence for the payer.
 type finding struct {
 	event          accounting.Event // "" if the payment can be taken
+	funded         bool             // its payer is proven to have the money
 	reason, detail string
 	retryAfter     time.Duration  // of EventClockDoubt
 	receipt        ledger.Receipt // of EventPaid
 }
 
 // inspect reads the chain about a payment that the ledger does not have, before a facilitator is asked and before the
-// payment may be refused: another service may have settled it. funded says that its payer is proven to have the money.
-// Error: the ledger cannot be read.
-func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (f finding, funded bool, err error) {
+// payment may be refused: another service may have settled it. Error: the ledger
+// cannot be read.
+func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (finding, error) {
 	var reading ledger.Reading
 	var unread error
 	if rail.Chain != nil {
@@ -48,47 +49,33 @@ func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse fu
 		p.behind = max(0, time.Unix(reading.Time, 0).Sub(s.Now()))
 	}
 	refused := s.checkTimes(p)
+	expired := refused != nil && refused.reason == reasonLate && !p.isTooLong(s.Now()) // it was valid once
 	if refuse != nil {
 		if reason, detail := refuse(); reason != "" {
-			refused = &refusal{reason, detail, refused != nil && refused.expired, ""}
+			refused = declined(reason, detail)
 		}
 	}
-	if rail.Chain == nil {
-		return s.judgeWithoutChain(refused), false, nil
-	}
 	switch {
-	case unread != nil && refused == nil:
-		return finding{}, false, nil
+	case rail.Chain == nil && expired:
+		return chargeUnknown(accounting.EventNoChain, refused.reason, "it has expired"), nil
+	case rail.Chain == nil && refused != nil:
+		return *refused, nil
+	case refused == nil && (rail.Chain == nil || unread != nil):
+		return finding{}, nil
 	case unread != nil:
-		return finding{event: accounting.EventUnreadable, reason: reasonChain}, false, nil
+		return finding{event: accounting.EventUnreadable, reason: reasonChain}, nil
 	case reading.Used:
-		f, err = s.inspectUse(ctx, p, rail, reading)
-		return f, false, err
+		return s.inspectUse(ctx, p, rail, reading)
 	case refused == nil:
-		return finding{}, p.proven && reading.Funds >= rail.amount(), nil
-	case refused.expired && reading.Time <= p.validBefore(),
-		refused.reason == reasonLate && !refused.expired && !isTooLong(p.authorization, time.Unix(reading.Time, 0)):
+		return finding{funded: p.proven && reading.Funds >= rail.amount()}, nil
+	case expired && reading.Time <= p.validBefore(),
+		refused.reason == reasonLate && !expired && !p.isTooLong(time.Unix(reading.Time, 0)):
 		// The chain may still accept it.
-		return clockDoubt(refused.reason, retrySoon), false, nil
+		return finding{event: accounting.EventClockDoubt, reason: refused.reason, detail: detailUnavailable, retryAfter: retrySoon}, nil
 	default:
-		return finding{event: accounting.EventDeclined, reason: refused.reason, detail: refused.detail + nothingCharged}, false, nil
+		refused.detail += nothingCharged
+		return *refused, nil
 	}
-}
-
-// judgeWithoutChain is the finding of a payment on a rail without a chain that would be refused, or not (nil).
-func (s *Service) judgeWithoutChain(refused *refusal) finding {
-	switch {
-	case refused == nil:
-		return finding{}
-	case refused.expired:
-		return chargeUnknown(accounting.EventNoChain, refused.reason, "it has expired")
-	default:
-		return finding{event: accounting.EventDeclined, reason: refused.reason, detail: refused.detail}
-	}
-}
-
-func clockDoubt(reason string, retryAfter time.Duration) finding {
-	return finding{event: accounting.EventClockDoubt, reason: reason, detail: detailUnavailable, retryAfter: retryAfter}
 }
 
 // chargeUnknown is the finding of a payment that may have been charged before it came here.
@@ -142,11 +129,11 @@ func (s *Service) classifyUse(ctx context.Context, rail *Rail, key ledger.Intent
 // inspectDeclined reads the chain about a payment that a facilitator does not accept. Its reply is not enough, because the
 // authorization may have been used. If the chain does not show why, a transaction may be on its way to a block. Error: the
 // ledger cannot be read.
-func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, declined refusal) (finding, error) {
-	f := finding{event: accounting.EventDeclined, reason: declined.reason, detail: declined.detail}
+func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, said reply) (finding, error) {
+	f := *declined(said.reason, "The facilitator rejected this payment; correct what the reason names and sign a new one.")
 	if rail.Chain == nil {
-		if declined.mentions(wordsUsed) || declined.mentions(wordsLate) {
-			f = chargeUnknown(accounting.EventNoChain, declined.reason, "the facilitator reports that it is used or expired")
+		if said.mentions(wordsUsed) || said.mentions(wordsLate) {
+			f = chargeUnknown(accounting.EventNoChain, f.reason, "the facilitator reports that it is used or expired")
 		}
 		return f, nil
 	}
@@ -163,7 +150,7 @@ func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, d
 		return finding{event: accounting.EventUnreadable, reason: reasonChain}, nil
 	case reading.Used:
 		return s.inspectUse(ctx, p, rail, reading)
-	case declined.mentions(wordsUsed):
+	case said.mentions(wordsUsed):
 		// The facilitator may have seen a block that our endpoints have not.
 		return finding{event: accounting.EventSaidUsed, reason: reasonUsed}, nil
 	case p.proven: // blockWait has passed
@@ -232,7 +219,7 @@ var (
 	wordsLate = regexp.MustCompile(`(?i)expired|valid_before|simulation`)
 )
 
-func (r refusal) mentions(words *regexp.Regexp) bool {
+func (r reply) mentions(words *regexp.Regexp) bool {
 	return words.MatchString(r.reason) || words.MatchString(r.message)
 }
 

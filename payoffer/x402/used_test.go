@@ -1,9 +1,7 @@
 package x402
 
 import (
-	"context"
 	"fmt"
-	"math/big"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,56 +16,6 @@ import (
 // saysNothingCharged reports whether an outcome tells its buyer so.
 func saysNothingCharged(o Outcome) bool {
 	return strings.Contains(strings.ToLower(o.Reason+o.Detail), "nothing was charged")
-}
-
-// A time that is wrong is a definite no only where the chain says that the
-// authorization is unused and cannot be used any more.
-func TestValidityRefusalNeedsChain(t *testing.T) {
-	in := func(seconds int64) string { return fmt.Sprint(time.Now().Unix() + seconds) }
-	until := func(seconds int64) func(*authorization) {
-		return func(a *authorization) { a.ValidBefore = in(seconds) }
-	}
-	for _, c := range []struct {
-		name, reason string
-		change       func(*authorization)
-		// ahead is how far the chain's time is ahead of ours.
-		ahead              int64
-		withChain, without Status
-	}{
-		{"not valid yet", reasonEarly, func(a *authorization) { a.ValidAfter = in(1) }, 0, Refused, Refused},
-		{"expired", reasonLate, until(-1), 0, Refused, Conflict},
-		{"about to expire", reasonLate, until(5), 0, Unavailable, Conflict},
-		{"expired on the chain alone", reasonLate, until(5), 6, Refused, Conflict},
-		{"expired, while the chain is behind", reasonLate, until(-1), -1, Unavailable, Conflict},
-		{"valid for a day", reasonLate, until(86_400), 0, Refused, Refused},
-		{"valid for ever", reasonLate, func(a *authorization) {
-			a.ValidBefore = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1)).String()
-		}, 0, Refused, Refused},
-	} {
-		for _, with := range []string{"a chain", "no chain"} {
-			bubble(t, c.name+", with "+with, func(t *testing.T) {
-				f := payoffertest.NewPipedFacilitator(t, "one")
-				setup, want := setup{facilitators: one(f)}, c.withChain
-				if with == "a chain" {
-					setup.chain = newChain(t)
-					setup.chain.At(7, time.Now().Unix()+c.ahead)
-				} else {
-					want = c.without
-				}
-				s, b := newShop(t, setup), newBuyer(1)
-				c.change(&b.auth)
-				got := s.pay(b.v2(t))
-				require.Equal(t, want, got.Status, got.Detail)
-				require.Equal(t, want == Refused && setup.chain != nil, saysNothingCharged(got), got.Detail)
-				require.Equal(t, want == Unavailable, got.RetryAfter > 0)
-				if want != Unavailable {
-					require.Equal(t, c.reason, got.Reason)
-				}
-				require.Empty(t, f.Calls(payoffertest.CallVerify))
-				s.requireState(b, "")
-			})
-		}
-	}
 }
 
 // What others had settled before it came here was paid all the same.
@@ -212,26 +160,6 @@ func TestRefusalWaitsForChain(t *testing.T) {
 	})
 }
 
-// A facilitator sends the transaction while it verifies, and says no before it is in a block.
-func TestPendingTransactionIsNotRefused(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), newBuyer(1)
-		f.Script(payoffertest.CallVerify, payoffertest.FacilitatorReply{Reason: "blocked"})
-		var s *shop
-		duringVerify := func() {
-			go func() {
-				time.Sleep(2 * time.Second)
-				chain.Transfer(b.key(), someTransaction, 42_000_000, false)
-				s.observed(chain, b)
-			}()
-		}
-		s = newShop(t, setup{made: hooked(t, f, &duringVerify), chain: chain})
-		got := s.pay(b.v2(t))
-		require.Equal(t, Settled, got.Status, got.Detail)
-		require.Equal(t, someTransaction, got.Response.Transaction)
-	})
-}
-
 func TestFacilitatorRefusalNeedsChainProof(t *testing.T) {
 	for _, c := range []struct {
 		reason        string
@@ -265,11 +193,9 @@ func TestFacilitatorRefusalNeedsChainProof(t *testing.T) {
 // chain, gets no receipt. The wallet gets it once the signature can be checked.
 func TestContractWalletReceiptNeedsSignature(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		f, chain, b := payoffertest.NewPipedFacilitator(t, "one"), newChain(t), walletOf(newBuyer(1), 99)
-		unread := unsigned{chain, new(bool)}
-		*unread.fails = true
-		s := newShop(t, setup{facilitators: one(f), chain: chain})
-		s.usdc().Chain = unread
+		s, f, chain, _ := onChain(t)
+		b := walletOf(newBuyer(1), 99)
+		chain.Fail("signed", true)
 		chain.Transfer(b.key(), someTransaction, 42_000_000, false)
 		s.observed(chain, b)
 		got := s.pay(b.v2(t))
@@ -278,7 +204,7 @@ func TestContractWalletReceiptNeedsSignature(t *testing.T) {
 		require.Nil(t, got.Response)
 		s.requireState(b, "")
 
-		*unread.fails = false
+		chain.Fail("signed", false)
 		require.Equal(t, Refused, s.pay(b.v2(t)).Status, "nobody signed it")
 		chain.Sign(b.auth.From, b.signatureBytes())
 		got = s.pay(b.v2(t))
@@ -286,19 +212,6 @@ func TestContractWalletReceiptNeedsSignature(t *testing.T) {
 		require.Equal(t, someTransaction, got.Response.Transaction)
 		require.Empty(t, f.Calls(verifyCall))
 	})
-}
-
-// unsigned is a chain that can be asked about everything but signatures.
-type unsigned struct {
-	*payoffertest.Chain
-	fails *bool
-}
-
-func (u unsigned) Signed(ctx context.Context, account string, hash, signature []byte) (bool, error) {
-	if *u.fails {
-		return false, payoffertest.ErrChain
-	}
-	return u.Chain.Signed(ctx, account, hash, signature)
 }
 
 // hooked is a facilitator that does something besides while it verifies.

@@ -19,7 +19,7 @@ const (
 // prove asks the chain about a signature that the payer's key did not make: the payer may be a
 // contract (ERC-1271, EIP-7702) or become one (ERC-6492). If the chain cannot be read, the
 // signature stays unproven and the facilitator decides.
-func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
+func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *finding {
 	if p.proven || rail.Chain == nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *refusal {
 	return nil
 }
 
-var refusedSignature = &refusal{reason: reasonSignature, detail: "The signature was not made by 'authorization.from' for this authorization, token and chain. Sign again with that account."}
+var refusedSignature = declined(reasonSignature, "The signature was not made by 'authorization.from' for this authorization, token and chain. Sign again with that account.")
 
 // reasonRejected: another payment of the payer is or was in conflict with this one.
 const reasonRejected = "payer_has_open_payment"
