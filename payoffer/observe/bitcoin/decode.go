@@ -79,19 +79,18 @@ type spending struct {
 	Status      *status `json:"status"`
 }
 
-// block is a block's header; Median is its median time past (BIP 113). Times are Unix seconds.
+// block is a block's header. Time is in Unix seconds.
 type block struct {
 	ID     string `json:"id"`
 	Height int64  `json:"height"`
 	Time   int64  `json:"timestamp"`
-	Median int64  `json:"mediantime"`
 }
 
 func (b *block) UnmarshalJSON(text []byte) error {
 	type plain block
-	*b = block{Height: missing, Time: missing, Median: missing}
+	*b = block{Height: missing, Time: missing}
 	err := json.Unmarshal(text, (*plain)(b))
-	return malformedUnless(err == nil && hash256.MatchString(b.ID) && within(b.Height, maxHeight) && within(b.Time, maxTime) && within(b.Median, maxTime))
+	return malformedUnless(err == nil && hash256.MatchString(b.ID) && within(b.Height, maxHeight) && within(b.Time, maxTime))
 }
 
 func (s *stats) UnmarshalJSON(text []byte) error {

@@ -20,7 +20,7 @@ const (
 	// maxAnswer bounds a response with transactions, in bytes. The payer decides how large a transaction is, so 75 of
 	// the largest must fit.
 	maxAnswer = 128 << 20
-	// maxText bounds every other response, in bytes. A list of blocks is the longest.
+	// maxText bounds every other response, in bytes.
 	maxText = 1 << 20
 	// minPause and maxPause bound the pause after a failure.
 	minPause = 30 * time.Second
@@ -119,20 +119,6 @@ func (e *endpoint) block(ctx context.Context, hash string) (block, error) {
 		err = e.fail(observe.ErrBadAnswer)
 	}
 	return b, err
-}
-
-// blocks lists the block at a height of the best chain and some below it, newest first, without a gap.
-func (e *endpoint) blocks(ctx context.Context, height int64) ([]block, error) {
-	list, err := get(ctx, e, maxText, decodeJSON[[]block], "blocks", strconv.FormatInt(height, 10))
-	for i, b := range list {
-		if b.Height != height-int64(i) {
-			return nil, e.fail(observe.ErrBadAnswer)
-		}
-	}
-	if err == nil && len(list) == 0 {
-		err = e.fail(observe.ErrBadAnswer)
-	}
-	return list, err
 }
 
 func (e *endpoint) stats(ctx context.Context, address string) (stats, error) {

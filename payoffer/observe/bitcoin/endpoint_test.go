@@ -223,11 +223,11 @@ func TestDecodeMissingMemberErrors(t *testing.T) {
 	decoders := map[string]func(io.Reader) error{
 		published: decoded(decodeJSON[transaction]),
 		place:     decoded(decodeJSON[status]),
-		`{"id":"` + hash + `","height":0,"timestamp":0,"mediantime":0}`: decoded(decodeJSON[block]),
+		`{"id":"` + hash + `","height":0,"timestamp":0}`: decoded(decodeJSON[block]),
 		`{"chain_stats":` + half + `,"mempool_stats":` + half + `}`:     decoded(decodeJSON[stats]),
 		`{"spent":true,"txid":"` + hash + `","status":` + place + `}`:   decoded(decodeJSON[spending]),
 	}
-	members := regexp.MustCompile(`"(txid|vin|vout|prevout|scriptpubkey|value|status|confirmed|block_height|block_hash|block_time|id|height|timestamp|mediantime|` +
+	members := regexp.MustCompile(`"(txid|vin|vout|prevout|scriptpubkey|value|status|confirmed|block_height|block_hash|block_time|id|height|timestamp|` +
 		`\w+_stats|\w+_count|spent)":`)
 	for text, decode := range decoders {
 		require.NoError(t, decode(strings.NewReader(text)))
@@ -300,7 +300,7 @@ func FuzzDecode(f *testing.F) {
 		b, err3 := decodeJSON[block](read())
 		if err3 == nil {
 			requireHash(t, b.ID)
-			require.True(t, within(b.Height, maxHeight) && within(b.Time, maxTime) && within(b.Median, maxTime))
+			require.True(t, within(b.Height, maxHeight) && within(b.Time, maxTime))
 		}
 		s, err4 := decodeJSON[stats](read())
 		if err4 == nil {

@@ -75,11 +75,9 @@ func (c *cycle) payments(ctx context.Context, d decision, held bool) (found []ob
 	return found, nil
 }
 
-// older reports whether a transaction is in a block from before the account was first watched. It can have a receipt if
-// an endpoint showed it in the mempool. A later payment that a reorganization moved that low has a later block time.
-func (s *state) older(at status) bool {
-	return at.Confirmed && at.Height <= s.origin && at.Time < s.account.Since
-}
+// older reports whether a transaction is in a block from before the origin. It can have a receipt if an endpoint showed it
+// in the mempool.
+func (s *state) older(at status) bool { return at.Confirmed && at.Time < s.origin }
 
 // row returns the receipt of an output, if any. Final receipts were not loaded, nor all dropped ones.
 func (c *cycle) row(ctx context.Context, name outpoint) (row ledger.Receipt, recorded bool, err error) {
@@ -129,7 +127,7 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 		if proof.MicroUSD == 0 {
 			proof.MicroUSD = c.priceOf(at)
 		}
-		if row.ID == 0 && at.Time < c.account.Since {
+		if row.ID == 0 && at.Time < c.first {
 			s.Cause = ledger.CauseBackfilled
 		}
 	case row.ID == 0:

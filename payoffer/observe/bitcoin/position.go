@@ -20,6 +20,8 @@ const (
 	maxUnconfirmed = 500
 	// droppedFor is how long a dropped payment still counts towards maxUnconfirmed.
 	droppedFor = 24 * time.Hour
+	// slowClock is how far a miner's clock can be behind: a block with an earlier time than the first start can be later.
+	slowClock = 10 * time.Minute
 )
 
 // position is how far the account was read: the cursor's Position, as JSON. The cursor's Anchor is the hash of the
@@ -86,9 +88,8 @@ func (o *Observer) cursor(p position, origin int64) *ledger.Cursor {
 // state is what the ledger contains when a cycle begins.
 type state struct {
 	position
-	account ledger.Account
-	// origin is the block after which payments count; -1 while unknown.
-	origin int64
+	// origin is the block time from which payments count, and first is when the account was first watched, in Unix seconds.
+	origin, first int64
 	// reached is the highest block that contains a payment.
 	reached int64
 	// rows are the receipts that are not final, by external id, and byTransaction the same.
@@ -99,11 +100,13 @@ type state struct {
 }
 
 func (o *Observer) loadState(ctx context.Context) (s state, err error) {
-	if s.account, err = observe.Account(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account()); err != nil {
+	offset := func() time.Duration { return slowClock + o.config.ClockOffset() }
+	begun, err := observe.Begin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), o.config.Since, offset, o.config.Now())
+	if err != nil {
 		return s, err
 	}
-	if s.origin, err = observe.Position(s.account.Origin); err != nil {
-		return s, err
+	if s.origin, s.first = begun.Origin, begun.First; begun.Before > 0 {
+		o.config.Logger.Info("bitcoin payments are read again", "since", time.Unix(s.origin, 0).UTC(), "before", time.Unix(begun.Before, 0).UTC())
 	}
 	// This is read after the origin. Otherwise it could be from before the origin was lowered.
 	if s.position, err = o.position(ctx); err != nil {

@@ -63,14 +63,14 @@ func (r *reading) final() int64 {
 	return max(0, r.tip.Height+1-max(minFinal, int64(r.config.Confirmations)+finalMargin))
 }
 
-// readStable runs work on one history, and again if the chain moved.
-func (r *reading) readStable(ctx context.Context, do work) error {
+// readStable reads one history, and again if the chain moved.
+func (r *reading) readStable(ctx context.Context) error {
 	for range attempts {
 		r.listed, r.oldest, r.next, r.hashes, r.reports = 0, 0, 0, make(map[int64]string), make(map[string]report)
 		err := r.readTip(ctx)
 		if err == nil {
 			r.witness.MarkResponded()
-			err = do(r, ctx)
+			err = r.readAll(ctx)
 		}
 		if !errors.Is(err, errMoved) {
 			return err
@@ -142,9 +142,9 @@ func (r *reading) readAll(ctx context.Context) error {
 	if len(r.readings) == 0 {
 		r.lookUps = r.dueRows(r.tip.ID != r.endpoint.tip.ID)
 	}
-	if r.above = r.origin; !r.config.Rail.Extended() {
-		if r.above = max(r.origin, r.Height); len(r.readings) > 0 {
-			r.above = max(r.origin, min(r.Height, r.witnessed)) // what no witness has read
+	if r.above = 0; !r.config.Rail.Extended() {
+		if r.above = r.Height; len(r.readings) > 0 {
+			r.above = min(r.Height, r.witnessed) // what no witness has read
 		}
 	}
 	if err := r.advance(ctx); err != nil {

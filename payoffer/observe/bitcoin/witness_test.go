@@ -259,36 +259,6 @@ func TestReceiptChangeNeedsWitness(t *testing.T) {
 	}
 }
 
-func TestOriginNeedsTwoHosts(t *testing.T) {
-	t.Parallel()
-	b, n := newBench(t, single), newNetwork(t, 3, 100)
-	n.mine(20, pay("old", single, 1000))
-	b.newLedger(start.Add(15 * time.Minute).Unix()) // after block 100
-	n[0].start += 1000 * 600                        // all its blocks are late
-	require.EqualError(t, b.hosts(n[:2]...).Poll(t.Context()), "sources_disagree (a.example, b.example)")
-	require.Empty(t, b.account().Origin)
-	n[1].setFault(answer("/blocks/1", 503, ""))
-	require.EqualError(t, b.hosts(n[0], n[1]).Poll(t.Context()), "unreachable (b.example)")
-	require.Empty(t, b.account().Origin, "one answers")
-	n[1].setFault(nil)
-	b.clock.Pass(maxPause)
-	b.round(b.hosts(n...))
-	require.Equal(t, "100", b.account().Origin)
-	b.rows()
-
-	// Nor is it lowered on one word.
-	b.since = start.Add(-time.Hour).Unix()
-	o := b.hosts(n[:2]...)
-	b.round(o)
-	require.True(t, o.Health().Partial)
-	require.Equal(t, "100", b.account().Origin)
-	n[0].start -= 1000 * 600
-	b.wholly(o)
-	require.Equal(t, "93", b.account().Origin)
-	b.wholly(o)
-	require.Equal(t, ledger.StatusConfirmed, b.row("old").Status)
-}
-
 // falseCounts says that every address was used once.
 func falseCounts(lists bool) func(w http.ResponseWriter, r *http.Request) bool {
 	counted := encode(object{"chain_stats": object{"tx_count": 1}, "mempool_stats": object{"tx_count": 0}})
@@ -387,7 +357,7 @@ func TestShortTransactionListIsBadAnswer(t *testing.T) {
 				for i := range older {
 					chain.mine(pay(fmt.Sprint("older", i), single, 1000))
 				}
-				b.newLedger(start.Add(time.Hour).Unix())
+				b.newLedger(start.Add(2 * time.Hour).Unix())
 				chain.mineEmpty(13)
 				o := b.hosts(chain)
 				b.round(o)
