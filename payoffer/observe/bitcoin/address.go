@@ -45,15 +45,17 @@ func (o *Observer) watch(index uint32) (string, error) {
 	return address, err
 }
 
-// dueRows returns the receipts to look up if no list has them: all that were in a block, and some of the others.
-func (c *cycle) dueRows(newBlock bool) (due []ledger.Receipt) {
+// dueRows returns the receipts to look up if no list has them: all that were in a block, and some of the others. A dropped
+// one that returns is in the list of its address.
+func (c *cycle) dueRows() (due []ledger.Receipt) {
 	var turns []ledger.Receipt
 	sorted := slices.SortedFunc(maps.Values(c.rows), func(a, b ledger.Receipt) int { return cmp.Compare(a.ExternalID, b.ExternalID) })
 	for _, row := range sorted {
-		switch dropped := row.Status == ledger.StatusDropped; {
-		case !dropped && evidenceOf(row).Block > 0:
+		switch {
+		case row.Status == ledger.StatusDropped:
+		case evidenceOf(row).Block > 0:
 			due = append(due, row)
-		case !dropped || newBlock: // if a dropped one returns, its address list has it, and a new block can rule that out
+		default:
 			turns = append(turns, row)
 		}
 	}

@@ -138,12 +138,3 @@ func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, e
 	}
 	return tx, err
 }
-
-// spender returns the transaction that spends an output. An output that the endpoint does not know counts as unspent.
-func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
-	s, err := get(ctx, e, maxText, decodeJSON[spending], "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
-	if isNotFound(err) {
-		return spending{}, nil
-	}
-	return s, err
-}

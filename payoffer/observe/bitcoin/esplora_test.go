@@ -154,8 +154,6 @@ func (fi *fakeIndex) answer(path []string) any {
 		}
 	case path[0] == "address":
 		return fi.address(path[1], path[2:])
-	case len(path) == 4:
-		return fi.outspend(path[1] + ":" + path[3])
 	default:
 		for tx, height := range fi.all() {
 			if hashOf(tx.name) == path[1] {
@@ -214,15 +212,6 @@ func (fi *fakeIndex) address(address string, path []string) any {
 		}
 	}
 	return chain[:min(len(chain), 25)]
-}
-
-func (fi *fakeIndex) outspend(outpoint string) any {
-	for tx, height := range fi.all() {
-		if tx.spends == outpoint {
-			return object{"spent": true, "txid": hashOf(tx.name), "vin": 0, "status": fi.status(height)}
-		}
-	}
-	return object{"spent": false}
 }
 
 func (fi *fakeIndex) status(height int) object {

@@ -11,7 +11,7 @@ import (
 
 const asset = "BTC"
 
-// maxInputs is how many inputs the evidence names. One that is spent elsewhere proves that the payment is void.
+// maxInputs is how many inputs the evidence names. A listed transaction that spends one of them replaces the payment.
 const maxInputs = 8
 
 // evidence has the block of a payment, if any, and the outputs that it spends, from the last reading.
@@ -38,19 +38,12 @@ func evidenceOf(row ledger.Receipt) (e evidence) {
 
 // payments returns the outputs of a transaction that pay this rail, except final ones.
 func (c *cycle) payments(ctx context.Context, d decision, held bool) (found []observe.Movement, err error) {
-	var paid part
-	for _, out := range d.tx.Outputs {
-		if c.scripts[out.Script] != "" {
-			paid.total += out.Value
-		}
-	}
 	for i, out := range d.tx.Outputs {
 		name := outpoint{d.tx.ID, uint32(i)}
 		address, ours := c.scripts[out.Script]
 		if !ours {
 			continue
 		}
-		paid.next(out.Value)
 		row, recorded, err := c.row(ctx, name)
 		if err != nil {
 			return nil, err
@@ -64,7 +57,7 @@ func (c *cycle) payments(ctx context.Context, d decision, held bool) (found []ob
 			}
 		}
 		m := observe.Movement{Block: d.tx.Status.Height, BlockHash: d.tx.Status.Block, Held: held}
-		if m.Observation, err = c.observation(ctx, d, address, name, paid, row); err != nil {
+		if m.Observation, err = c.observation(ctx, d, address, name, out.Value, row); err != nil {
 			return nil, err
 		}
 		if c.older(d.tx.Status) && !m.Own {
@@ -109,7 +102,7 @@ func (c *cycle) isFinal(ctx context.Context, tx transaction) (final bool, err er
 }
 
 // observation returns what the chain shows of an output. Its state is not decided yet.
-func (c *cycle) observation(ctx context.Context, d decision, address string, name outpoint, paid part, row ledger.Receipt) (ledger.Observation, error) {
+func (c *cycle) observation(ctx context.Context, d decision, address string, name outpoint, satoshis int64, row ledger.Receipt) (ledger.Observation, error) {
 	before := evidenceOf(row)
 	proof := evidence{Address: address, Inputs: make([]string, 0, maxInputs), First: before.First, MicroUSD: before.MicroUSD}
 	for _, in := range d.tx.Inputs[:min(len(d.tx.Inputs), maxInputs)] {
@@ -117,7 +110,7 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 	}
 	s := ledger.Observation{
 		Offer: c.config.OfferID, Account: c.config.Rail.Account(), Rail: c.config.Rail.Name(),
-		ExternalID: name.String(), Transaction: name.Transaction, Asset: asset, Amount: paid.satoshis, EvidenceLevel: ledger.LevelChain,
+		ExternalID: name.String(), Transaction: name.Transaction, Asset: asset, Amount: satoshis, EvidenceLevel: ledger.LevelChain,
 		Own: row.Own || d.own, Once: true, Testnet: c.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
 	}
 	switch at := d.tx.Status; {
@@ -144,6 +137,6 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 	}
 	counts := proof.Block > 0 && c.head-proof.Block+1 >= int64(c.config.Confirmations)
 	var err error
-	s.USDCents, s.ValueBasis, err = c.value(ctx, row, paid, proof, s.OccurredAt, counts)
+	s.USDCents, s.ValueBasis, err = c.value(ctx, row, satoshis, proof, s.OccurredAt, counts)
 	return s, err
 }

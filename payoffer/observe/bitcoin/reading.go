@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
@@ -44,9 +43,6 @@ type report struct {
 	own bool        // it spends the operator's money
 	// unknown means that the endpoint does not have it, and failed that it could not be asked.
 	unknown, failed bool
-	// replaced means that another transaction spends its inputs, in a block, or 0.
-	replaced bool
-	block    int64
 }
 
 // agrees reports whether two endpoints say the same.
@@ -140,7 +136,7 @@ func (r *reading) checkTip(ctx context.Context) error {
 // readAll reads the addresses, and looks up receipts.
 func (r *reading) readAll(ctx context.Context) error {
 	if len(r.readings) == 0 {
-		r.lookUps = r.dueRows(r.tip.ID != r.endpoint.tip.ID)
+		r.lookUps = r.dueRows()
 	}
 	if r.above = 0; !r.config.Rail.Extended() {
 		if r.above = r.Height; len(r.readings) > 0 {
@@ -186,9 +182,8 @@ func (r *reading) lookUp(ctx context.Context, id string) error {
 		return nil
 	}
 	var said report
-	rows := r.byTransaction[id]
 	tx, err := r.transaction(ctx, id)
-	for _, row := range rows {
+	for _, row := range r.byTransaction[id] {
 		if err == nil && !tx.has(row) && evidenceOf(row).Block > 0 {
 			err = r.fail(observe.ErrBadAnswer) // the outputs of a transaction do not change
 		}
@@ -196,8 +191,6 @@ func (r *reading) lookUp(ctx context.Context, id string) error {
 	switch {
 	case err == nil:
 		said, err = r.reportOf(ctx, tx)
-	case isNotFound(err) && len(rows) > 0:
-		said, err = r.conflict(ctx, rows[0])
 	case isNotFound(err):
 		said, err = report{unknown: true}, nil
 	}
@@ -205,25 +198,4 @@ func (r *reading) lookUp(ctx context.Context, id string) error {
 		r.reports[id] = said
 	}
 	return err
-}
-
-// conflict looks for another transaction that spends the inputs of a receipt's unknown transaction.
-func (r *reading) conflict(ctx context.Context, row ledger.Receipt) (report, error) {
-	for _, text := range evidenceOf(row).Inputs {
-		in, ok := parseOutpoint(text)
-		if !ok {
-			continue
-		}
-		s, err := r.spender(ctx, in)
-		switch {
-		case err != nil:
-			return report{}, err
-		case s.Spent == nil || !*s.Spent || s.Transaction == row.Transaction:
-			continue
-		case !s.Status.Confirmed || s.Status.Height > r.tip.Height:
-			return report{unknown: true, replaced: true}, nil
-		}
-		return report{unknown: true, replaced: true, block: s.Status.Height}, r.check(ctx, s.Status.Height, s.Status.Block)
-	}
-	return report{unknown: true}, nil
 }

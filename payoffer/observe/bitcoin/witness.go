@@ -25,6 +25,8 @@ type conclusion struct {
 	disputed int64
 	reason   error
 	admitted int // new unconfirmed payments
+	// spent are the outputs that listed transactions spend, with the transaction.
+	spent map[string]string
 }
 
 // decision is what becomes of a transaction.
@@ -38,7 +40,7 @@ type decision struct {
 
 // conclude decides about all transactions.
 func (c *cycle) conclude(ctx context.Context) error {
-	c.conclusion = conclusion{disputed: maxHeight + 1, alone: !c.awaits()}
+	c.conclusion = conclusion{disputed: maxHeight + 1, alone: !c.awaits(), spent: make(map[string]string)}
 	if len(c.readings) > 1 {
 		c.askEach(ctx)
 	}
@@ -52,8 +54,12 @@ func (c *cycle) conclude(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if decisions[id] = c.decide(id); !c.alone && !final {
-				c.dispute(id, decisions[id])
+			d := c.decide(id)
+			if decisions[id] = d; !c.alone && !final {
+				c.dispute(id, d)
+			}
+			for _, in := range d.tx.Inputs {
+				c.spent[in.String()] = id
 			}
 		}
 	}
@@ -115,7 +121,6 @@ func (c *cycle) decide(id string) decision {
 		}
 		for _, other := range c.readings[:i] {
 			if before, is := other.reports[id]; is && before.agrees(said) {
-				said.block, said.replaced = min(said.block, before.block), said.replaced || before.replaced
 				return decision{report: said, agreed: true}
 			}
 		}
@@ -246,8 +251,8 @@ func (c *cycle) movements(ctx context.Context, id string, d decision) (found []o
 		case shown[row.ExternalID]:
 			continue
 		case m.Held: // also if its address is not derived
-		case d.replaced:
-			m.Gone, m.Final = "replaced", d.block > 0 && d.block <= c.next.Height
+		case d.unknown && c.replaced(row):
+			m.Gone = "replaced"
 		case !d.unknown, row.Status == ledger.StatusDropped, c.now.Sub(c.absent[id]) > evictedAfter:
 			m.Gone = "evicted"
 		case evidenceOf(row).Block > 0:
@@ -258,6 +263,11 @@ func (c *cycle) movements(ctx context.Context, id string, d decision) (found []o
 		found = append(found, m)
 	}
 	return found, nil
+}
+
+// replaced reports whether another listed transaction spends the same as a receipt's: the payer raised the fee.
+func (c *cycle) replaced(row ledger.Receipt) bool {
+	return slices.ContainsFunc(evidenceOf(row).Inputs, func(in string) bool { return c.spent[in] != "" && c.spent[in] != row.Transaction })
 }
 
 // waiting returns the state of a receipt whose block left the chain: it can be mined again.
