@@ -127,7 +127,7 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 		s.OccurredAt = c.now.Unix()
 	}
 	// A payment first shown in a block has the block's time, unless the miner's clock is ahead.
-	if now := c.now.Unix(); d.agreed && proof.First == 0 && (proof.Block == 0 || s.OccurredAt > now) {
+	if now := c.now.Unix(); d.shown && proof.First == 0 && (proof.Block == 0 || s.OccurredAt > now) {
 		proof.First = now
 	}
 	s.Evidence = offer.JSON(proof)

@@ -45,12 +45,13 @@ type report struct {
 	unknown, failed bool
 }
 
-// agrees reports whether two endpoints say the same.
+// agrees reports whether two endpoints say the same. Not to know a transaction and to show it in the mempool is the same,
+// because every mempool differs.
 func (a report) agrees(b report) bool {
-	if a.unknown || b.unknown {
-		return a.unknown && b.unknown
+	if a.failed || b.failed || a.own != b.own || a.tx.Status != b.tx.Status {
+		return false
 	}
-	return !a.failed && !b.failed && a.own == b.own && a.tx.Status == b.tx.Status && slices.Equal(a.tx.Outputs, b.tx.Outputs) &&
+	return a.unknown || b.unknown || slices.Equal(a.tx.Outputs, b.tx.Outputs) &&
 		slices.EqualFunc(a.tx.Inputs, b.tx.Inputs, func(a, b input) bool { return a.outpoint == b.outpoint })
 }
 

@@ -259,6 +259,35 @@ func TestReceiptChangeNeedsWitness(t *testing.T) {
 	}
 }
 
+// After a reorganization, one endpoint shows the payment in its mempool and the other one nowhere: it is in no block.
+func TestReorganizedPaymentInOneMempoolWaits(t *testing.T) {
+	t.Parallel()
+	b, n, o := hosted(t, single, 2)
+	tx := pay("p", single, 1000)
+	n.mine(2, tx)
+	b.wholly(o)
+	b.requireState("p", ledger.StatusConfirmed)
+	n[1].setPool(tx)
+	for _, s := range n {
+		s.rewind(3)
+		s.mineEmpty(4)
+	}
+	b.wholly(o)
+	b.requireState("p", ledger.StatusSeen)
+}
+
+// One endpoint of three shows a payment, another one fails when it is asked about it: that is no denial.
+func TestFailedLookUpDeniesNothing(t *testing.T) {
+	t.Parallel()
+	b, n, o := hosted(t, single, 3)
+	n.mine(20)
+	n[1].inBlock(100, pay("p", single, 1000))
+	n[0].setFault(answer("/tx/", 503, ""))
+	b.partly(o, observe.ErrUnreachable)
+	b.requireState("p", ledger.StatusSeen)
+	require.EqualValues(t, 99, b.position().Height)
+}
+
 // falseCounts says that every address was used once.
 func falseCounts(lists bool) func(w http.ResponseWriter, r *http.Request) bool {
 	counted := encode(object{"chain_stats": object{"tx_count": 1}, "mempool_stats": object{"tx_count": 0}})
