@@ -183,13 +183,7 @@ func (c *cycle) commit(ctx context.Context) error {
 	if c.undecided = !c.settled; c.next.anchor == "" {
 		return nil
 	}
-	// Another instance may have read further.
-	stored, err := c.Observer.position(ctx)
-	if err == nil {
-		c.next = c.next.merge(stored)
-		err = c.record(ctx, c.cursor(c.next, c.origin), nil)
-	}
-	if err != nil || c.waits {
+	if err := c.record(ctx, c.cursor(), nil); err != nil || c.waits {
 		return err
 	}
 	c.swept++

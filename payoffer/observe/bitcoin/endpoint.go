@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -45,16 +44,7 @@ type endpoint struct {
 	due      time.Time
 }
 
-func (e *endpoint) host() string { return hostOf(e.base) }
-
-// hostOf returns the host in lower case, without a trailing dot.
-func hostOf(u *url.URL) string {
-	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if ip, err := netip.ParseAddr(name); err == nil {
-		return ip.Unmap().String()
-	}
-	return name
-}
+func (e *endpoint) host() string { return strings.ToLower(e.base.Hostname()) }
 
 func (e *endpoint) fail(code string) error { return &observe.Error{Code: code, Host: e.host()} }
 

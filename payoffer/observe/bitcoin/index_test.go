@@ -177,6 +177,7 @@ func TestAddressNeverMovesBackBetweenInstances(t *testing.T) {
 	require.NoError(t, two.Poll(t.Context()))
 	require.True(t, recorded)
 	require.Equal(t, b.at(2), one.Address())
+	b.round(two)
 	require.Equal(t, b.at(2), two.Address())
 	require.Equal(t, b.at(2), b.observer(chain).Address())
 }

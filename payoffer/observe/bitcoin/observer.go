@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,9 +181,7 @@ func DefaultEndpoints(b *offer.Bitcoin) []string {
 // Hosts returns the distinct host names of endpoints. Several endpoints of one host are one witness.
 func Hosts(endpoints []string) (names []string) {
 	for _, address := range endpoints {
-		if u, err := url.Parse(address); err == nil {
-			names = append(names, hostOf(u))
-		}
+		names = append(names, strings.ToLower(offer.Hostname(address)))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
