@@ -29,7 +29,7 @@ func Begin(ctx context.Context, l Ledger, offer, account string, since int64, of
 	}
 	b.First = min(stored.Since, now.Unix()) // if the clock was set back, it was ahead before
 	if offset != nil {
-		b.First -= int64(offset().Seconds())
+		b.First = max(0, b.First-int64(offset().Seconds()))
 	}
 	before, err := Position(stored.Origin)
 	if err == nil && before < 0 {

@@ -193,6 +193,7 @@ func TestBeginAtFirstStartOrEarlier(t *testing.T) {
 		"the first start":                       {since: first, now: first + 5*day, want: Beginning{Origin: first, First: first}},
 		"a clock that is ahead":                 {since: first, now: first + 1, ahead: time.Hour, want: Beginning{Origin: first - 3600, First: first - 3600}},
 		"a clock that is behind":                {since: first, now: first + 1, ahead: -time.Hour, want: Beginning{Origin: first + 3600, First: first + 3600}},
+		"a clock that was never set":            {since: 60, now: 61, ahead: time.Hour, want: Beginning{}},
 		"a clock that was set back":             {since: first + day, now: first, want: Beginning{Origin: first, First: first}},
 		"a clock found ahead soon after":        {since: first, stored: first, now: first + 60, ahead: time.Hour, want: Beginning{first - 3600, first - 3600, first}},
 		"a clock found ahead long after":        {since: first, stored: first, now: first + day, ahead: time.Hour, want: Beginning{Origin: first, First: first - 3600}},

@@ -122,14 +122,6 @@ func TestMissingFinalityTagIsError(t *testing.T) {
 			s.requireError("bad_answer (one.example)", true)
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, 1)
-		s.nodes[0].withoutTags(fault{code: -32005})
-		s.requireError("rate_limited (one.example)", true)
-		s.elapse(time.Minute)
-		s.nodes[0].withoutTags(fault{status: 500})
-		s.requireError("unreachable (one.example)", true)
-	})
 }
 
 // A chain that shows no new block for minutes hides what was paid since: the rail does not claim to know all.
