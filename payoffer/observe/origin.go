@@ -23,13 +23,13 @@ type Beginning struct {
 // It only ever lowers a stored origin; then the account is read again. offset is the proven error of the clock, if it
 // is ahead; it may be nil. The error is ErrNoLedger.
 func Begin(ctx context.Context, l Ledger, offer, account string, since int64, offset func() time.Duration, now time.Time) (b Beginning, err error) {
-	stored, err := Account(ctx, l, offer, account)
+	stored, err := l.Account(ctx, offer, account)
 	if err != nil {
-		return b, err
+		return b, ErrNoLedger
 	}
 	b.First = min(stored.Since, now.Unix()) // if the clock was set back, it was ahead before
 	if offset != nil {
-		b.First -= int64(offset().Seconds())
+		b.First = max(0, b.First-int64(offset().Seconds()))
 	}
 	before, err := Position(stored.Origin)
 	if err == nil && before < 0 {

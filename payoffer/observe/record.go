@@ -56,14 +56,9 @@ func Cursor(ctx context.Context, l Ledger, offer, account string) (ledger.Cursor
 }
 
 // Origin returns the position from which an account's money counts: a Unix second or a block,
-// as in its cursor. If none is stored, it stores first; -1 stores nothing. It returns -1 if
-// there is no origin. The error is ErrNoLedger.
+// as in its cursor. If none is stored, it stores first. The error is ErrNoLedger.
 func Origin(ctx context.Context, l Ledger, offer, account string, first int64) (int64, error) {
-	text := ""
-	if first >= 0 {
-		text = strconv.FormatInt(first, 10)
-	}
-	text, err := l.SetOrigin(ctx, offer, account, text)
+	text, err := l.SetOrigin(ctx, offer, account, strconv.FormatInt(first, 10))
 	if err != nil {
 		return 0, ErrNoLedger
 	}
@@ -80,15 +75,6 @@ func Position(text string) (int64, error) {
 		return 0, ErrNoLedger
 	}
 	return int64(n), nil
-}
-
-// Account reads a registered account. The error is ErrNoLedger.
-func Account(ctx context.Context, l Ledger, offer, account string) (ledger.Account, error) {
-	a, err := l.Account(ctx, offer, account)
-	if err != nil {
-		return ledger.Account{}, ErrNoLedger
-	}
-	return a, nil
 }
 
 // LowerOrigin moves the origin of an account to an earlier position, in the unit of its

@@ -64,7 +64,7 @@ func TestRecordSkipsRefusedObservation(t *testing.T) {
 
 func TestOriginKeepsFirst(t *testing.T) {
 	book := openLedger(t)
-	for _, step := range []struct{ first, want int64 }{{-1, -1}, {7, 7}, {9, 7}, {-1, 7}} {
+	for _, step := range []struct{ first, want int64 }{{7, 7}, {9, 7}} {
 		origin, err := Origin(t.Context(), book, testOffer, testAccount, step.first)
 		require.NoError(t, err)
 		require.Equal(t, step.want, origin)
@@ -193,6 +193,7 @@ func TestBeginAtFirstStartOrEarlier(t *testing.T) {
 		"the first start":                       {since: first, now: first + 5*day, want: Beginning{Origin: first, First: first}},
 		"a clock that is ahead":                 {since: first, now: first + 1, ahead: time.Hour, want: Beginning{Origin: first - 3600, First: first - 3600}},
 		"a clock that is behind":                {since: first, now: first + 1, ahead: -time.Hour, want: Beginning{Origin: first + 3600, First: first + 3600}},
+		"a clock that was never set":            {since: 60, now: 61, ahead: time.Hour, want: Beginning{}},
 		"a clock that was set back":             {since: first + day, now: first, want: Beginning{Origin: first, First: first}},
 		"a clock found ahead soon after":        {since: first, stored: first, now: first + 60, ahead: time.Hour, want: Beginning{first - 3600, first - 3600, first}},
 		"a clock found ahead long after":        {since: first, stored: first, now: first + day, ahead: time.Hour, want: Beginning{Origin: first, First: first - 3600}},

@@ -25,6 +25,8 @@ const (
 	searchAtOnce = 200
 	// maxIndex is the last index that has a public address (BIP-32).
 	maxIndex = 1<<31 - 1
+	// disorder is more than a block's time can be behind that of an older block.
+	disorder = 24 * time.Hour
 )
 
 // watch returns the rail's address at an index and recognizes its script from then on.
@@ -43,15 +45,17 @@ func (o *Observer) watch(index uint32) (string, error) {
 	return address, err
 }
 
-// dueRows returns the receipts to look up if no list has them: all that were in a block, and some of the others.
-func (c *cycle) dueRows(newBlock bool) (due []ledger.Receipt) {
+// dueRows returns the receipts to look up if no list has them: all that were in a block, and some of the others. A dropped
+// one that returns is in the list of its address.
+func (c *cycle) dueRows() (due []ledger.Receipt) {
 	var turns []ledger.Receipt
 	sorted := slices.SortedFunc(maps.Values(c.rows), func(a, b ledger.Receipt) int { return cmp.Compare(a.ExternalID, b.ExternalID) })
 	for _, row := range sorted {
-		switch dropped := row.Status == ledger.StatusDropped; {
-		case !dropped && evidenceOf(row).Block > 0:
+		switch {
+		case row.Status == ledger.StatusDropped:
+		case evidenceOf(row).Block > 0:
 			due = append(due, row)
-		case !dropped || newBlock: // if a dropped one returns, its address list has it, and a new block can rule that out
+		default:
 			turns = append(turns, row)
 		}
 	}
@@ -127,12 +131,13 @@ func (r *reading) advance(ctx context.Context) (err error) {
 	return nil
 }
 
-// list is what an endpoint lists of an address: the transactions above a height, when block was the newest one.
+// list is what an endpoint lists of an address: the transactions above a height and since a time, when block was the
+// newest one.
 type list struct {
-	block  string
-	stats  stats
-	above  int64
-	listed []report
+	block        string
+	stats        stats
+	above, since int64
+	listed       []report
 }
 
 // readAddress reads the payments to an address if anything has changed there since the last reading. Servers behind one
@@ -144,8 +149,8 @@ func (r *reading) readAddress(ctx context.Context, index uint32) (stats, error) 
 		return s, err
 	}
 	l, known := r.lists[address]
-	if !known || l.block != r.tip.ID || l.stats != s || l.above > r.above || s.mempool > 0 || r.undecided {
-		l = list{block: r.tip.ID, stats: s, above: r.above}
+	if !known || l.block != r.tip.ID || l.stats != s || l.above > r.above || l.since > r.origin || s.mempool > 0 || r.undecided {
+		l = list{block: r.tip.ID, stats: s, above: r.above, since: r.origin}
 		if err := r.readList(ctx, address, &l); err != nil {
 			return s, err
 		}
@@ -157,7 +162,7 @@ func (r *reading) readAddress(ctx context.Context, index uint32) (stats, error) 
 	return s, nil
 }
 
-// readList reads the transactions of an address, newest first, down to a height. The confirmed ones must be as many as
+// readList reads the transactions of an address, newest first, down to a height or a time. The confirmed ones must be as many as
 // counted. The mempool comes first, so that a payment confirmed in between is in both lists.
 func (r *reading) readList(ctx context.Context, address string, l *list) error {
 	if l.stats.mempool > 0 {
@@ -184,7 +189,7 @@ func (r *reading) readList(ctx context.Context, address string, l *list) error {
 			if !tx.Status.Confirmed || tx.Status.Height > height || listed[tx.ID] || left == 0 {
 				return errMoved
 			}
-			if tx.Status.Height <= l.above {
+			if tx.Status.Height <= l.above || tx.Status.Time < l.since-seconds(disorder) {
 				return nil
 			}
 			if err := r.include(ctx, l, tx); err != nil {
@@ -197,12 +202,12 @@ func (r *reading) readList(ctx context.Context, address string, l *list) error {
 	return nil
 }
 
-// include adds a listed transaction if it pays this rail.
+// include adds a listed transaction if it pays this rail and is not older than the account.
 func (r *reading) include(ctx context.Context, l *list, tx transaction) error {
 	if r.listed++; r.listed > maxTransactions {
 		return r.fail(observe.ErrBadAnswer)
 	}
-	if !slices.ContainsFunc(tx.Outputs, func(out output) bool { return r.scripts[out.Script] != "" }) {
+	if !slices.ContainsFunc(tx.Outputs, func(out output) bool { return r.scripts[out.Script] != "" }) || r.older(tx.Status) {
 		return nil
 	}
 	said, err := r.reportOf(ctx, tx)

@@ -20,9 +20,6 @@ const (
 	recordAtOnce = 200
 )
 
-// work reads something from an endpoint.
-type work func(*reading, context.Context) error
-
 // cycle is one poll. It reads through one endpoint, and through a witness, which is a live endpoint on another host. If
 // these two contradict each other, it asks the next one.
 type cycle struct {
@@ -39,10 +36,6 @@ type cycle struct {
 	problem error
 
 	conclusion
-}
-
-func (o *Observer) newCycle(s state) *cycle {
-	return &cycle{Observer: o, state: s, now: o.config.Now(), tried: make(map[*endpoint]bool), hosts: make(map[string]bool)}
 }
 
 // Poll runs one cycle. The error is an *observe.Error: the first problem that prevented a complete reading. Cycles do not
@@ -64,13 +57,10 @@ func (o *Observer) poll(ctx context.Context) (*cycle, error) {
 		return nil, err
 	}
 	s, err := o.loadState(ctx)
-	if err == nil {
-		err = o.findOrigin(ctx, &s)
-	}
 	if err != nil {
 		return nil, err
 	}
-	c := o.newCycle(s)
+	c := &cycle{Observer: o, state: s, now: o.config.Now(), tried: make(map[*endpoint]bool), hosts: make(map[string]bool)}
 	err = c.read(ctx)
 	if o.busy = len(s.rows) > 0 || len(c.changes) > 0; err == nil {
 		err = c.commit(ctx)
@@ -85,7 +75,7 @@ func (o *Observer) poll(ctx context.Context) (*cycle, error) {
 // read reads the reader and its witness, and further endpoints while these two contradict each other.
 func (c *cycle) read(ctx context.Context) error {
 	for {
-		r := c.readNext(ctx, (*reading).readAll)
+		r := c.readNext(ctx)
 		if len(c.readings) == 0 {
 			return c.problem
 		}
@@ -100,13 +90,13 @@ func (c *cycle) read(ctx context.Context) error {
 
 // readNext reads the next live endpoint, in the operator's order, on a host that was not read yet. The reader can also be
 // one that is not live. It returns nil if there is none.
-func (c *cycle) readNext(ctx context.Context, do work) *reading {
+func (c *cycle) readNext(ctx context.Context) *reading {
 	for _, live := range []bool{true, false} {
 		for _, e := range c.endpoints {
 			if c.tried[e] || c.hosts[e.host()] || live != e.witness.IsLive(c.now) || !live && len(c.readings) > 0 {
 				continue
 			}
-			if r := c.open(ctx, e, do); r != nil {
+			if r := c.open(ctx, e); r != nil {
 				c.readings = append(c.readings, r)
 				return r
 			}
@@ -116,7 +106,7 @@ func (c *cycle) readNext(ctx context.Context, do work) *reading {
 }
 
 // open reads an endpoint, if it needs no pause. It returns nil if that fails.
-func (c *cycle) open(ctx context.Context, e *endpoint, do work) *reading {
+func (c *cycle) open(ctx context.Context, e *endpoint) *reading {
 	if c.tried[e] = true; e.due.After(c.now) {
 		c.addProblem(e.last)
 		return nil
@@ -128,7 +118,7 @@ func (c *cycle) open(ctx context.Context, e *endpoint, do work) *reading {
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	r := &reading{endpoint: e, cycle: c}
-	err := r.readStable(limited, do)
+	err := r.readStable(limited)
 	if ctx.Err() != nil {
 		c.problem = ctx.Err()
 		return nil
@@ -171,7 +161,7 @@ func disagree(readings ...*reading) *observe.Error {
 func (c *cycle) probe(ctx context.Context) {
 	for _, e := range c.endpoints {
 		if !c.tried[e] && e.failures > 0 {
-			c.open(ctx, e, (*reading).readAll)
+			c.open(ctx, e)
 		}
 	}
 }
@@ -193,13 +183,7 @@ func (c *cycle) commit(ctx context.Context) error {
 	if c.undecided = !c.settled; c.next.anchor == "" {
 		return nil
 	}
-	// Another instance may have read further.
-	stored, err := c.Observer.position(ctx)
-	if err == nil {
-		c.next = c.next.merge(stored)
-		err = c.record(ctx, c.cursor(c.next, c.origin), nil)
-	}
-	if err != nil || c.waits {
+	if err := c.record(ctx, c.cursor(), nil); err != nil || c.waits {
 		return err
 	}
 	c.swept++

@@ -72,26 +72,18 @@ type transaction struct {
 	Status  status   `json:"status"`
 }
 
-// spending says whether an output is spent, and by which transaction.
-type spending struct {
-	Spent       *bool   `json:"spent"`
-	Transaction string  `json:"txid"`
-	Status      *status `json:"status"`
-}
-
-// block is a block's header; Median is its median time past (BIP 113). Times are Unix seconds.
+// block is a block's header. Time is in Unix seconds.
 type block struct {
 	ID     string `json:"id"`
 	Height int64  `json:"height"`
 	Time   int64  `json:"timestamp"`
-	Median int64  `json:"mediantime"`
 }
 
 func (b *block) UnmarshalJSON(text []byte) error {
 	type plain block
-	*b = block{Height: missing, Time: missing, Median: missing}
+	*b = block{Height: missing, Time: missing}
 	err := json.Unmarshal(text, (*plain)(b))
-	return malformedUnless(err == nil && hash256.MatchString(b.ID) && within(b.Height, maxHeight) && within(b.Time, maxTime) && within(b.Median, maxTime))
+	return malformedUnless(err == nil && hash256.MatchString(b.ID) && within(b.Height, maxHeight) && within(b.Time, maxTime))
 }
 
 func (s *stats) UnmarshalJSON(text []byte) error {
@@ -105,13 +97,6 @@ func (s *stats) UnmarshalJSON(text []byte) error {
 	err := json.Unmarshal(text, &wire)
 	*s = stats{wire.Chain.Transactions, wire.Mempool.Transactions}
 	return malformedUnless(err == nil && within(s.chain, maxSatoshis) && within(s.mempool, maxSatoshis))
-}
-
-func (s *spending) UnmarshalJSON(text []byte) error {
-	type plain spending
-	*s = spending{}
-	err := json.Unmarshal(text, (*plain)(s))
-	return malformedUnless(err == nil && s.Spent != nil && *s.Spent == (s.Status != nil && hash256.MatchString(s.Transaction)))
 }
 
 func (t *transaction) UnmarshalJSON(text []byte) error {

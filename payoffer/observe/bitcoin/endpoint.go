@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,7 +19,7 @@ const (
 	// maxAnswer bounds a response with transactions, in bytes. The payer decides how large a transaction is, so 75 of
 	// the largest must fit.
 	maxAnswer = 128 << 20
-	// maxText bounds every other response, in bytes. A list of blocks is the longest.
+	// maxText bounds every other response, in bytes.
 	maxText = 1 << 20
 	// minPause and maxPause bound the pause after a failure.
 	minPause = 30 * time.Second
@@ -45,16 +44,7 @@ type endpoint struct {
 	due      time.Time
 }
 
-func (e *endpoint) host() string { return hostOf(e.base) }
-
-// hostOf returns the host in lower case, without a trailing dot.
-func hostOf(u *url.URL) string {
-	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if ip, err := netip.ParseAddr(name); err == nil {
-		return ip.Unmap().String()
-	}
-	return name
-}
+func (e *endpoint) host() string { return strings.ToLower(e.base.Hostname()) }
 
 func (e *endpoint) fail(code string) error { return &observe.Error{Code: code, Host: e.host()} }
 
@@ -121,20 +111,6 @@ func (e *endpoint) block(ctx context.Context, hash string) (block, error) {
 	return b, err
 }
 
-// blocks lists the block at a height of the best chain and some below it, newest first, without a gap.
-func (e *endpoint) blocks(ctx context.Context, height int64) ([]block, error) {
-	list, err := get(ctx, e, maxText, decodeJSON[[]block], "blocks", strconv.FormatInt(height, 10))
-	for i, b := range list {
-		if b.Height != height-int64(i) {
-			return nil, e.fail(observe.ErrBadAnswer)
-		}
-	}
-	if err == nil && len(list) == 0 {
-		err = e.fail(observe.ErrBadAnswer)
-	}
-	return list, err
-}
-
 func (e *endpoint) stats(ctx context.Context, address string) (stats, error) {
 	return get(ctx, e, maxText, decodeJSON[stats], "address", address)
 }
@@ -151,13 +127,4 @@ func (e *endpoint) transaction(ctx context.Context, txid string) (transaction, e
 		err = e.fail(observe.ErrBadAnswer)
 	}
 	return tx, err
-}
-
-// spender returns the transaction that spends an output. An output that the endpoint does not know counts as unspent.
-func (e *endpoint) spender(ctx context.Context, o outpoint) (spending, error) {
-	s, err := get(ctx, e, maxText, decodeJSON[spending], "tx", o.Transaction, "outspend", strconv.FormatUint(uint64(o.Index), 10))
-	if isNotFound(err) {
-		return spending{}, nil
-	}
-	return s, err
 }

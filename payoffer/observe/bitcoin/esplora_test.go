@@ -142,8 +142,6 @@ func (fi *fakeIndex) answer(path []string) any {
 	switch {
 	case path[0] == "blocks" && len(path) == 3:
 		return fi.blocks[tip].hash
-	case path[0] == "blocks":
-		return fi.headers(path[1])
 	case path[0] == "block-height":
 		if n, _ := strconv.Atoi(path[1]); n <= tip {
 			return fi.blocks[n].hash
@@ -151,13 +149,11 @@ func (fi *fakeIndex) answer(path []string) any {
 	case path[0] == "block":
 		for n, b := range fi.blocks {
 			if b.hash == path[1] {
-				return object{"id": b.hash, "height": n, "timestamp": fi.timeOf(n), "mediantime": fi.median(n)}
+				return object{"id": b.hash, "height": n, "timestamp": fi.timeOf(n)}
 			}
 		}
 	case path[0] == "address":
 		return fi.address(path[1], path[2:])
-	case len(path) == 4:
-		return fi.outspend(path[1] + ":" + path[3])
 	default:
 		for tx, height := range fi.all() {
 			if hashOf(tx.name) == path[1] {
@@ -170,29 +166,6 @@ func (fi *fakeIndex) answer(path []string) any {
 
 // timeOf is the time of a block, by its miner's clock.
 func (fi *fakeIndex) timeOf(n int) int64 { return fi.start + int64(n)*600 + fi.blocks[n].late }
-
-// median is the median time past of a block (BIP 113).
-func (fi *fakeIndex) median(n int) int64 {
-	var times []int64
-	for i := max(0, n-10); i <= n; i++ {
-		times = append(times, fi.timeOf(i))
-	}
-	slices.Sort(times)
-	return times[len(times)/2]
-}
-
-// headers are the block at a height and the nine below it.
-func (fi *fakeIndex) headers(height string) any {
-	n, err := strconv.Atoi(height)
-	if err != nil || n >= len(fi.blocks) {
-		return nil
-	}
-	list := []any{}
-	for i := n; i >= 0 && i > n-10; i-- {
-		list = append(list, object{"id": fi.blocks[i].hash, "height": i, "timestamp": fi.timeOf(i), "mediantime": fi.median(i)})
-	}
-	return list
-}
 
 // all are the transactions, newest first, with their height; -1 in the mempool.
 func (fi *fakeIndex) all() func(func(*fakeTx, int) bool) {
@@ -239,15 +212,6 @@ func (fi *fakeIndex) address(address string, path []string) any {
 		}
 	}
 	return chain[:min(len(chain), 25)]
-}
-
-func (fi *fakeIndex) outspend(outpoint string) any {
-	for tx, height := range fi.all() {
-		if tx.spends == outpoint {
-			return object{"spent": true, "txid": hashOf(tx.name), "vin": 0, "status": fi.status(height)}
-		}
-	}
-	return object{"spent": false}
 }
 
 func (fi *fakeIndex) status(height int) object {

@@ -71,10 +71,10 @@ func newBench(t testing.TB, account string) *bench {
 	return b
 }
 
-// newLedger takes one that knows nothing but when the account was first
-// watched, in Unix seconds.
+// newLedger takes one that knows nothing but when the account was first watched, in Unix seconds, which is now or earlier.
 func (b *bench) newLedger(since int64) {
 	b.Helper()
+	b.clock.Pass(max(0, time.Unix(since, 0).Sub(b.clock.Now())))
 	b.db = ledger.NewSQLite(payoffertest.LedgerFile(b.TB), b.clock.Now)
 	require.NoError(b, b.db.Open(b.Context()))
 	db := b.db

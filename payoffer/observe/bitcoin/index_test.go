@@ -49,7 +49,7 @@ func TestRestoredAccountReusesNoAddress(t *testing.T) {
 		chain.mine(pay(fmt.Sprint(index), b.at(index), 1000))
 	}
 	chain.mine(pay("beyond", b.at(62), 1000))
-	b.newLedger(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(2 * time.Hour).Unix())
 	o := b.observer(chain)
 	chain.setFault(answer("/address/"+b.at(50), 503, ""))
 	require.Error(t, o.Poll(t.Context()))
@@ -108,7 +108,7 @@ func TestAddressGapLimitWithVanishingPayments(t *testing.T) {
 	t.Parallel()
 	b, chain := newBench(t, zpub), newFakeIndex(t, 100)
 	chain.mine(pay("old", b.at(4), 1000))
-	b.newLedger(start.Add(time.Hour).Unix())
+	b.newLedger(start.Add(2 * time.Hour).Unix())
 	o := b.observer(chain)
 	b.round(o)
 	var names []string
@@ -119,6 +119,7 @@ func TestAddressGapLimitWithVanishingPayments(t *testing.T) {
 	}
 	require.Equal(t, b.at(24), o.Address())
 	chain.setPool()
+	chain.mineEmpty(11)
 	chain.mine(pay("real", b.at(24), 1000))
 	b.round(o)
 	require.Equal(t, b.at(25), o.Address())
@@ -176,6 +177,7 @@ func TestAddressNeverMovesBackBetweenInstances(t *testing.T) {
 	require.NoError(t, two.Poll(t.Context()))
 	require.True(t, recorded)
 	require.Equal(t, b.at(2), one.Address())
+	b.round(two)
 	require.Equal(t, b.at(2), two.Address())
 	require.Equal(t, b.at(2), b.observer(chain).Address())
 }

@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +69,7 @@ type Config struct {
 	Confirmations int
 	// Rate returns the current price of a bitcoin, if known. Required.
 	Rate func() (rate.Rate, bool)
-	// Since is the time from which payments count, in Unix seconds; 0 is the first start. It can also be set later.
+	// Since is the block time from which payments count, in Unix seconds; 0 is the first start. It can also be set later.
 	Since int64
 	// ClockOffset is how far this machine's clock is ahead, as far as that is known; nil is never. It corrects the origin.
 	ClockOffset func() time.Duration
@@ -104,7 +104,6 @@ type Observer struct {
 	// were logged.
 	undecided bool
 	logged    map[string]bool
-	lowered   bool // Config.Since was compared with the origin
 	// turn is the number of the cycle. It selects the receipts that this cycle looks up.
 	turn int
 	// swept is the number of cycles that were recorded since the origin was lowered.
@@ -133,9 +132,10 @@ func New(c Config) (*Observer, error) {
 		return nil, fmt.Errorf("confirmations is %d, but an unconfirmed payment can be withdrawn; use 1 or more", c.Confirmations)
 	}
 	source.Default(&c.Now, &c.Random, &c.Logger)
-	if c.Usage == nil {
-		c.Usage = new(Usage)
+	if c.ClockOffset == nil {
+		c.ClockOffset = func() time.Duration { return 0 }
 	}
+	c.Usage = cmp.Or(c.Usage, new(Usage))
 	o := &Observer{
 		config: c, absent: make(map[string]time.Time), logged: make(map[string]bool),
 		derived: make(map[uint32]string), scripts: make(map[string]string), wallets: make(map[string]*wallet), own: make(map[string]bool),
@@ -181,9 +181,7 @@ func DefaultEndpoints(b *offer.Bitcoin) []string {
 // Hosts returns the distinct host names of endpoints. Several endpoints of one host are one witness.
 func Hosts(endpoints []string) (names []string) {
 	for _, address := range endpoints {
-		if u, err := url.Parse(address); err == nil {
-			names = append(names, hostOf(u))
-		}
+		names = append(names, strings.ToLower(offer.Hostname(address)))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -249,7 +247,7 @@ func (o *Observer) updateHealth(c *cycle, err error) error {
 		problem = &observe.Error{Code: observe.ErrDisagree, Host: known.Host}
 	}
 	partial := !c.alone && len(c.hosts) < 2 || !c.settled && problem != nil
-	o.health.Partial = partial || c.alone || sweeping || c.stale || o.config.Since > 0 && !o.lowered
+	o.health.Partial = partial || c.alone || sweeping || c.stale
 	o.health.LastError = source.Code(problem)
 	if !c.waits {
 		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", c.head), o.ended.Unix()

@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"slices"
@@ -25,21 +26,17 @@ func (w *wallet) derive(scripts map[string]bool) error {
 	if w.rail.Extended() {
 		external, internal = min(w.index+1+gapLimit, maxIndex), min(w.index+changeAhead, maxIndex)
 	}
-	for ; w.external < external; w.external++ {
-		script, err := w.rail.ScriptPubKey(w.external)
-		if err != nil {
-			return err
+	add := func(next *uint32, end uint32, derive func(uint32) ([]byte, error)) error {
+		for ; *next < end; *next++ {
+			script, err := derive(*next)
+			if err != nil {
+				return err
+			}
+			scripts[hex.EncodeToString(script)] = true
 		}
-		scripts[hex.EncodeToString(script)] = true
+		return nil
 	}
-	for ; w.internal < internal; w.internal++ {
-		script, err := w.rail.ChangeScript(w.internal)
-		if err != nil {
-			return err
-		}
-		scripts[hex.EncodeToString(script)] = true
-	}
-	return nil
+	return cmp.Or(add(&w.external, external, w.rail.ScriptPubKey), add(&w.internal, internal, w.rail.ChangeScript))
 }
 
 // loadWallets loads the offer's present and former accounts on this network. Money that moves between them is not a

@@ -11,7 +11,7 @@ import (
 
 const asset = "BTC"
 
-// maxInputs is how many inputs the evidence names. One that is spent elsewhere proves that the payment is void.
+// maxInputs is how many inputs the evidence names. A listed transaction that spends one of them replaces the payment.
 const maxInputs = 8
 
 // evidence has the block of a payment, if any, and the outputs that it spends, from the last reading.
@@ -38,19 +38,12 @@ func evidenceOf(row ledger.Receipt) (e evidence) {
 
 // payments returns the outputs of a transaction that pay this rail, except final ones.
 func (c *cycle) payments(ctx context.Context, d decision, held bool) (found []observe.Movement, err error) {
-	var paid part
-	for _, out := range d.tx.Outputs {
-		if c.scripts[out.Script] != "" {
-			paid.total += out.Value
-		}
-	}
 	for i, out := range d.tx.Outputs {
 		name := outpoint{d.tx.ID, uint32(i)}
 		address, ours := c.scripts[out.Script]
 		if !ours {
 			continue
 		}
-		paid.next(out.Value)
 		row, recorded, err := c.row(ctx, name)
 		if err != nil {
 			return nil, err
@@ -64,7 +57,7 @@ func (c *cycle) payments(ctx context.Context, d decision, held bool) (found []ob
 			}
 		}
 		m := observe.Movement{Block: d.tx.Status.Height, BlockHash: d.tx.Status.Block, Held: held}
-		if m.Observation, err = c.observation(ctx, d, address, name, paid, row); err != nil {
+		if m.Observation, err = c.observation(ctx, d, address, name, out.Value, row); err != nil {
 			return nil, err
 		}
 		if c.older(d.tx.Status) && !m.Own {
@@ -75,11 +68,9 @@ func (c *cycle) payments(ctx context.Context, d decision, held bool) (found []ob
 	return found, nil
 }
 
-// older reports whether a transaction is in a block from before the account was first watched. It can have a receipt if
-// an endpoint showed it in the mempool. A later payment that a reorganization moved that low has a later block time.
-func (s *state) older(at status) bool {
-	return at.Confirmed && at.Height <= s.origin && at.Time < s.account.Since
-}
+// older reports whether a transaction is in a block from before the origin. It can have a receipt if an endpoint showed it
+// in the mempool.
+func (s *state) older(at status) bool { return at.Confirmed && at.Time < s.origin }
 
 // row returns the receipt of an output, if any. Final receipts were not loaded, nor all dropped ones.
 func (c *cycle) row(ctx context.Context, name outpoint) (row ledger.Receipt, recorded bool, err error) {
@@ -111,7 +102,7 @@ func (c *cycle) isFinal(ctx context.Context, tx transaction) (final bool, err er
 }
 
 // observation returns what the chain shows of an output. Its state is not decided yet.
-func (c *cycle) observation(ctx context.Context, d decision, address string, name outpoint, paid part, row ledger.Receipt) (ledger.Observation, error) {
+func (c *cycle) observation(ctx context.Context, d decision, address string, name outpoint, satoshis int64, row ledger.Receipt) (ledger.Observation, error) {
 	before := evidenceOf(row)
 	proof := evidence{Address: address, Inputs: make([]string, 0, maxInputs), First: before.First, MicroUSD: before.MicroUSD}
 	for _, in := range d.tx.Inputs[:min(len(d.tx.Inputs), maxInputs)] {
@@ -119,7 +110,7 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 	}
 	s := ledger.Observation{
 		Offer: c.config.OfferID, Account: c.config.Rail.Account(), Rail: c.config.Rail.Name(),
-		ExternalID: name.String(), Transaction: name.Transaction, Asset: asset, Amount: paid.satoshis, EvidenceLevel: ledger.LevelChain,
+		ExternalID: name.String(), Transaction: name.Transaction, Asset: asset, Amount: satoshis, EvidenceLevel: ledger.LevelChain,
 		Own: row.Own || d.own, Once: true, Testnet: c.config.Rail.Test(), OccurredAt: row.OccurredAt, Cause: "mempool",
 	}
 	switch at := d.tx.Status; {
@@ -129,14 +120,14 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 		if proof.MicroUSD == 0 {
 			proof.MicroUSD = c.priceOf(at)
 		}
-		if row.ID == 0 && at.Time < c.account.Since {
+		if row.ID == 0 && at.Time < c.first {
 			s.Cause = ledger.CauseBackfilled
 		}
 	case row.ID == 0:
 		s.OccurredAt = c.now.Unix()
 	}
 	// A payment first shown in a block has the block's time, unless the miner's clock is ahead.
-	if now := c.now.Unix(); d.agreed && proof.First == 0 && (proof.Block == 0 || s.OccurredAt > now) {
+	if now := c.now.Unix(); d.shown && proof.First == 0 && (proof.Block == 0 || s.OccurredAt > now) {
 		proof.First = now
 	}
 	s.Evidence = offer.JSON(proof)
@@ -146,6 +137,6 @@ func (c *cycle) observation(ctx context.Context, d decision, address string, nam
 	}
 	counts := proof.Block > 0 && c.head-proof.Block+1 >= int64(c.config.Confirmations)
 	var err error
-	s.USDCents, s.ValueBasis, err = c.value(ctx, row, paid, proof, s.OccurredAt, counts)
+	s.USDCents, s.ValueBasis, err = c.value(ctx, row, satoshis, proof, s.OccurredAt, counts)
 	return s, err
 }

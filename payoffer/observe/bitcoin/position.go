@@ -20,6 +20,8 @@ const (
 	maxUnconfirmed = 500
 	// droppedFor is how long a dropped payment still counts towards maxUnconfirmed.
 	droppedFor = 24 * time.Hour
+	// slowClock is how far a miner's clock can be behind: a block with an earlier time than the first start can be later.
+	slowClock = 10 * time.Minute
 )
 
 // position is how far the account was read: the cursor's Position, as JSON. The cursor's Anchor is the hash of the
@@ -30,6 +32,7 @@ type position struct {
 	// Index is the index of an extended key's current address; nil before the chain was searched for used ones.
 	Index *uint32 `json:"index,omitempty"`
 
+	stored string // the cursor's Position
 	anchor string
 	// witnessed is the last block up to which a second endpoint was read, too; -1 for none.
 	witnessed int64
@@ -39,24 +42,12 @@ func parsePosition(c ledger.Cursor) (p position, err error) {
 	if p, err = decodeJSON[position](strings.NewReader(c.Position)); err != nil {
 		return p, err
 	}
-	if p.anchor = c.Anchor; c.Anchor == "" { // the origin was lowered
+	if p.stored, p.anchor = c.Position, c.Anchor; c.Anchor == "" { // the origin was lowered
 		p.Height, p.witnessed = 0, -1
 		return p, nil
 	}
 	p.witnessed, err = observe.Position(c.Witnessed)
 	return p, cmp.Or(err, malformedUnless(within(p.Height, maxHeight) && hash256.MatchString(c.Anchor)))
-}
-
-// merge keeps the further of two instances' positions.
-func (p position) merge(q position) position {
-	if q.Height > p.Height {
-		p.Height, p.anchor = q.Height, q.anchor
-	}
-	if p.Index == nil || q.Index != nil && *q.Index > *p.Index {
-		p.Index = q.Index
-	}
-	p.witnessed = max(p.witnessed, q.witnessed)
-	return p
 }
 
 // position reads the cursor. Without an anchor the account must be read from its origin.
@@ -72,23 +63,23 @@ func (o *Observer) position(ctx context.Context) (position, error) {
 	return p, err
 }
 
-func (o *Observer) cursor(p position, origin int64) *ledger.Cursor {
-	c := &ledger.Cursor{
-		Offer: o.config.OfferID, Account: o.config.Rail.Account(), Position: string(offer.JSON(p)), Anchor: p.anchor,
-		OKAt: o.config.Now().Unix(), Origin: strconv.FormatInt(origin, 10),
+// cursor is the cursor after a cycle. It stays if another instance has moved it meanwhile.
+func (c *cycle) cursor() *ledger.Cursor {
+	next := &ledger.Cursor{
+		Offer: c.config.OfferID, Account: c.config.Rail.Account(), Position: string(offer.JSON(c.next)), Anchor: c.next.anchor,
+		OKAt: c.config.Now().Unix(), Origin: strconv.FormatInt(c.origin, 10), ExpectedPosition: &c.stored,
 	}
-	if p.witnessed >= 0 {
-		c.Witnessed = strconv.FormatInt(p.witnessed, 10)
+	if c.next.witnessed >= 0 {
+		next.Witnessed = strconv.FormatInt(c.next.witnessed, 10)
 	}
-	return c
+	return next
 }
 
 // state is what the ledger contains when a cycle begins.
 type state struct {
 	position
-	account ledger.Account
-	// origin is the block after which payments count; -1 while unknown.
-	origin int64
+	// origin is the block time from which payments count, and first is when the account was first watched, in Unix seconds.
+	origin, first int64
 	// reached is the highest block that contains a payment.
 	reached int64
 	// rows are the receipts that are not final, by external id, and byTransaction the same.
@@ -99,11 +90,13 @@ type state struct {
 }
 
 func (o *Observer) loadState(ctx context.Context) (s state, err error) {
-	if s.account, err = observe.Account(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account()); err != nil {
+	offset := func() time.Duration { return slowClock + o.config.ClockOffset() }
+	begun, err := observe.Begin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), o.config.Since, offset, o.config.Now())
+	if err != nil {
 		return s, err
 	}
-	if s.origin, err = observe.Position(s.account.Origin); err != nil {
-		return s, err
+	if s.origin, s.first = begun.Origin, begun.First; begun.Before > 0 {
+		o.config.Logger.Info("bitcoin payments are read again", "since", time.Unix(s.origin, 0).UTC(), "before", time.Unix(begun.Before, 0).UTC())
 	}
 	// This is read after the origin. Otherwise it could be from before the origin was lowered.
 	if s.position, err = o.position(ctx); err != nil {

@@ -91,41 +91,21 @@ func (o *Observer) storeQuotes(ctx context.Context) error {
 	return nil
 }
 
-// part is one output of a payment, in satoshis: of this output, of those before it, and of all outputs to this rail.
-type part struct{ before, satoshis, total int64 }
-
-func (p *part) next(satoshis int64) { p.before, p.satoshis = p.before+p.satoshis, satoshis }
-
-// of returns the output's share of the payment's value. The shares add up to it, and each is less than a cent off.
-func (p part) of(cents int64) *int64 {
-	if p.total == 0 {
-		return &cents // a payment of zero
-	}
-	share := *scale(cents, p.before+p.satoshis, p.total) - *scale(cents, p.before, p.total)
-	return &share
-}
-
-// value returns an output's value in US cents and its basis: its share of the quote that the payment covers, or else
-// of the payment's value at the price in its evidence, once the payment counts. If both are unknown it is nil, and the
+// value returns an output's value in US cents and its basis: by the quote that it covers, or else by the price in its
+// evidence, once the payment counts. If both are unknown it is nil, and the
 // operator can state it. The ledger keeps the first value of a confirmed receipt.
-func (o *Observer) value(ctx context.Context, row ledger.Receipt, paid part, proof evidence, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
-	if row.State == ledger.StatusConfirmed && row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == paid.satoshis {
+func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis int64, proof evidence, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
+	if row.State == ledger.StatusConfirmed && row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == satoshis {
 		return row.USDCents, row.ValueBasis, nil
 	}
-	worth, err := o.quoted(ctx, paid.total, proof, occurredAt)
-	if err != nil {
-		return nil, "", err
-	}
-	if worth != nil {
-		return paid.of(*worth), ledger.BasisQuote, nil
+	worth, err := o.quoted(ctx, satoshis, proof, occurredAt)
+	if err != nil || worth != nil {
+		return worth, ledger.BasisQuote, err
 	}
 	if !counts || proof.MicroUSD == 0 {
 		return nil, "", nil
 	}
-	if worth = scale(paid.total, proof.MicroUSD, satoshisPerBTC*microUSDPerCent); worth == nil {
-		return nil, "", nil
-	}
-	return paid.of(*worth), ledger.BasisRate, nil
+	return scale(satoshis, proof.MicroUSD, satoshisPerBTC*microUSDPerCent), ledger.BasisRate, nil
 }
 
 // priceOf returns the current price in micro USD if a block is at most priceWindow old, else 0.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
 )
 
@@ -44,17 +43,15 @@ type report struct {
 	own bool        // it spends the operator's money
 	// unknown means that the endpoint does not have it, and failed that it could not be asked.
 	unknown, failed bool
-	// replaced means that another transaction spends its inputs, in a block, or 0.
-	replaced bool
-	block    int64
 }
 
-// agrees reports whether two endpoints say the same.
+// agrees reports whether two endpoints say the same. Not to know a transaction and to show it in the mempool is the same,
+// because every mempool differs.
 func (a report) agrees(b report) bool {
-	if a.unknown || b.unknown {
-		return a.unknown && b.unknown
+	if a.failed || b.failed || a.own != b.own || a.tx.Status != b.tx.Status {
+		return false
 	}
-	return !a.failed && !b.failed && a.own == b.own && a.tx.Status == b.tx.Status && slices.Equal(a.tx.Outputs, b.tx.Outputs) &&
+	return a.unknown || b.unknown || slices.Equal(a.tx.Outputs, b.tx.Outputs) &&
 		slices.EqualFunc(a.tx.Inputs, b.tx.Inputs, func(a, b input) bool { return a.outpoint == b.outpoint })
 }
 
@@ -63,14 +60,14 @@ func (r *reading) final() int64 {
 	return max(0, r.tip.Height+1-max(minFinal, int64(r.config.Confirmations)+finalMargin))
 }
 
-// readStable runs work on one history, and again if the chain moved.
-func (r *reading) readStable(ctx context.Context, do work) error {
+// readStable reads one history, and again if the chain moved.
+func (r *reading) readStable(ctx context.Context) error {
 	for range attempts {
 		r.listed, r.oldest, r.next, r.hashes, r.reports = 0, 0, 0, make(map[int64]string), make(map[string]report)
 		err := r.readTip(ctx)
 		if err == nil {
 			r.witness.MarkResponded()
-			err = do(r, ctx)
+			err = r.readAll(ctx)
 		}
 		if !errors.Is(err, errMoved) {
 			return err
@@ -140,11 +137,11 @@ func (r *reading) checkTip(ctx context.Context) error {
 // readAll reads the addresses, and looks up receipts.
 func (r *reading) readAll(ctx context.Context) error {
 	if len(r.readings) == 0 {
-		r.lookUps = r.dueRows(r.tip.ID != r.endpoint.tip.ID)
+		r.lookUps = r.dueRows()
 	}
-	if r.above = r.origin; !r.config.Rail.Extended() {
-		if r.above = max(r.origin, r.Height); len(r.readings) > 0 {
-			r.above = max(r.origin, min(r.Height, r.witnessed)) // what no witness has read
+	if r.above = 0; !r.config.Rail.Extended() {
+		if r.above = r.Height; len(r.readings) > 0 {
+			r.above = min(r.Height, r.witnessed) // what no witness has read
 		}
 	}
 	if err := r.advance(ctx); err != nil {
@@ -186,9 +183,8 @@ func (r *reading) lookUp(ctx context.Context, id string) error {
 		return nil
 	}
 	var said report
-	rows := r.byTransaction[id]
 	tx, err := r.transaction(ctx, id)
-	for _, row := range rows {
+	for _, row := range r.byTransaction[id] {
 		if err == nil && !tx.has(row) && evidenceOf(row).Block > 0 {
 			err = r.fail(observe.ErrBadAnswer) // the outputs of a transaction do not change
 		}
@@ -196,8 +192,6 @@ func (r *reading) lookUp(ctx context.Context, id string) error {
 	switch {
 	case err == nil:
 		said, err = r.reportOf(ctx, tx)
-	case isNotFound(err) && len(rows) > 0:
-		said, err = r.conflict(ctx, rows[0])
 	case isNotFound(err):
 		said, err = report{unknown: true}, nil
 	}
@@ -205,25 +199,4 @@ func (r *reading) lookUp(ctx context.Context, id string) error {
 		r.reports[id] = said
 	}
 	return err
-}
-
-// conflict looks for another transaction that spends the inputs of a receipt's unknown transaction.
-func (r *reading) conflict(ctx context.Context, row ledger.Receipt) (report, error) {
-	for _, text := range evidenceOf(row).Inputs {
-		in, ok := parseOutpoint(text)
-		if !ok {
-			continue
-		}
-		s, err := r.spender(ctx, in)
-		switch {
-		case err != nil:
-			return report{}, err
-		case s.Spent == nil || !*s.Spent || s.Transaction == row.Transaction:
-			continue
-		case !s.Status.Confirmed || s.Status.Height > r.tip.Height:
-			return report{unknown: true, replaced: true}, nil
-		}
-		return report{unknown: true, replaced: true, block: s.Status.Height}, r.check(ctx, s.Status.Height, s.Status.Block)
-	}
-	return report{unknown: true}, nil
 }

@@ -24,21 +24,21 @@ type conclusion struct {
 	// disputed is the lowest block with a payment on which no two endpoints agree, and reason says why.
 	disputed int64
 	reason   error
-	admitted int // new unconfirmed payments
+	admitted int             // new unconfirmed payments
+	spent    map[string]bool // the outputs that the shown transactions spend
 }
 
 // decision is what becomes of a transaction.
 type decision struct {
 	// report is what two endpoints say, or the only one. If they do not agree, it is the transaction as one shows it.
 	report
-	agreed bool
-	// left means that two endpoints do not show the transaction in the block of its receipt.
-	left bool
+	// agreed means that two endpoints say so, or the only one, and shown that both have the transaction.
+	agreed, shown bool
 }
 
 // conclude decides about all transactions.
 func (c *cycle) conclude(ctx context.Context) error {
-	c.conclusion = conclusion{disputed: maxHeight + 1, alone: !c.awaits()}
+	c.conclusion = conclusion{disputed: maxHeight + 1, alone: !c.awaits(), spent: make(map[string]bool)}
 	if len(c.readings) > 1 {
 		c.askEach(ctx)
 	}
@@ -52,8 +52,12 @@ func (c *cycle) conclude(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if decisions[id] = c.decide(id); !c.alone && !final {
-				c.dispute(id, decisions[id])
+			d := c.decide(id)
+			if decisions[id] = d; !c.alone && !final {
+				c.dispute(id, d)
+			}
+			for _, in := range d.tx.Inputs {
+				c.spent[in.String()] = true
 			}
 		}
 	}
@@ -104,30 +108,29 @@ func (c *cycle) decide(id string) decision {
 	if rows := c.byTransaction[id]; len(rows) > 0 {
 		first = rows[0]
 	}
-	d, elsewhere, block := decision{report: report{unknown: true}}, 0, evidenceOf(first).BlockHash
+	d := decision{report: report{unknown: true}}
 	for i, r := range c.readings {
 		said, is := r.reports[id]
 		if !is || said.failed {
 			continue
 		}
 		if c.alone {
-			return decision{report: said, agreed: true}
+			return decision{report: said, agreed: true, shown: !said.unknown}
 		}
 		for _, other := range c.readings[:i] {
 			if before, is := other.reports[id]; is && before.agrees(said) {
-				said.block, said.replaced = min(said.block, before.block), said.replaced || before.replaced
-				return decision{report: said, agreed: true}
+				both := !said.unknown && !before.unknown
+				if said.unknown {
+					said = before
+				}
+				return decision{report: said, agreed: true, shown: both}
 			}
-		}
-		if said.tx.Status.Block != block {
-			elsewhere++
 		}
 		if d.unknown && !said.unknown && (!said.own || first.Own) { // one endpoint alone cannot make it own money
 			d.report = said
 			d.tx.Status = status{}
 		}
 	}
-	d.left = block != "" && elsewhere >= 2
 	return d
 }
 
@@ -138,14 +141,11 @@ func (c *cycle) dispute(id string, d decision) {
 		if !said.tx.Status.Confirmed {
 			continue
 		}
-		block, denied := said.tx.Status.Height, 0
+		block := said.tx.Status.Height
 		for _, other := range c.readings {
 			against := other.reports[id]
 			if other == r || other.tip.Height < block || against.failed || against.agrees(said) {
 				continue
-			}
-			if !against.tx.Status.Confirmed {
-				denied++
 			}
 			contradiction := disagree(r, other)
 			if c.reason = contradiction; !c.logged[id] {
@@ -154,7 +154,7 @@ func (c *cycle) dispute(id string, d decision) {
 					"hint", "it is not counted or dropped until two agree; look it up in a block explorer, and replace the endpoint that is wrong")
 			}
 		}
-		if d.agreed || denied >= 2 { // two show that it is in no block
+		if d.agreed {
 			continue
 		}
 		c.disputed = min(c.disputed, block)
@@ -163,7 +163,7 @@ func (c *cycle) dispute(id string, d decision) {
 		}
 	}
 	for _, row := range c.byTransaction[id] {
-		if block := evidenceOf(row).Block; !d.agreed && !d.left && block > 0 && row.Status != ledger.StatusDropped {
+		if block := evidenceOf(row).Block; !d.agreed && block > 0 && row.Status != ledger.StatusDropped {
 			c.disputed = min(c.disputed, block)
 		}
 	}
@@ -225,7 +225,7 @@ func (c *cycle) common(ctx context.Context, a, b *reading) int64 {
 
 // movements returns what becomes of a transaction's receipts.
 func (c *cycle) movements(ctx context.Context, id string, d decision) (found []observe.Movement, err error) {
-	held := !d.agreed && !d.left
+	held := !d.agreed
 	if _, known := c.absent[id]; !d.unknown {
 		delete(c.absent, id)
 	} else if !known {
@@ -246,8 +246,8 @@ func (c *cycle) movements(ctx context.Context, id string, d decision) (found []o
 		case shown[row.ExternalID]:
 			continue
 		case m.Held: // also if its address is not derived
-		case d.replaced:
-			m.Gone, m.Final = "replaced", d.block > 0 && d.block <= c.next.Height
+		case d.unknown && c.replaced(row):
+			m.Gone = "replaced"
 		case !d.unknown, row.Status == ledger.StatusDropped, c.now.Sub(c.absent[id]) > evictedAfter:
 			m.Gone = "evicted"
 		case evidenceOf(row).Block > 0:
@@ -258,6 +258,11 @@ func (c *cycle) movements(ctx context.Context, id string, d decision) (found []o
 		found = append(found, m)
 	}
 	return found, nil
+}
+
+// replaced reports whether a shown transaction spends the same as a receipt's unknown one: the payer raised the fee.
+func (c *cycle) replaced(row ledger.Receipt) bool {
+	return slices.ContainsFunc(evidenceOf(row).Inputs, func(in string) bool { return c.spent[in] })
 }
 
 // waiting returns the state of a receipt whose block left the chain: it can be mined again.

@@ -213,7 +213,8 @@ func TestForkIsReported(t *testing.T) {
 func TestReceiptChangeNeedsWitness(t *testing.T) {
 	t.Parallel()
 	tx := pay("p", single, 1000)
-	thief := fakeTx{name: "thief", spends: tx.spends, pays: []output{{strangers, 1000}}}
+	bump := pay("bump", single, 900)
+	bump.spends = tx.spends
 	reorganize := func(then func(s *fakeIndex)) func(s *fakeIndex) {
 		return func(s *fakeIndex) { s.rewind(3); then(s) }
 	}
@@ -225,11 +226,10 @@ func TestReceiptChangeNeedsWitness(t *testing.T) {
 	}{
 		"waits again":       {changes: reorganize(func(s *fakeIndex) { s.setPool(tx); s.mineEmpty(4) }), want: ledger.StatusSeen},
 		"is gone":           {changes: reorganize(func(s *fakeIndex) { s.mineEmpty(4) }), want: ledger.StatusSeen},
-		"is spent":          {changes: reorganize(func(s *fakeIndex) { s.mine(thief); s.mineEmpty(3) }), want: ledger.StatusDropped},
 		"is hidden":         {changes: func(s *fakeIndex) { s.inBlock(100) }, want: ledger.StatusSeen},
 		"is in the mempool": {changes: func(s *fakeIndex) { s.inBlock(100); s.setPool(tx) }, want: ledger.StatusSeen},
 		"is evicted":        {pending: true, changes: func(s *fakeIndex) { s.setPool() }, waits: evictedAfter, want: ledger.StatusDropped},
-		"is replaced":       {pending: true, changes: func(s *fakeIndex) { s.setPool(thief) }, want: ledger.StatusDropped},
+		"is replaced":       {pending: true, changes: func(s *fakeIndex) { s.setPool(bump) }, want: ledger.StatusDropped},
 	} {
 		for first := range 2 {
 			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestReceiptChangeNeedsWitness(t *testing.T) {
 					n.mine(2, tx)
 				}
 				b.wholly(o)
-				before := b.row("p")
+				before := b.receipt("p")
 				change := func(i int) {
 					c.changes(n[i])
 					for range 2 {
@@ -250,43 +250,42 @@ func TestReceiptChangeNeedsWitness(t *testing.T) {
 					}
 				}
 				change(first)
-				require.Equal(t, before, b.row("p"))
+				require.Equal(t, before, b.receipt("p"))
 				change(1 - first)
-				b.requireState("p", c.want)
+				require.Equal(t, c.want, b.receipt("p").Status)
 				require.Zero(t, b.sum(ledger.StatusConfirmed))
 			})
 		}
 	}
 }
 
-func TestOriginNeedsTwoHosts(t *testing.T) {
+// After a reorganization, one endpoint shows the payment in its mempool and the other one nowhere: it is in no block.
+func TestReorganizedPaymentInOneMempoolWaits(t *testing.T) {
 	t.Parallel()
-	b, n := newBench(t, single), newNetwork(t, 3, 100)
-	n.mine(20, pay("old", single, 1000))
-	b.newLedger(start.Add(15 * time.Minute).Unix()) // after block 100
-	n[0].start += 1000 * 600                        // all its blocks are late
-	require.EqualError(t, b.hosts(n[:2]...).Poll(t.Context()), "sources_disagree (a.example, b.example)")
-	require.Empty(t, b.account().Origin)
-	n[1].setFault(answer("/blocks/1", 503, ""))
-	require.EqualError(t, b.hosts(n[0], n[1]).Poll(t.Context()), "unreachable (b.example)")
-	require.Empty(t, b.account().Origin, "one answers")
-	n[1].setFault(nil)
-	b.clock.Pass(maxPause)
-	b.round(b.hosts(n...))
-	require.Equal(t, "100", b.account().Origin)
-	b.rows()
+	b, n, o := hosted(t, single, 2)
+	tx := pay("p", single, 1000)
+	n.mine(2, tx)
+	b.wholly(o)
+	b.requireState("p", ledger.StatusConfirmed)
+	n[1].setPool(tx)
+	for _, s := range n {
+		s.rewind(3)
+		s.mineEmpty(4)
+	}
+	b.wholly(o)
+	b.requireState("p", ledger.StatusSeen)
+}
 
-	// Nor is it lowered on one word.
-	b.since = start.Add(-time.Hour).Unix()
-	o := b.hosts(n[:2]...)
-	b.round(o)
-	require.True(t, o.Health().Partial)
-	require.Equal(t, "100", b.account().Origin)
-	n[0].start -= 1000 * 600
-	b.wholly(o)
-	require.Equal(t, "93", b.account().Origin)
-	b.wholly(o)
-	require.Equal(t, ledger.StatusConfirmed, b.row("old").Status)
+// One endpoint of three shows a payment, another one fails when it is asked about it: that is no denial.
+func TestFailedLookUpDeniesNothing(t *testing.T) {
+	t.Parallel()
+	b, n, o := hosted(t, single, 3)
+	n.mine(20)
+	n[1].inBlock(100, pay("p", single, 1000))
+	n[0].setFault(answer("/tx/", 503, ""))
+	b.partly(o, observe.ErrUnreachable)
+	b.requireState("p", ledger.StatusSeen)
+	require.EqualValues(t, 99, b.position().Height)
 }
 
 // falseCounts says that every address was used once.
@@ -387,7 +386,7 @@ func TestShortTransactionListIsBadAnswer(t *testing.T) {
 				for i := range older {
 					chain.mine(pay(fmt.Sprint("older", i), single, 1000))
 				}
-				b.newLedger(start.Add(time.Hour).Unix())
+				b.newLedger(start.Add(2 * time.Hour).Unix())
 				chain.mineEmpty(13)
 				o := b.hosts(chain)
 				b.round(o)

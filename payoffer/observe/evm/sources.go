@@ -83,12 +83,6 @@ func (s *sources) reads(host string) bool {
 	return slices.ContainsFunc(s.readings, func(r *reading) bool { return r.host == host })
 }
 
-// drop excludes a reading.
-func (s *sources) drop(r *reading, err error) {
-	s.addProblem(err)
-	s.readings = slices.DeleteFunc(slices.Clone(s.readings), func(other *reading) bool { return other == r })
-}
-
 // keepPair keeps the first two readings whose heads at some levels are near each other, if there are two. Their agreement
 // shows which heads are wrong; this machine's clock can be wrong too.
 func (s *sources) keepPair(levels ...Level) bool {
@@ -179,19 +173,21 @@ type joined struct {
 // readings show differently is held, unless a third endpoint agrees with one.
 func (s *sources) read(ctx context.Context, accounts []*account, low, high uint64, known map[common.Hash]bool) (joined, error) {
 	readings := s.readings
-	found, errs := each(readings, func(r *reading) (*shown, error) {
+	scans, errs := each(readings, func(r *reading) (*shown, error) {
 		return s.scan(ctx, r, low, min(high, uint64(r.heads[Latest].Number)), accounts...)
 	})
+	s.addProblem(cmp.Or(errs...))
+	s.readings = nil
+	var found []*shown
 	for i, r := range readings {
-		if r.recordOutcome(ctx, errs[i]); errs[i] != nil {
-			s.drop(r, errs[i])
+		if r.recordOutcome(ctx, errs[i]); errs[i] == nil {
+			s.readings, found = append(s.readings, r), append(found, scans[i])
 		}
 	}
 	if len(s.readings) == 0 {
 		return joined{}, s.problem
 	}
 	s.updateWaiting()
-	found = slices.DeleteFunc(found, func(f *shown) bool { return !s.reads(f.host) })
 	all := maps.Clone(known)
 	for _, f := range found {
 		for t := range f.logs {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,11 +23,8 @@ import (
 const (
 	chainPage   = 25
 	mempoolList = 50
-	headerPage  = 10
 	// searched bounds the transactions of one address.
 	searched = 10_000
-	// scanned is how many of the newest blocks are searched for what spends an output.
-	scanned = 40
 )
 
 // Caller is the JSON-RPC of a node. Its error is a *RPCError where the node has answered with one.
@@ -101,74 +97,18 @@ func (s *server) answer(ctx context.Context, path []string) (any, error) {
 	case len(path) == 3 && path[0] == "blocks" && path[2] == "hash":
 		var hash string
 		return hash, s.node.Call(ctx, &hash, "getbestblockhash")
-	case len(path) == 2 && path[0] == "blocks":
-		return s.headers(ctx, path[1])
 	case len(path) == 2 && path[0] == "block-height":
 		return s.blockAt(ctx, path[1])
 	case len(path) == 2 && path[0] == "block":
 		b, err := s.blockOnChain(ctx, path[1])
-		if err != nil {
-			return nil, err
-		}
-		median, err := s.median(ctx, b)
-		return object{"id": path[1], "height": b.Height, "timestamp": b.Time, "mediantime": median}, err
+		return object{"id": path[1], "height": b.Height, "timestamp": b.Time}, err
 	case len(path) >= 2 && path[0] == "address":
 		return s.address(ctx, path[1], path[2:])
 	case len(path) == 2 && path[0] == "tx":
 		return s.transaction(ctx, path[1])
-	case len(path) == 4 && path[0] == "tx" && path[2] == "outspend":
-		return s.outspend(ctx, path[1], path[3])
 	default:
 		return nil, errNotFound
 	}
-}
-
-func (s *server) height(ctx context.Context) (height int64, err error) {
-	return height, s.node.Call(ctx, &height, "getblockcount")
-}
-
-// headers are the block at a height and those below it.
-func (s *server) headers(ctx context.Context, text string) (any, error) {
-	first, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return nil, errNotFound
-	}
-	hash, err := s.blockAt(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	list := []object{}
-	for height := first; height > max(0, first-headerPage); height-- {
-		b, err := s.block(ctx, hash)
-		if err != nil {
-			return nil, err
-		}
-		median, err := s.median(ctx, b)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, object{"id": hash, "height": height, "timestamp": b.Time, "mediantime": median})
-		hash = b.Previous
-	}
-	if first < headerPage { // that of the network which is pretended
-		genesis := s.network.GenesisBlock.Header.Timestamp.Unix()
-		list = append(list, object{"id": s.network.GenesisHash.String(), "height": 0, "timestamp": genesis, "mediantime": genesis})
-	}
-	return list, nil
-}
-
-// median is the median time past of a block (BIP 113).
-func (s *server) median(ctx context.Context, b block) (int64, error) {
-	times := []int64{b.Time}
-	for b.Height > 1 && len(times) < 11 {
-		var err error
-		if b, err = s.block(ctx, b.Previous); err != nil {
-			return 0, err
-		}
-		times = append(times, b.Time)
-	}
-	slices.Sort(times)
-	return times[len(times)/2], nil
 }
 
 func (s *server) blockAt(ctx context.Context, text string) (string, error) {
@@ -185,9 +125,8 @@ func (s *server) blockAt(ctx context.Context, text string) (string, error) {
 
 // block is what never changes of a block.
 type block struct {
-	Height   int64  `json:"height"`
-	Time     int64  `json:"time"`
-	Previous string `json:"previousblockhash"`
+	Height int64 `json:"height"`
+	Time   int64 `json:"time"`
 }
 
 // block returns a block that was found on the best chain.

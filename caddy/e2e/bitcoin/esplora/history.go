@@ -3,13 +3,8 @@ package esplora
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/btcsuite/btcd/wire/v2"
 )
 
 // noInformation is btcd's code for an address that was never used.
@@ -89,65 +84,4 @@ func (s *server) history(ctx context.Context, text string) (pool, chain []found,
 	}
 	slices.SortFunc(pool, func(a, b found) int { return cmp.Compare(a.id(), b.id()) })
 	return pool, chain, err
-}
-
-// outspend answers for /tx/:txid/outspend/:vout.
-func (s *server) outspend(ctx context.Context, txid, vout string) (any, error) {
-	index, err := strconv.ParseUint(vout, 10, 32)
-	if err != nil {
-		return nil, errNotFound
-	}
-	var pool []struct {
-		Spender string `json:"spendingtxid"`
-	}
-	asked := []object{{"txid": txid, "vout": index}}
-	if err := s.node.Call(ctx, &pool, "gettxspendingprevout", asked); err != nil {
-		return nil, err
-	}
-	if len(pool) > 0 && pool[0].Spender != "" {
-		return spent(pool[0].Spender, object{"confirmed": false}), nil
-	}
-	height, err := s.height(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for at := height; at > max(0, height-scanned); at-- {
-		hash, err := s.blockAt(ctx, strconv.FormatInt(at, 10))
-		if err != nil {
-			return nil, err
-		}
-		spender, err := s.spenderIn(ctx, hash, txid, uint32(index))
-		if err != nil {
-			return nil, err
-		}
-		if spender != "" {
-			status, err := s.status(ctx, hash)
-			return spent(spender, status), err
-		}
-	}
-	return object{"spent": false}, nil
-}
-
-func spent(txid string, status object) object {
-	return object{"spent": true, "txid": txid, "vin": 0, "status": status}
-}
-
-// spenderIn finds the transaction of a block that spends an output.
-func (s *server) spenderIn(ctx context.Context, hash, txid string, vout uint32) (string, error) {
-	var raw string
-	if err := s.node.Call(ctx, &raw, "getblock", hash, 0); err != nil {
-		return "", err
-	}
-	b := new(wire.MsgBlock)
-	if err := b.Deserialize(hex.NewDecoder(strings.NewReader(raw))); err != nil {
-		return "", err
-	}
-	for _, tx := range b.Transactions {
-		for _, in := range tx.TxIn {
-			if in.PreviousOutPoint.Index == vout && in.PreviousOutPoint.Hash.String() == txid {
-				return tx.TxHash().String(), nil
-			}
-		}
-	}
-	return "", nil
 }
