@@ -81,9 +81,9 @@ func (s *Settings) isOwn(address string) bool {
 // published needs none.
 type Rail interface {
 	offer.Rail
-	// observe makes the observer, acquires what it depends on, and registers the webhook.
+	// observe makes the observer, shares what it depends on, and registers the webhook.
 	// It returns nil if the payments of the rail are not monitored.
-	observe(s *Settings, d *dependencies) (observer, error)
+	observe(svc *Service) (observer, error)
 }
 
 // warner is a Rail that knows which of its settings are probably mistakes.
@@ -112,7 +112,7 @@ func (c constantHealth) Health() observe.Health { return observe.Health(c) }
 // Manual is a rail whose payments only the operator enters.
 type Manual struct{ offer.Rail }
 
-func (m Manual) observe(*Settings, *dependencies) (observer, error) {
+func (m Manual) observe(*Service) (observer, error) {
 	return constantHealth{Rail: m.Name(), Source: "operator"}, nil
 }
 
