@@ -36,7 +36,7 @@ func (r *Runtime) Start(ctx context.Context, wait bool) error {
 	case err := <-first:
 		switch {
 		case err == nil:
-			r.begin(r.services)
+			r.begin()
 			return nil
 		case wait || !isTransient(err):
 			return err
@@ -66,61 +66,56 @@ func (r *Runtime) Wait() {
 	ending.Wait()
 }
 
-// openLate opens the offers after Start has returned. It begins with the error of the first attempt, and retries until Stop.
+// openLate starts the work of the offers after Start has returned. If the first attempt failed, it opens them one after the
+// other, so that one that cannot open does not stop the others, and retries until Stop.
 func (r *Runtime) openLate(since int64, err error) {
-	opened := r.services
-	for failures := 1; err != nil; failures++ {
-		for _, svc := range r.services {
-			svc.fail(err)
-		}
-		if !isTransient(err) {
-			if opened, err = r.openEach(since); err == nil {
-				break
-			}
-		}
-		select {
-		case <-time.After(source.Backoff(failures, firstRetry, lastRetry, mathrand.Float64())):
-		case <-r.ctx.Done():
-			return
-		}
-		opened, err = r.services, r.openOffers(since, r.services...)
-	}
 	if r.ctx.Err() != nil {
 		return
 	}
-	r.begin(opened)
-	for _, svc := range opened {
-		svc.LogOpen()
+	if err == nil {
+		r.begin()
+		for _, svc := range r.services {
+			svc.LogOpen()
+		}
+		return
 	}
+	fail(err, r.services...)
+	waiting, failures := r.services, 0
+	for len(waiting) > 0 {
+		svc := waiting[0]
+		switch err := r.openOffers(since, svc); {
+		case r.ctx.Err() != nil:
+			return
+		case err == nil:
+			svc.start(r.ctx, &r.work, 0)
+			svc.LogOpen()
+		case isTransient(err):
+			fail(err, waiting...)
+			failures++
+			select {
+			case <-time.After(source.Backoff(failures, firstRetry, lastRetry, mathrand.Float64())):
+			case <-r.ctx.Done():
+				return
+			}
+			continue
+		default:
+			fail(err, svc)
+			svc.logger.Error("the offer takes no payments", "error", err.Error(), "hint", "fix the error, then run 'caddy reload'")
+		}
+		waiting = waiting[1:]
+	}
+	r.warnForgotten()
 }
 
-// fail records why the offer is not open.
-func (s *Service) fail(err error) { s.trouble.Store(&err) }
+// fail records why offers are not open.
+func fail(err error, offers ...*Service) {
+	for _, svc := range offers {
+		svc.trouble.Store(&err)
+	}
+}
 
 func isTransient(err error) bool {
 	return ledger.IsUnreachable(err) || errors.As(err, new(*storageError))
-}
-
-// openEach opens each offer alone, so that one that cannot open does not stop the others, and logs those. The error is
-// temporary: all must be tried again.
-func (r *Runtime) openEach(since int64) (opened []*Service, err error) {
-	failed := make(map[string][]string) // ids by error
-	for _, svc := range r.services {
-		err := r.openOffers(since, svc)
-		switch {
-		case err == nil:
-			opened = append(opened, svc)
-			continue
-		case r.ctx.Err() != nil || isTransient(err):
-			return nil, err
-		}
-		svc.fail(err)
-		failed[err.Error()] = append(failed[err.Error()], svc.Offer.ID)
-	}
-	for text, ids := range failed {
-		r.Logger.Error("offers take no payments", "offers", ids, "error", text, "hint", "fix the error, then run 'caddy reload'")
-	}
-	return opened, nil
 }
 
 // openOffers stores and loads what offers need of the storage and the ledger, with a constant number of queries. New accounts
@@ -179,8 +174,8 @@ func (r *Runtime) openOffers(since int64, offers ...*Service) error {
 const startEvery = 50 * time.Millisecond
 
 // begin starts the work of the offers, which are open.
-func (r *Runtime) begin(offers []*Service) {
-	for n, svc := range offers {
+func (r *Runtime) begin() {
+	for n, svc := range r.services {
 		svc.start(r.ctx, &r.work, time.Duration(n)*startEvery)
 	}
 	r.work.Go(r.warnForgotten)
