@@ -3,8 +3,10 @@ package payoffer
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -131,4 +133,23 @@ func TestSharedMembersEndInOrder(t *testing.T) {
 	third := share()
 	third.release()
 	require.Equal(t, []string{"chain closed", "ledger closed"}, log[4:], "it never started")
+}
+
+// What outlives a configuration logs where the running one does: the operator may have moved the file.
+func TestSharedMembersLogToRunningConfiguration(t *testing.T) {
+	i := newInstance(t)
+	load := func(file string) string {
+		path := filepath.Join(i.folder, file)
+		logs := "log pay {\n\t\tinclude pay_offer\n\t\toutput file " + path + "\n\t}\n"
+		require.NoError(t, loadCaddyfile(t, strings.Replace(i.caddyfile(smallest), "admin off", logs+"\tadmin off", 1)))
+		return path
+	}
+	load("first.log")
+	book := activeApp().runtime.Ledger
+	logger := book.Logger.With("offer", "one")
+	second := load("second.log")
+	require.NoError(t, awaitUnended(t.Context()))
+	require.Same(t, book, activeApp().runtime.Ledger)
+	logger.Warn("the disk is full")
+	require.Regexp(t, `"logger":"pay_offer","msg":"the disk is full","offer":"one"`, string(must(os.ReadFile(second))(t)))
 }

@@ -87,7 +87,7 @@ func (r *Runtime) openLate(since int64, err error) {
 		case r.ctx.Err() != nil:
 			return
 		case err == nil:
-			svc.start(r.ctx, &r.work, 0)
+			svc.start(r.ctx, &r.work, time.Duration(len(r.services)-len(waiting))*startEvery)
 			svc.LogOpen()
 		case isTransient(err):
 			fail(err, waiting...)
