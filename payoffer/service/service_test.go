@@ -262,6 +262,8 @@ func TestRailObservationStates(t *testing.T) {
 	}, sources)
 	require.Len(t, svc.announcer.Health(nil), 3, "the events of the server, its log, and one address")
 	require.Len(t, svc.payments.Facilitators(), 2, "one for each rail")
+	require.NotNil(t, svc.settlements[0].Chain, "settlements ask the chain that is read")
+	require.Nil(t, svc.settlements[1].Chain)
 }
 
 func TestDuplicateAccountIsRefused(t *testing.T) {

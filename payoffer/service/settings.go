@@ -37,13 +37,9 @@ type Settings struct {
 // Accounts are where the rails receive money, in the order of the rails.
 func (s *Settings) Accounts() (found []ledger.Account) {
 	for _, rail := range s.Offer.Rails {
-		found = append(found, s.account(rail))
+		found = append(found, ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()})
 	}
 	return found
-}
-
-func (s *Settings) account(rail offer.Rail) ledger.Account {
-	return ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()}
 }
 
 // Check finds mistakes that no option alone shows, such as two rails with one account,
