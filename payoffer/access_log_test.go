@@ -294,7 +294,7 @@ func requestContext(r *http.Request) context.Context {
 func TestPanicLogHidesSecret(t *testing.T) {
 	i := newInstance(t)
 	require.NoError(t, i.load(loggingSite("\treverse_proxy 127.0.0.1:1\n")))
-	h := &Handler{offer: activeApp().offers[0], log: requestLog{activeApp().logger, activeApp().logger}}
+	h := &Handler{app: activeApp(), offer: activeApp().offers[0], log: requestLog{activeApp().logger, activeApp().logger}}
 	r := httptest.NewRequest(http.MethodGet, "/app?session_id="+payersSecret, nil)
 	r = r.WithContext(requestContext(r))
 	require.Panics(t, func() {

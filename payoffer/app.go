@@ -57,10 +57,9 @@ type App struct {
 	storage  certmagic.Storage
 	shared   references
 	runtime  *service.Runtime // nil without an offer
-	demo     *Sandbox         // nil unless the offer is a demo
 
 	// What the modules register in their Provision, which is never concurrent.
-	offers   []*registration
+	offers   []*service.Service
 	accounts map[string]ledger.Account // of all offers, by their ids
 	gates    []*Gate
 	// listening are the addresses of the servers with a module of this package.
@@ -113,18 +112,18 @@ func (app *App) prepare(id string, demo *Sandbox) (err error) {
 	}
 	database := app.database
 	app.storage = app.ctx.Storage()
-	if app.demo = demo; demo != nil {
+	if demo != nil {
 		if database, app.storage, err = demo.files(id); err != nil {
 			return err
 		}
 	}
 	logger := app.slogger()
-	shared, err := app.shared.shareLedger(database, logger)
+	shared, hold, err := app.shared.shareLedger(database, logger)
 	if err != nil {
 		return err
 	}
 	app.runtime = service.NewRuntime(service.Config{
-		Ledger: shared.Ledger, DuePoller: shared.DuePoller, Open: shared.Open, Hold: app.shared.hold(database.key()),
+		Ledger: shared.Ledger, DuePoller: shared.DuePoller, Open: shared.Open, Hold: hold,
 		LedgerKey: database.key(), StorageKey: storageKey(app.storage), Storage: func() signature.Storage { return app.current().storage },
 		Share: app.shared.share, Emit: app.emit, Exiting: caddy.Exiting, Instruments: &instruments, Logger: logger,
 	})
@@ -229,8 +228,7 @@ func (app *App) Stop() error {
 }
 
 // Cleanup releases what the configuration used. Unused parts end in the background,
-// after settlements under way and requests that are still answered. It waits only if
-// the first start of a demo was refused.
+// after settlements under way and requests that are still answered. It does not wait.
 func (app *App) Cleanup() error {
 	// Waits for a request that acquires; a later request acquires nothing.
 	app.acquiring.Do(func() { app.err = errors.New("the configuration has ended") })
@@ -243,16 +241,12 @@ func (app *App) Cleanup() error {
 		}
 		app.shared.release()
 	}()
-	if app.demo != nil {
-		app.demo.tearDown()
-	}
 	return nil
 }
 
 // Handle implements caddyevents.Handler. It logs the addresses of the offers after the
 // start.
 func (app *App) Handle(context.Context, caddy.Event) error {
-	everStarted.Store(true)
 	for _, svc := range app.running() {
 		if svc.IsOpen() {
 			svc.LogOpen()

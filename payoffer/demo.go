@@ -1,13 +1,11 @@
 package payoffer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -32,10 +30,8 @@ type Demo interface {
 
 // Sandbox is the fake services of a demo, on loopback and until the process ends.
 type Sandbox struct {
-	// Folder returns the folder of the ledger and the keys, and makes it if needed. Remove
-	// removes it before the process ends.
+	// Folder returns the folder of the ledger and the keys, and makes it if needed.
 	Folder func() (string, error)
-	Remove func()
 	// Checkout is the address of the card checkout, WebhookSecret signs its webhooks, and
 	// Facilitator is the address of the facilitator.
 	Checkout, WebhookSecret, Facilitator string
@@ -163,21 +159,6 @@ func (s *Sandbox) files(id string) (database, certmagic.Storage, error) {
 		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
 }
 
-// everStarted says that a configuration of this process has started. If Caddy refuses the
-// first one, it ends the process without a callback.
-var everStarted atomic.Bool
-
-// tearDown removes the files of a demo that Caddy refused to start, after the last write.
-func (s *Sandbox) tearDown() {
-	if everStarted.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
-	defer cancel()
-	_ = awaitUnended(ctx)
-	s.Remove()
-}
-
 // addListeners records the listen addresses of a server with a module of this package.
 func (app *App) addListeners(ctx caddy.Context) error {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -191,7 +172,7 @@ func (app *App) addListeners(ctx caddy.Context) error {
 // checkDemoIsLocal refuses a demo together with another offer, or on an address that other
 // machines can reach.
 func (app *App) checkDemoIsLocal() error {
-	if !slices.ContainsFunc(app.offers, func(o *registration) bool { return o.Offer.Demo }) {
+	if !slices.ContainsFunc(app.offers, func(svc *service.Service) bool { return svc.Offer.Demo }) {
 		return nil
 	}
 	if len(app.offers) > 1 {

@@ -53,7 +53,7 @@ func TestEventEmittedOnceIfHandlerFails(t *testing.T) {
 		require.Equal(t, "payment_confirmed transfer:"+want+":1", <-emitted)
 	}
 	require.Eventually(t, func() bool {
-		events := onChain().Announcements(nil)[0]
+		events := onChain().Operator.Announcer.Health(nil)[0]
 		return events.Behind == 0 && events.LastError == ""
 	}, 30*time.Second, time.Millisecond)
 	require.Empty(t, emitted)

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
+	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 )
 
@@ -55,10 +56,10 @@ type Gate struct {
 
 	log   requestLog
 	app   *App
-	id    string        // of the offer, or empty
-	route offer.Gate    // its start is a path before acquire, unless Start is a URL
-	offer *registration // nil before acquire, and if the start fails
-	gate  *web.Gate     // the same
+	id    string           // of the offer, or empty
+	route offer.Gate       // its start is a path before acquire, unless Start is a URL
+	offer *service.Service // nil before acquire, and if the start fails
+	gate  *web.Gate        // the same
 }
 
 // CaddyModule returns the Caddy module information.
@@ -154,14 +155,14 @@ func parseStart(s string) (string, error) {
 }
 
 // connect finds the offer of the gate and completes its start.
-func (g *Gate) connect(offers []*registration) error {
+func (g *Gate) connect(offers []*service.Service) error {
 	var ids []string
 	for _, o := range offers {
 		if o.Offer.ID == g.id || g.id == "" && len(offers) == 1 {
 			if strings.HasPrefix(g.route.Start, "/") {
 				g.route.Start = o.Offer.SiteURL + g.route.Start
 			}
-			g.offer, o.gates = o, append(o.gates, g.route)
+			g.offer = o
 			return nil
 		}
 		ids = append(ids, o.Offer.ID)

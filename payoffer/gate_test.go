@@ -128,9 +128,12 @@ func TestRequestBeforeAppStart(t *testing.T) {
 	})
 	ask := func(app *App) (quote, page *httptest.ResponseRecorder) {
 		quote, page = httptest.NewRecorder(), httptest.NewRecorder()
-		request := httptest.NewRequest(http.MethodGet, "/v1/quote", nil)
-		_ = app.offers[0].serve(quote, request)
-		_ = app.gates[0].ServeHTTP(page, caddyhttp.PrepareRequest(request, caddy.NewReplacer(), page, new(caddyhttp.Server)), passed)
+		for w, handler := range map[*httptest.ResponseRecorder]caddyhttp.MiddlewareHandler{
+			quote: &Handler{app: app, offer: app.offers[0], log: requestLog{app.logger, app.logger}}, page: app.gates[0],
+		} {
+			request := httptest.NewRequest(http.MethodGet, "/v1/quote", nil)
+			_ = handler.ServeHTTP(w, caddyhttp.PrepareRequest(request, caddy.NewReplacer(), w, new(caddyhttp.Server)), passed)
+		}
 		return quote, page
 	}
 	app := i.provision(gated("start /a/"))

@@ -144,7 +144,8 @@ type Handler struct {
 	// and events.
 	Announce []*AnnounceConfig `json:"announce,omitempty"`
 
-	offer *registration
+	app   *App
+	offer *service.Service // its Server is nil before acquire, and if the start fails
 	log   requestLog
 	demo  *Sandbox // nil unless the offer is a demo
 }
@@ -309,21 +310,27 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.log = requestLog{ctx.Logger(accessLog{}), ctx.Logger()}
-	app, r := value.(*App), newResolver()
+	h.app = value.(*App)
+	r := newResolver()
 	s, err := h.settings(r, time.Now())
 	if err != nil {
 		return err
 	}
-	if h.offer, err = app.register(s, r, h.demo); err != nil {
+	if h.offer, err = h.app.register(s, r, h.demo); err != nil {
 		return err
 	}
-	return app.addListeners(ctx)
+	return h.app.addListeners(ctx)
 }
 
 // ServeHTTP answers the offer's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	_ = h.app.Acquire()
+	if h.offer.Server == nil {
+		unavailable(w)
+		return nil
+	}
 	serve := func(w http.ResponseWriter) error {
-		if h.offer.serve(w, r) {
+		if h.offer.Server.Serve(w, r) {
 			return nil
 		}
 		return next.ServeHTTP(w, r)

@@ -180,7 +180,7 @@ func (gauges) Collect(metrics chan<- prometheus.Metric) {
 		if err == nil {
 			setSums(set, svc.Offer.ID, totals[svc.Offer.ID])
 			pending := make(map[string]int64) // endpoints may share a host
-			for _, endpoint := range svc.Announcements(behind) {
+			for _, endpoint := range svc.Operator.Announcer.Health(behind) {
 				pending[endpoint.Host] += endpoint.Behind
 			}
 			for host, count := range pending {
@@ -204,7 +204,7 @@ type setGauge func(desc *prometheus.Desc, value float64, labels ...string)
 func setFacilitators(set setGauge, services []*service.Service) {
 	up := make(map[[2]string]bool)
 	for _, svc := range services {
-		for _, health := range svc.Facilitators() {
+		for _, health := range svc.Operator.Facilitators() {
 			key := [2]string{health.Host, health.Network}
 			before, known := up[key]
 			up[key] = health.Up() && (before || !known)

@@ -14,21 +14,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
 )
 
-// registration is an offer of the configuration. Handlers with the same settings, which
-// Caddy makes for a site with several addresses, share it.
-type registration struct {
-	*service.Service
-	app      *App
-	gates    []offer.Gate
-	complete bool // false before acquire, and if the start fails
-}
-
-// register returns the registration of an offer. Another offer with the same id or account
-// is refused.
-func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*registration, error) {
-	for _, o := range app.offers {
-		if o.Key == s.Key {
-			return o, nil
+// register returns the service of an offer. Handlers with the same settings, which Caddy makes for a site with several
+// addresses, share it. Another offer with the same id or account is refused.
+func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*service.Service, error) {
+	for _, svc := range app.offers {
+		if svc.Key == s.Key {
+			return svc, nil
 		}
 	}
 	if err := app.prepare(s.Offer.ID, demo); err != nil {
@@ -41,18 +32,17 @@ func (app *App) register(s *service.Settings, r *resolver, demo *Sandbox) (*regi
 	if err != nil {
 		return nil, err
 	}
-	o := &registration{Service: svc, app: app}
-	app.offers = append(app.offers, o)
+	app.offers = append(app.offers, svc)
 	if err := app.checkDemoIsLocal(); err != nil {
 		return nil, err
 	}
 	app.warn(s, r)
-	return o, nil
+	return svc, nil
 }
 
 // checkUnique refuses an offer whose receipts could belong to another offer.
 func (app *App) checkUnique(s *service.Settings) error {
-	if slices.ContainsFunc(app.offers, func(o *registration) bool { return o.Offer.ID == s.Offer.ID }) {
+	if slices.ContainsFunc(app.offers, func(svc *service.Service) bool { return svc.Offer.ID == s.Offer.ID }) {
 		return fmt.Errorf("two offers have the id %q; give each its own base_url, or one of them another id, such as 'id second-offer'", s.Offer.ID)
 	}
 	for _, a := range s.Accounts() {
@@ -81,36 +71,27 @@ func (app *App) acquire() error {
 			errs = append(errs, err)
 		}
 	}
+	gates := make(map[*service.Service][]offer.Gate)
 	for _, g := range app.gates {
 		fail(g.connect(app.offers))
+		gates[g.offer] = append(gates[g.offer], g.route)
 	}
 	var services []*service.Service
-	for _, o := range app.offers {
-		if err := o.Complete(withoutRepeats(o.gates)...); err != nil {
-			fail(fmt.Errorf("the offer %q cannot be served: %w", o.Offer.ID, err))
+	for _, svc := range app.offers {
+		if err := svc.Complete(withoutRepeats(gates[svc])...); err != nil {
+			fail(fmt.Errorf("the offer %q cannot be served: %w", svc.Offer.ID, err))
 			continue
 		}
-		o.complete, services = true, append(services, o.Service)
-		countFromZero(o.Service)
+		services = append(services, svc)
+		countFromZero(svc)
 	}
 	for _, g := range app.gates {
-		if g.offer != nil && g.offer.complete {
+		if g.offer != nil && g.offer.Server != nil {
 			g.gate = g.offer.Server.Gate(g.route)
 		}
 	}
 	app.services.Store(&services)
 	return errors.Join(errs...)
-}
-
-// serve answers a request for one of the offer's paths. For other paths it returns false
-// and writes nothing.
-func (re *registration) serve(w http.ResponseWriter, r *http.Request) bool {
-	_ = re.app.Acquire()
-	if !re.complete {
-		unavailable(w)
-		return true
-	}
-	return re.Server.Serve(w, r)
 }
 
 // unavailable answers a request of a configuration whose start fails.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/service"
@@ -50,10 +52,10 @@ func pooled() (members int) {
 
 // member is a value of the pool with its work in the background.
 type member struct {
+	key     string
 	value   any
 	start   sync.Once
-	ctx     context.Context
-	cancel  context.CancelFunc
+	cancel  context.CancelFunc // nil before start
 	running sync.WaitGroup
 }
 
@@ -61,15 +63,18 @@ type member struct {
 func (m *member) run() {
 	m.start.Do(func() {
 		if runner, ok := m.value.(service.Runner); ok {
-			m.running.Go(func() { runner.Run(m.ctx) })
+			var ctx context.Context
+			ctx, m.cancel = context.WithCancel(context.Background())
+			m.running.Go(func() { runner.Run(ctx) })
 		}
 	})
 }
 
 // Destruct implements caddy.Destructor. It waits for the end of the work.
 func (m *member) Destruct() error {
-	m.cancel()
-	m.start.Do(func() {})
+	if m.cancel != nil {
+		m.cancel()
+	}
 	m.running.Wait()
 	if closer, ok := m.value.(io.Closer); ok {
 		return closer.Close()
@@ -77,74 +82,60 @@ func (m *member) Destruct() error {
 	return nil
 }
 
-// references are those of one configuration, one for each member that it uses.
-type references struct {
-	members map[string]*member
-	keys    []string // dependencies before dependents
-}
-
-// share returns the value of the pool with a key, which is made if there is none. It implements service.Config.Share.
-func (r *references) share(key string, made any) any {
+// hold adds a reference, also after those of the configurations are released. held is false if the member has ended.
+func (m *member) hold() (release func(), held bool) {
 	pooling.Lock()
 	defer pooling.Unlock()
-	value, _, _ := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) {
-		m := &member{value: made}
-		m.ctx, m.cancel = context.WithCancel(context.Background())
-		if l, ok := made.(*sharedLedger); ok {
-			l.before, closing[key] = closing[key], l.closed
-		}
-		return m, nil // never an error
-	})
-	if r.members == nil {
-		r.members = make(map[string]*member)
+	value, _, err := sharedPool.LoadOrNew(m.key, func() (caddy.Destructor, error) { return nil, errors.New("it has ended") })
+	if err != nil {
+		return nil, false
 	}
+	unended.Add(1)
+	release = func() {
+		defer unended.Add(-1)
+		m.drop()
+	}
+	if value != m {
+		go release() // it may be the last one of the successor
+		return nil, false
+	}
+	return release, true
+}
+
+// drop drops one reference to the member with the key.
+func (m *member) drop() {
+	if _, err := sharedPool.Delete(m.key); err != nil {
+		caddy.Log().Named("pay_offer").Error("a service cannot be closed", zap.Error(err),
+			zap.String("hint", "restart the server if its ledger stays locked"))
+	}
+}
+
+// references are those of one configuration to members, dependencies before dependents.
+type references []*member
+
+// share returns the value of the pool with a key, which is made if there is none. It implements service.Config.Share.
+func (r *references) share(key string, made any) any { return r.add(key, made).value }
+
+func (r *references) add(key string, made any) *member {
+	pooling.Lock()
+	defer pooling.Unlock()
+	value, _, _ := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) { return &member{key: key, value: made}, nil })
 	m := value.(*member)
-	r.members[key], r.keys = m, append(r.keys, key)
-	return m.value
+	*r = append(*r, m)
+	return m
 }
 
 // run runs all members that do not run yet.
 func (r *references) run() {
-	for _, m := range r.members {
+	for _, m := range *r {
 		m.run()
-	}
-}
-
-// hold returns a function that adds a reference to a member which this configuration has, also after release. held is
-// false if the member has ended.
-func (r *references) hold(key string) func() (release func(), held bool) {
-	own := r.members[key]
-	return func() (release func(), held bool) {
-		pooling.Lock()
-		defer pooling.Unlock()
-		value, _, err := sharedPool.LoadOrNew(key, func() (caddy.Destructor, error) { return nil, errors.New("it has ended") })
-		if err != nil {
-			return nil, false
-		}
-		unended.Add(1)
-		release = func() {
-			defer unended.Add(-1)
-			drop(key)
-		}
-		if value != own {
-			go release() // it may be the last one of the successor
-			return nil, false
-		}
-		return release, true
 	}
 }
 
 // release drops all references. Members without one end, dependents before dependencies.
 func (r *references) release() {
-	for _, key := range slices.Backward(r.keys) {
-		drop(key)
-	}
-}
-
-// drop drops one reference to a member.
-func drop(key string) {
-	if _, err := sharedPool.Delete(key); err != nil {
-		caddy.Log().Named("pay_offer").Error("a service cannot be closed", zap.Error(err), zap.String("hint", "restart the server if its ledger stays locked"))
+	for _, m := range slices.Backward(*r) {
+		m.drop()
 	}
 }
 
@@ -156,18 +147,23 @@ type sharedLedger struct {
 	closed chan struct{}
 }
 
-// closing has the channel that is closed with the newest handle of a ledger, by key. pooling guards it.
+// closing has the channel that is closed with the newest handle of a ledger, by key. Configurations are provisioned one after
+// the other.
 var closing = make(map[string]chan struct{})
 
-// shareLedger returns the ledger of a database.
-func (r *references) shareLedger(d database, logger *slog.Logger) (*sharedLedger, error) {
-	l, err := d.handle()
+// shareLedger returns the ledger of a database, and what holds it open until release.
+func (r *references) shareLedger(d database, logger *slog.Logger) (l *sharedLedger, hold func() (release func(), held bool), err error) {
+	handle, err := d.handle()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l.Logger = logger
-	made := &sharedLedger{Ledger: l, DuePoller: ledger.NewDuePoller(l), closed: make(chan struct{})}
-	return r.share(d.key(), made).(*sharedLedger), nil
+	handle.Logger = logger
+	made := &sharedLedger{Ledger: handle, DuePoller: ledger.NewDuePoller(handle), closed: make(chan struct{})}
+	m := r.add(d.key(), made)
+	if m.value == any(made) {
+		made.before, closing[m.key] = closing[m.key], made.closed
+	}
+	return m.value.(*sharedLedger), m.hold, nil
 }
 
 // Open opens the ledger when the handle before is closed. Closing any handle of a file drops the locks of its process
@@ -190,4 +186,37 @@ func (s *sharedLedger) Close() error {
 	}
 	defer close(s.closed)
 	return s.Ledger.Close()
+}
+
+// loadCore writes to the log of a configuration, and when that has ended to the log of the running one: what outlives a
+// configuration, such as the ledger or a settlement, still has to be heard.
+type loadCore struct {
+	zapcore.Core
+	app    *App
+	fields []zapcore.Field
+}
+
+func (app *App) slogger() *slog.Logger {
+	core := loadCore{Core: app.logger.Core(), app: app}
+	return slog.New(zapslog.NewHandler(core, zapslog.WithName("pay_offer"), zapslog.AddStacktraceAt(slog.Level(127))))
+}
+
+func (l loadCore) current() zapcore.Core {
+	if app := l.app.current(); app.ctx.Err() == nil {
+		return app.logger.Core()
+	}
+	return caddy.Log().Core()
+}
+
+// Enabled implements zapcore.Core.
+func (l loadCore) Enabled(level zapcore.Level) bool { return l.current().Enabled(level) }
+
+// With implements zapcore.Core.
+func (l loadCore) With(fields []zapcore.Field) zapcore.Core {
+	return loadCore{l.Core, l.app, append(slices.Clip(l.fields), fields...)}
+}
+
+// Check implements zapcore.Core. The core that it adds writes the entry.
+func (l loadCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return l.current().With(l.fields).Check(e, to)
 }

@@ -3,8 +3,10 @@ package payoffer
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,10 +14,11 @@ import (
 )
 
 // shareTestLedger acquires the ledger of a folder for a configuration.
-func shareTestLedger(t *testing.T, d database) (*references, *sharedLedger) {
+func shareTestLedger(t *testing.T, d database) (r references, l *sharedLedger) {
 	t.Helper()
-	r := new(references)
-	return r, must(r.shareLedger(d, slog.New(slog.DiscardHandler)))(t)
+	l, _, err := r.shareLedger(d, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return r, l
 }
 
 // A payment keeps the ledger open after its configuration has ended, and the next configuration gets the same handle.
@@ -23,7 +26,7 @@ func TestSharedLedgerIsHeldByPayment(t *testing.T) {
 	d := database{driverSQLite, filepath.Join(t.TempDir(), "ledger.db")}
 	first, book := shareTestLedger(t, d)
 	require.NoError(t, book.Open(t.Context()))
-	hold := first.hold(d.key())
+	hold := first[0].hold
 	release, held := hold()
 	require.True(t, held)
 	first.release()
@@ -61,7 +64,7 @@ func TestSharedLedgerOpensAfterFormerHandle(t *testing.T) {
 	first, former := shareTestLedger(t, d)
 	require.NoError(t, former.Open(t.Context()))
 	busy, end := context.WithCancel(t.Context())
-	first.members[d.key()].running.Go(func() { <-busy.Done() }) // as a poll that has not ended
+	first[0].running.Go(func() { <-busy.Done() }) // as a poll that has not ended
 	var ending sync.WaitGroup
 	ending.Go(first.release)
 	untilNotPooled(d.key())
@@ -111,8 +114,7 @@ func (r *recorder) Close() error {
 // Members end with the last configuration, dependents before dependencies, and each after its work.
 func TestSharedMembersEndInOrder(t *testing.T) {
 	var log []string
-	share := func() *references {
-		r := new(references)
+	share := func() (r references) {
 		for _, name := range []string{"ledger", "chain", "chain"} {
 			r.share(name, &recorder{name, &log})
 		}
@@ -122,7 +124,7 @@ func TestSharedMembersEndInOrder(t *testing.T) {
 	first.run()
 	second := share()
 	second.run()
-	require.Equal(t, first.members, second.members)
+	require.Equal(t, first, second)
 	first.release()
 	require.Empty(t, log)
 	second.release()
@@ -131,4 +133,23 @@ func TestSharedMembersEndInOrder(t *testing.T) {
 	third := share()
 	third.release()
 	require.Equal(t, []string{"chain closed", "ledger closed"}, log[4:], "it never started")
+}
+
+// What outlives a configuration logs where the running one does: the operator may have moved the file.
+func TestSharedMembersLogToRunningConfiguration(t *testing.T) {
+	i := newInstance(t)
+	load := func(file string) string {
+		path := filepath.Join(i.folder, file)
+		logs := "log pay {\n\t\tinclude pay_offer\n\t\toutput file " + path + "\n\t}\n"
+		require.NoError(t, loadCaddyfile(t, strings.Replace(i.caddyfile(smallest), "admin off", logs+"\tadmin off", 1)))
+		return path
+	}
+	load("first.log")
+	book := activeApp().runtime.Ledger
+	logger := book.Logger.With("offer", "one")
+	second := load("second.log")
+	require.NoError(t, awaitUnended(t.Context()))
+	require.Same(t, book, activeApp().runtime.Ledger)
+	logger.Warn("the disk is full")
+	require.Regexp(t, `"logger":"pay_offer","msg":"the disk is full","offer":"one"`, string(must(os.ReadFile(second))(t)))
 }

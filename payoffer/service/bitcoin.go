@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -35,52 +34,51 @@ func (b Bitcoin) warn(logger *slog.Logger) {
 	warnUnreadSince(logger, b.Since, "esplora", len(b.Esplora) > 0)
 }
 
-func (b Bitcoin) observe(s *Settings, d *dependencies) (observer, error) {
-	if err := d.acquireRates(s); err != nil || len(b.Esplora) == 0 {
+func (b Bitcoin) observe(svc *Service) (observer, error) {
+	if err := svc.shareRates(); err != nil || len(b.Esplora) == 0 {
 		return nil, err
 	}
-	d.esplora = share(d.Runtime, KeyOf("esplora", b.Esplora), new(bitcoin.Usage))
-	return bitcoin.New(b.observer(s, d, d.railLogger(s, b)))
+	svc.esplora = share(svc.Runtime, KeyOf("esplora", b.Esplora), new(bitcoin.Usage))
+	return bitcoin.New(b.observer(svc, svc.esplora, svc.logger.With("rail", b.Name())))
 }
 
-// acquireRates acquires the price of bitcoin, from the sources of the Bitcoin rail or the default ones.
-func (d *dependencies) acquireRates(s *Settings) error {
+// shareRates shares the price of bitcoin, from the sources of the Bitcoin rail or the default ones.
+func (s *Service) shareRates() error {
 	var sources []string
-	for _, b := range RailsOf[Bitcoin](s) {
+	for _, b := range RailsOf[Bitcoin](s.Settings) {
 		sources = b.Rates
 	}
-	rates, err := rate.New(rate.Config{Sources: sources, Transport: d.Instruments.Transport("rates"), Now: time.Now, Logger: d.Logger})
+	rates, err := rate.New(rate.Config{Sources: sources, Transport: s.Instruments.Transport("rates"), Logger: s.Logger})
 	if err == nil {
-		d.rates = share(d.Runtime, KeyOf("rates", sources), rates)
+		s.rates = share(s.Runtime, KeyOf("rates", sources), rates)
 	}
 	return err
 }
 
-func (b Bitcoin) observer(s *Settings, d *dependencies, logger *slog.Logger) bitcoin.Config {
+func (b Bitcoin) observer(svc *Service, usage *bitcoin.Usage, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
-		OfferID: s.Offer.ID, Rail: b.Bitcoin, Endpoints: b.Esplora, Usage: d.esplora, Confirmations: b.Confirmations, Since: b.Since,
-		ClockOffset: d.clockCorrection, Rate: d.rates.Current, Ledger: d.Ledger, Transport: d.Instruments.Transport("esplora"), Now: time.Now, Logger: logger,
+		OfferID: svc.Offer.ID, Rail: b.Bitcoin, Endpoints: b.Esplora, Usage: usage, Confirmations: b.Confirmations, Since: b.Since,
+		ClockOffset: svc.clockCorrection, Rate: svc.rates.Current, Ledger: svc.Ledger, Transport: svc.Instruments.Transport("esplora"), Logger: logger,
 	}
 }
 
 // removedBitcoin reads all payments to an account that was removed, because payers keep
 // addresses. Without a Bitcoin rail there is no price: the operator states the value.
-func removedBitcoin(r *removedAccounts, account string) (found removedAccount, ok bool) {
-	rail, err := offer.ParseBitcoinAccount(account, r.settings.Offer.Amount)
+func removedBitcoin(svc *Service, account string) (found removedAccount, ok bool) {
+	rail, err := offer.ParseBitcoinAccount(account, svc.Offer.Amount)
 	if err != nil {
 		return found, false
 	}
-	b, d := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}, *r.dependencies
-	d.esplora = nil
-	for _, configured := range RailsOf[Bitcoin](r.settings) {
+	b, usage := Bitcoin{Esplora: bitcoin.DefaultEndpoints(rail), Confirmations: bitcoin.DefaultConfirmations}, new(bitcoin.Usage)
+	for _, configured := range RailsOf[Bitcoin](svc.Settings) {
 		if configured.CAIP2() == rail.CAIP2() {
-			b, d.esplora = configured, r.esplora
+			b, usage = configured, svc.esplora
 		}
 	}
 	if b.Bitcoin, b.Since = rail, 0; len(b.Esplora) == 0 { // since concerns the configured account
 		return found, true
 	}
-	if o, err := bitcoin.New(b.observer(r.settings, &d, r.logger.With("rail", rail.Name(), "account", "removed"))); err == nil {
+	if o, err := bitcoin.New(b.observer(svc, usage, svc.logger.With("rail", rail.Name(), "account", "removed"))); err == nil {
 		found.observer = o
 	}
 	return found, true

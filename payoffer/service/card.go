@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/card"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -18,18 +17,17 @@ type Card struct {
 
 func (c Card) warn(logger *slog.Logger) { warnUnreadSince(logger, c.Since, "api_key", c.APIKey != "") }
 
-func (c Card) observe(s *Settings, d *dependencies) (observer, error) {
+func (c Card) observe(svc *Service) (observer, error) {
 	if c.WebhookSecret == "" && c.APIKey == "" {
 		return nil, nil
 	}
 	o, err := card.New(card.Config{
-		OfferID: s.Offer.ID, Account: s.Offer.AccountOf(c), Rail: c.Name(),
-		PaymentLink: c.PaymentLink, TestMode: c.TestMode, Secret: c.WebhookSecret, APIKey: c.APIKey,
-		Since: c.Since, ClockOffset: d.clockCorrection,
-		Ledger: d.Ledger, Transport: d.Instruments.Transport("card"), Now: time.Now, Logger: d.railLogger(s, c),
+		OfferID: svc.Offer.ID, Account: svc.Offer.AccountOf(c), Rail: c.Name(), PaymentLink: c.PaymentLink, TestMode: c.TestMode,
+		Secret: c.WebhookSecret, APIKey: c.APIKey, Since: c.Since, ClockOffset: svc.clockCorrection,
+		Ledger: svc.Ledger, Transport: svc.Instruments.Transport("card"), Logger: svc.logger.With("rail", c.Name()),
 	})
 	if c.WebhookSecret != "" {
-		d.hooks[c.Name()] = o
+		svc.hooks[c.Name()] = o
 	}
 	return o, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/gate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 // memory is what the loads share of one offer.
@@ -51,14 +52,14 @@ func (m *memory) formerOf(s *Service) former {
 		return f
 	}
 	for _, h := range before.Health() {
-		of := func(rail Rail) bool { return rail.Name() == h.Rail }
-		now, then := slices.IndexFunc(s.Rails, of), slices.IndexFunc(before.Rails, of)
-		if now < 0 || !reflect.DeepEqual(s.Rails[now], before.Rails[then]) {
-			continue
+		is := func(rail Rail) bool { return rail.Name() == h.Rail }
+		now, then := slices.IndexFunc(s.Rails, is), slices.IndexFunc(before.Rails, is)
+		if now >= 0 && reflect.DeepEqual(s.Rails[now], before.Rails[then]) {
+			f.healths[h.Rail] = h
 		}
-		if f.healths[h.Rail] = h; s.addresses != nil && s.observers[h.Rail] == s.addresses {
-			f.address = before.live().Address
-		}
+	}
+	if _, same := f.healths[offer.RailBitcoin]; same && s.addresses != nil {
+		f.address = before.live().Address
 	}
 	return f
 }

@@ -44,7 +44,7 @@ func (l *listed) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // probe has each facilitator of an offer asked once.
 func (l *listed) probe(t *testing.T, svc *Service) {
-	for _, f := range svc.facilitators {
+	for _, f := range svc.settlements[0].Facilitators {
 		ctx, stop := context.WithCancel(t.Context())
 		l.stop = stop
 		f.Run(ctx)

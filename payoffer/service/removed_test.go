@@ -35,28 +35,29 @@ func TestRemovedUSDCAccountsAreObserved(t *testing.T) {
 	require.NoError(t, err)
 	book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
 	configured := USDC{USDC: sepolia, Facilitators: []x402.FacilitatorConfig{{URL: "https://settles.example"}}, RPC: []string{"https://rpc.example"}, Confirm: evm.Latest}
-	quiet := slog.New(slog.DiscardHandler)
-	accounts := newRemovedAccounts(&Settings{Offer: o, Rails: []Rail{configured}}, &dependencies{
+	svc := &Service{
+		Settings: &Settings{Offer: o, Rails: []Rail{configured}}, logger: slog.New(slog.DiscardHandler),
 		Runtime: NewRuntime(Config{
 			Ledger: book, Instruments: &Instruments{Transport: func(string) http.RoundTripper { return nil }},
 		}),
-		facilitators: map[string]*x402.Facilitator{facilitatorKey(configured.Facilitators[0]): settler},
-	}, quiet)
+		settlements:     []x402.Rail{{USDC: sepolia, Facilitators: []*x402.Facilitator{settler}}},
+		removedAccounts: make(map[string]removedAccount),
+	}
 
 	changed := rail("base-sepolia", before).Account()
-	found, ok := accounts.settlement(changed)
+	found, ok := svc.removedRail(changed)
 	require.True(t, ok)
 	require.Equal(t, changed, found.USDC.Account())
 	require.Equal(t, []*x402.Facilitator{settler}, found.Facilitators, "who settles the chain today repeats what is open there")
 	require.NotNil(t, found.Chain)
 
 	removed := rail("base", before).Account()
-	found, ok = accounts.settlement(removed)
+	found, ok = svc.removedRail(removed)
 	require.True(t, ok, "a chain that was removed is read at its public endpoint")
 	require.Empty(t, found.Facilitators)
 	require.NotNil(t, found.Chain)
 
-	_, ok = accounts.settlement("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
+	_, ok = svc.removedRail("bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa")
 	require.False(t, ok)
 
 	require.NoError(t, book.Open(t.Context()))
@@ -65,13 +66,13 @@ func TestRemovedUSDCAccountsAreObserved(t *testing.T) {
 		require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: o.ID, ID: account, Rail: "usdc"}))
 	}
 	require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: rail("celo", before).Account(), Rail: "usdc"}))
-	require.ElementsMatch(t, []string{changed, removed}, watched(t, accounts), "those of this offer that are not configured")
+	require.ElementsMatch(t, []string{changed, removed}, watched(t, svc), "those of this offer that are not configured")
 }
 
 // watched are the accounts whose observers run.
-func watched(t *testing.T, r *removedAccounts) []string {
+func watched(t *testing.T, svc *Service) []string {
 	t.Helper()
-	return slices.Collect(maps.Keys(must(r.observers(t.Context()))(t)))
+	return slices.Collect(maps.Keys(must(svc.removedObservers(t.Context()))(t)))
 }
 
 // refusing is a transport that notes the hosts that were asked, and answers nothing.
@@ -116,28 +117,30 @@ func TestRemovedBitcoinAccountsAreObserved(t *testing.T) {
 			require.NoError(t, err)
 			book := ledger.NewSQLite(filepath.Join(t.TempDir(), "ledger.db"), time.Now)
 			asked := &refusing{hosts: make(map[string]bool)}
-			quiet := slog.New(slog.DiscardHandler)
 			settings := &Settings{Offer: o}
 			if b := o.Bitcoin(); b != nil {
 				settings.Rails = []Rail{Bitcoin{Bitcoin: b, Esplora: c.esplora, Confirmations: 2, Since: 1}}
 			}
-			accounts := newRemovedAccounts(settings, &dependencies{Runtime: NewRuntime(Config{
-				Ledger: book, Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
-			})}, quiet)
+			svc := &Service{
+				Settings: settings, logger: slog.New(slog.DiscardHandler), removedAccounts: make(map[string]removedAccount),
+				Runtime: NewRuntime(Config{
+					Ledger: book, Instruments: &Instruments{Transport: func(string) http.RoundTripper { return asked }},
+				}),
+			}
 
 			require.NoError(t, book.Open(t.Context()))
 			defer book.Close()
 			account := "bip122:000000000019d6689c085ae165831e93/" + c.former
 			require.NoError(t, book.Register(t.Context(), append(settings.Accounts(), ledger.Account{Offer: o.ID, ID: account, Rail: "btc", Since: 1})...))
 			require.NoError(t, book.Register(t.Context(), ledger.Account{Offer: "two", ID: "bip122:000000000019d6689c085ae165831e93/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", Rail: "btc"}))
-			_, usdc := accounts.settlement(account)
+			_, usdc := svc.removedRail(account)
 			require.False(t, usdc)
 			if c.asked == "" {
-				require.Empty(t, watched(t, accounts))
+				require.Empty(t, watched(t, svc))
 				return
 			}
-			require.Equal(t, []string{account}, watched(t, accounts), "of this offer alone, and of what is not configured")
-			require.Error(t, accounts.get(account).observer.(*bitcoin.Observer).Poll(t.Context()))
+			require.Equal(t, []string{account}, watched(t, svc), "of this offer alone, and of what is not configured")
+			require.Error(t, svc.removed(account).observer.(*bitcoin.Observer).Poll(t.Context()))
 			require.True(t, asked.hosts[c.asked], asked.hosts)
 		})
 	}

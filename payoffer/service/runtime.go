@@ -22,12 +22,8 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
-	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
-	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
-	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
 	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
-	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -129,50 +125,3 @@ const longestCorrection = 10 * time.Minute
 // clockCorrection is what is subtracted from this machine's clock before it is compared with the times of a source, negative
 // if the clock is behind.
 func (r *Runtime) clockCorrection() time.Duration { return min(r.ClockOffset(), longestCorrection) }
-
-// dependencies are what the work of one offer depends on.
-type dependencies struct {
-	*Runtime
-	keys         *signature.Keys
-	qrKey        *signature.Secret
-	memory       *memory
-	observers    map[string]observer // by rail
-	hooks        map[string]observe.Hook
-	addresses    addressObserver // nil without a rail that changes its address
-	invoices     map[string]web.Invoicer
-	rates        *rate.Watcher // nil without a rail that needs it
-	limiter      *x402.Limiter // of payments and invoices
-	esplora      *bitcoin.Usage
-	facilitators map[string]*x402.Facilitator // by facilitatorKey
-	readers      map[int64]*evm.Chain         // by chain id
-}
-
-func (r *Runtime) acquire(s *Settings) (*dependencies, error) {
-	d := &dependencies{
-		Runtime: r, observers: make(map[string]observer), hooks: make(map[string]observe.Hook), invoices: make(map[string]web.Invoicer),
-		facilitators: make(map[string]*x402.Facilitator), readers: make(map[int64]*evm.Chain), limiter: x402.NewLimiter(s.Limit),
-	}
-	d.keys = share(r, KeyOf("signing keys", r.StorageKey, s.Offer.DID()), signature.NewKeys(signature.KeysConfig{
-		DID: s.Offer.DID(), Path: s.KeysPath, Storage: r.Storage, Now: time.Now, Logger: r.Logger,
-	}))
-	d.qrKey = share(r, KeyOf("qr key", r.StorageKey), signature.NewSecret(r.Storage, qrKeyPath, "the key of QR addresses"))
-	d.memory = share(r, KeyOf("memory", r.LedgerKey, r.StorageKey, s.Offer.ID), newMemory())
-	for _, rail := range s.Rails {
-		o, err := rail.observe(s, d)
-		if err != nil {
-			return nil, err
-		}
-		if o == nil {
-			continue
-		}
-		d.observers[rail.Name()] = o
-		if addresses, ok := o.(addressObserver); ok {
-			d.addresses = addresses
-		}
-	}
-	return d, nil
-}
-
-func (d *dependencies) railLogger(s *Settings, rail offer.Rail) *slog.Logger {
-	return d.Logger.With("offer", s.Offer.ID, "rail", rail.Name())
-}

@@ -16,9 +16,12 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/mpp"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/bitcoin"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/evm"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/operator"
 	"github.com/payoffer/caddy-pay-offer/payoffer/rate"
+	"github.com/payoffer/caddy-pay-offer/payoffer/signature"
 	"github.com/payoffer/caddy-pay-offer/payoffer/text"
 	"github.com/payoffer/caddy-pay-offer/payoffer/web"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
@@ -27,37 +30,76 @@ import (
 // Service runs one offer of a load.
 type Service struct {
 	*Settings
-	*dependencies
+	*Runtime
 	Server   *web.Server
 	Operator *operator.Service
 
 	payments  *x402.Service
-	removed   *removedAccounts
 	announcer *announce.Announcer
+	limiter   *x402.Limiter // of payments and invoices
 	logger    *slog.Logger
 	former    former
 	stops     []func() // of listeners
 	open      atomic.Bool
 	trouble   atomic.Pointer[error] // why the last attempt to open the offer failed
+
+	// All loads share these.
+	keys    *signature.Keys
+	qrKey   *signature.Secret
+	memory  *memory
+	rates   *rate.Watcher        // nil without a rail that needs it
+	esplora *bitcoin.Usage       // nil unless the Bitcoin rail is read
+	readers map[int64]*evm.Chain // by chain id
+
+	// What the rails made.
+	observers   map[string]observer // by rail
+	hooks       map[string]observe.Hook
+	invoices    map[string]web.Invoicer
+	addresses   addressObserver // nil without a rail that changes its address
+	settlements []x402.Rail     // of the USDC rails, in their order
+
+	removing        sync.Mutex // guards removedAccounts
+	removedAccounts map[string]removedAccount
 }
 
 // fallbackEvery is the interval of polls for work that the due-work poller did not report.
 const fallbackEvery = time.Hour
 
-// Prepare makes the service of an offer, which Complete must complete. It does no I/O.
+// Prepare makes the service of an offer with its observers, which Complete must complete. It does no I/O.
 func (r *Runtime) Prepare(s *Settings) (*Service, error) {
-	d, err := r.acquire(s)
-	return &Service{Settings: s, dependencies: d, logger: r.Logger.With("offer", s.Offer.ID)}, err
+	svc := &Service{
+		Settings: s, Runtime: r, logger: r.Logger.With("offer", s.Offer.ID), limiter: x402.NewLimiter(s.Limit),
+		keys: share(r, KeyOf("signing keys", r.StorageKey, s.Offer.DID()), signature.NewKeys(signature.KeysConfig{
+			DID: s.Offer.DID(), Path: s.KeysPath, Storage: r.Storage, Now: time.Now, Logger: r.Logger,
+		})),
+		qrKey:   share(r, KeyOf("qr key", r.StorageKey), signature.NewSecret(r.Storage, qrKeyPath, "the key of QR addresses")),
+		memory:  share(r, KeyOf("memory", r.LedgerKey, r.StorageKey, s.Offer.ID), newMemory()),
+		readers: make(map[int64]*evm.Chain), observers: make(map[string]observer), hooks: make(map[string]observe.Hook),
+		invoices: make(map[string]web.Invoicer), removedAccounts: make(map[string]removedAccount),
+	}
+	for _, rail := range s.Rails {
+		o, err := rail.observe(svc)
+		if err != nil {
+			return nil, err
+		}
+		if o != nil {
+			svc.observers[rail.Name()] = o
+		}
+		if addresses, ok := o.(addressObserver); ok {
+			svc.addresses = addresses
+		}
+		if invoicer, ok := o.(web.Invoicer); ok {
+			svc.invoices[rail.Name()] = invoicer
+		}
+	}
+	return svc, nil
 }
 
 // Complete completes a service with the gates of its offer. It does no I/O.
-func (s *Service) Complete(gates ...offer.Gate) error {
-	d := s.dependencies
+func (s *Service) Complete(gates ...offer.Gate) (err error) {
 	s.Offer.Gates, s.Key = gates, KeyOf("gated", s.Key, gates)
-	s.removed = newRemovedAccounts(s.Settings, d, s.logger)
-	s.former = d.memory.formerOf(s)
-	var err error
-	if s.payments, err = newPayments(s.Settings, d, s.removed, s.logger); err != nil {
+	s.former = s.memory.formerOf(s)
+	if s.payments, err = s.newPayments(); err != nil {
 		return err
 	}
 	s.announcer, err = announce.New(announce.Config{
@@ -66,8 +108,8 @@ func (s *Service) Complete(gates ...offer.Gate) error {
 		Closed: func(ctx context.Context, t ledger.Transition) string {
 			return s.Server.Closed(ctx, text.Languages[0], receiptOf(t))
 		},
-		Emit: d.Emit, Journal: s.logger, Sent: d.Instruments.Mailed, Exiting: d.Exiting,
-		PollEvery: fallbackEvery, Ledger: d.Ledger, Transport: d.Instruments.Transport("announce"), Now: time.Now, Logger: s.logger,
+		Emit: s.Emit, Journal: s.logger, Sent: s.Instruments.Mailed, Exiting: s.Exiting,
+		PollEvery: fallbackEvery, Ledger: s.Ledger, Transport: s.Instruments.Transport("announce"), Logger: s.logger,
 	})
 	if err != nil {
 		return err
@@ -76,21 +118,23 @@ func (s *Service) Complete(gates ...offer.Gate) error {
 		return err
 	}
 	s.Operator = &operator.Service{
-		Offer: s.Offer, Accounts: s.Accounts(), Ledger: d.Ledger, Health: s.Health, Facilitators: s.Facilitators, Trouble: s.Trouble,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: s.Ledger, Health: s.Health, Facilitators: s.payments.Facilitators, Trouble: s.Trouble,
 		Summary: s.Server.Summary, Page: s.Server.ReceiptURL, Keeper: s.Server.Keeper, Rotate: s.rotateKey, Announcer: s.announcer,
 		Report: s.diagnostics, Now: time.Now, Logger: s.logger,
 	}
 	s.listen()
 	s.publish()
-	d.services = append(d.services, s)
+	s.Runtime.services = append(s.Runtime.services, s)
 	return nil
 }
 
 // listen publishes what changes until stop.
 func (s *Service) listen() {
 	s.stops = append(s.stops, s.keys.Listen(s.publish))
-	for _, f := range s.facilitators {
-		s.stops = append(s.stops, f.Changes.Listen(s.publish))
+	for _, rail := range s.settlements {
+		for _, f := range rail.Facilitators {
+			s.stops = append(s.stops, f.Changes.Listen(s.publish))
+		}
 	}
 	if s.rates != nil {
 		s.stops = append(s.stops, s.rates.Listen(s.refresh))
@@ -134,8 +178,8 @@ func (s *Service) newServer() (*web.Server, error) {
 	}
 	server, err = web.New(web.Config{
 		Offer: s.Offer, Live: s.live, Payments: counted, Challenges: challenges, ClientIP: clientIP, SiteFile: i.SiteFile, Logger: s.logger,
-		Agent: endpoint, Receipts: s.Ledger, Health: s.Health, ClockOffset: s.ClockOffset, Gates: &s.memory.gates, Hold: s.Hold, Hooks: s.hooks, HooksOff: s.HooksOff,
-		Invoices: s.invoices, WatchInvoice: s.removed.watchInvoice, Limiter: s.limiter,
+		Agent: endpoint, Receipts: s.Ledger, Health: s.Health, ClockOffset: s.ClockOffset, Gates: &s.memory.gates, Hold: s.Hold,
+		Hooks: s.hooks, HooksOff: s.HooksOff, Invoices: s.invoices, WatchInvoice: s.watchInvoice, Limiter: s.limiter,
 		WaitStarted: func(ctx context.Context) { s.waitStarted(ctx) },
 		OnDelivery: func(rail string, v observe.Verdict) {
 			i.Delivery(s.Offer.ID, rail, v)
@@ -144,14 +188,6 @@ func (s *Service) newServer() (*web.Server, error) {
 		QRKey: s.qrKey.Bytes, Keys: s.published, Now: time.Now,
 	})
 	return server, err
-}
-
-// Facilitators is the health of the facilitators. It never blocks.
-func (s *Service) Facilitators() []x402.FacilitatorHealth { return s.payments.Facilitators() }
-
-// Announcements is the health of the notification endpoints, by the counts of Ledger.Undelivered.
-func (s *Service) Announcements(behind map[ledger.SubscriberKey]int64) []announce.EndpointHealth {
-	return s.announcer.Health(behind)
 }
 
 // Health is the health of each rail, but for those that are not monitored. It never
@@ -245,17 +281,17 @@ func (s *Service) start(ctx context.Context, work *sync.WaitGroup, delay time.Du
 	s.stops = append(s.stops, s.DuePoller.Listen(s.Offer.ID, ledger.Callbacks{Intents: s.payments.Due, Transitions: s.announcer.Notify}))
 	work.Go(func() { s.payments.Run(ctx) })
 	work.Go(func() { s.announcer.Run(ctx) })
-	observers := []Runner{s.removed}
+	observers := []func(context.Context){s.watchRemoved}
 	for _, o := range s.observers {
 		if runner, ok := o.(Runner); ok {
-			observers = append(observers, runner)
+			observers = append(observers, runner.Run)
 		}
 	}
-	for _, o := range observers {
+	for _, run := range observers {
 		work.Go(func() {
 			select {
 			case <-time.After(delay):
-				o.Run(ctx)
+				run(ctx)
 			case <-ctx.Done():
 			}
 		})

@@ -168,7 +168,7 @@ func (h *house) acquireWith(runtime *Runtime, s *Settings, gates ...offer.Gate) 
 // open opens an offer and starts none of its work.
 func (h *house) open(runtime *Runtime, svc *Service) {
 	h.t.Helper()
-	require.NoError(h.t, (&startup{Runtime: runtime, since: time.Now().Unix()}).open(svc))
+	require.NoError(h.t, runtime.openOffers(time.Now().Unix(), svc))
 	svc.open.Store(true)
 	svc.memory.opened(svc)
 }
@@ -228,7 +228,7 @@ func TestStartStoresPrice(t *testing.T) {
 		all   []int64
 	}{{1_000, 42_00, []int64{42_00}}, {2_000, 42_00, []int64{42_00}}, {3_000, 50_00, []int64{50_00, 42_00}}} {
 		svc.Offer.Amount = c.price
-		require.NoError(t, (&startup{Runtime: runtime, since: c.at}).open(svc))
+		require.NoError(t, runtime.openOffers(c.at, svc))
 		require.Equal(t, c.all, must(runtime.Ledger.Prices(t.Context(), svc.Offer.ID, 0, 9_000))(t))
 	}
 	require.Equal(t, []int64{42_00}, must(runtime.Ledger.Prices(t.Context(), svc.Offer.ID, 0, 2_999))(t))
@@ -260,8 +260,10 @@ func TestRailObservationStates(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"usdc": "chain", "usdc-42220": "facilitator", "btc": "chain", "card": "webhook", "lightning": "provider", "pack": "", "transfer": "operator",
 	}, sources)
-	require.Len(t, svc.Announcements(nil), 3, "the events of the server, its log, and one address")
-	require.Len(t, svc.Facilitators(), 2, "one for each rail")
+	require.Len(t, svc.announcer.Health(nil), 3, "the events of the server, its log, and one address")
+	require.Len(t, svc.payments.Facilitators(), 2, "one for each rail")
+	require.NotNil(t, svc.settlements[0].Chain, "settlements ask the chain that is read")
+	require.Nil(t, svc.settlements[1].Chain)
 }
 
 func TestDuplicateAccountIsRefused(t *testing.T) {

@@ -37,13 +37,9 @@ type Settings struct {
 // Accounts are where the rails receive money, in the order of the rails.
 func (s *Settings) Accounts() (found []ledger.Account) {
 	for _, rail := range s.Offer.Rails {
-		found = append(found, s.account(rail))
+		found = append(found, ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()})
 	}
 	return found
-}
-
-func (s *Settings) account(rail offer.Rail) ledger.Account {
-	return ledger.Account{Offer: s.Offer.ID, ID: s.Offer.AccountOf(rail), Rail: rail.Name(), Testnet: rail.Test()}
 }
 
 // Check finds mistakes that no option alone shows, such as two rails with one account,
@@ -81,9 +77,9 @@ func (s *Settings) isOwn(address string) bool {
 // published needs none.
 type Rail interface {
 	offer.Rail
-	// observe makes the observer, acquires what it depends on, and registers the webhook.
+	// observe makes the observer, shares what it depends on, and registers the webhook.
 	// It returns nil if the payments of the rail are not monitored.
-	observe(s *Settings, d *dependencies) (observer, error)
+	observe(svc *Service) (observer, error)
 }
 
 // warner is a Rail that knows which of its settings are probably mistakes.
@@ -112,7 +108,7 @@ func (c constantHealth) Health() observe.Health { return observe.Health(c) }
 // Manual is a rail whose payments only the operator enters.
 type Manual struct{ offer.Rail }
 
-func (m Manual) observe(*Settings, *dependencies) (observer, error) {
+func (m Manual) observe(*Service) (observer, error) {
 	return constantHealth{Rail: m.Name(), Source: "operator"}, nil
 }
 

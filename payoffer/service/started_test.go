@@ -163,9 +163,8 @@ func TestStartQueriesIndependentOfOfferCount(t *testing.T) {
 			all := h.many(runtime, offers)
 			require.NoError(t, runtime.Ledger.Open(t.Context()))
 			before := far.Trips() // the number of queries of a migration varies
-			s := &startup{Runtime: runtime}
-			require.NoError(t, s.open(all...))
-			s.warnForgotten(t.Context())
+			require.NoError(t, runtime.openOffers(0, all...))
+			runtime.warnForgotten()
 			runtime.DuePoller.Poll(t.Context())
 			return far.Trips() - before
 		}
@@ -201,7 +200,7 @@ var aPayment = x402.Attempt{Payload: []byte(`{"x402Version":1,"scheme":"exact","
 func TestPaymentWaitsForStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted []x402.Status
-		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, dependencies: &dependencies{Runtime: new(Runtime), memory: newMemory()}}
+		svc := &Service{Settings: &Settings{Offer: new(offer.Offer)}, Runtime: new(Runtime), memory: newMemory()}
 		svc.Instruments = &Instruments{Attempt: func(_ string, status x402.Status) { counted = append(counted, status) }}
 		p := countedPayments{new(x402.Service), svc}
 		began := time.Now()

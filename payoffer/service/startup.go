@@ -26,22 +26,31 @@ const (
 // returns nil and retries in the background: payments get 503 until then. With wait set it returns that error, too. Other
 // errors are fatal; after Start has returned they are logged.
 func (r *Runtime) Start(ctx context.Context, wait bool) error {
-	s := &startup{Runtime: r, wait: wait, since: time.Now().Unix(), result: make(chan error), returned: make(chan struct{})}
-	defer close(s.returned)
-	r.work.Go(s.run)
+	since, first := time.Now().Unix(), make(chan error, 1)
+	r.work.Go(func() { first <- r.openOffers(since, r.services...) })
 	var slow <-chan time.Time
 	if !wait {
 		slow = time.After(startWait)
 	}
 	select {
-	case err := <-s.result:
-		return err
+	case err := <-first:
+		switch {
+		case err == nil:
+			r.begin()
+			return nil
+		case wait || !isTransient(err):
+			return err
+		}
+		r.Logger.Warn("the offers are not open yet", "error", err.Error(),
+			"hint", "make the ledger or the storage reachable; the server retries, and payments get 503 until then")
+		first <- err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-slow:
 		r.Logger.Warn("the ledger or the storage is slow", "hint", "the offers open by themselves when it answers; payments get 503 until then")
-		return nil
 	}
+	r.work.Go(func() { r.openLate(since, <-first) })
+	return nil
 }
 
 // Stop ends the work of the offers. It does not wait.
@@ -57,54 +66,51 @@ func (r *Runtime) Wait() {
 	ending.Wait()
 }
 
-// startup opens the offers of one load, with a constant number of ledger queries.
-type startup struct {
-	*Runtime
-	wait   bool
-	since  int64      // the Unix time from which new accounts are watched
-	result chan error // of Start, until returned is closed
-
-	returned chan struct{}
-}
-
-// report passes the result of Start on, and returns false if Start has returned.
-func (s *startup) report(err error) bool {
-	select {
-	case s.result <- err:
-		return true
-	case <-s.returned:
-		return false
+// openLate starts the work of the offers after Start has returned. If the first attempt failed, it opens them one after the
+// other, so that one that cannot open does not stop the others, and retries until Stop.
+func (r *Runtime) openLate(since int64, err error) {
+	if r.ctx.Err() != nil {
+		return
 	}
-}
-
-// run opens the offers and starts their work. It retries until Stop.
-func (s *startup) run() {
-	for failures := 1; ; failures++ {
-		err := s.open(s.services...)
-		if s.ctx.Err() != nil {
+	if err == nil {
+		r.begin()
+		for _, svc := range r.services {
+			svc.LogOpen()
+		}
+		return
+	}
+	fail(err, r.services...)
+	waiting, failures := r.services, 0
+	for len(waiting) > 0 {
+		svc := waiting[0]
+		switch err := r.openOffers(since, svc); {
+		case r.ctx.Err() != nil:
 			return
-		}
-		if err == nil {
-			s.begin(s.services)
-			return
-		}
-		for _, svc := range s.services {
-			svc.trouble.Store(&err)
-		}
-		switch transient := isTransient(err); {
-		case !transient || s.wait:
-			if s.report(err) || !transient && s.openEach() {
+		case err == nil:
+			svc.start(r.ctx, &r.work, time.Duration(len(r.services)-len(waiting))*startEvery)
+			svc.LogOpen()
+		case isTransient(err):
+			fail(err, waiting...)
+			failures++
+			select {
+			case <-time.After(source.Backoff(failures, firstRetry, lastRetry, mathrand.Float64())):
+			case <-r.ctx.Done():
 				return
 			}
-		case s.report(nil):
-			s.Logger.Warn("the offers are not open yet", "error", err.Error(),
-				"hint", "make the ledger or the storage reachable; the server retries, and payments get 503 until then")
+			continue
+		default:
+			fail(err, svc)
+			svc.logger.Error("the offer takes no payments", "error", err.Error(), "hint", "fix the error, then run 'caddy reload'")
 		}
-		select {
-		case <-time.After(source.Backoff(failures, firstRetry, lastRetry, mathrand.Float64())):
-		case <-s.ctx.Done():
-			return
-		}
+		waiting = waiting[1:]
+	}
+	r.warnForgotten()
+}
+
+// fail records why offers are not open.
+func fail(err error, offers ...*Service) {
+	for _, svc := range offers {
+		svc.trouble.Store(&err)
 	}
 }
 
@@ -112,35 +118,12 @@ func isTransient(err error) bool {
 	return ledger.IsUnreachable(err) || errors.As(err, new(*storageError))
 }
 
-// openEach opens each offer alone, so that one that cannot open does not stop the others. It returns false, and starts
-// none, if all must be tried again.
-func (s *startup) openEach() bool {
-	var opened []*Service
-	failed := make(map[string][]string) // ids by error
-	for _, svc := range s.services {
-		err := s.open(svc)
-		switch {
-		case err == nil:
-			opened = append(opened, svc)
-			continue
-		case s.ctx.Err() != nil || isTransient(err):
-			return false
-		}
-		svc.trouble.Store(&err)
-		failed[err.Error()] = append(failed[err.Error()], svc.Offer.ID)
-	}
-	for text, ids := range failed {
-		s.Logger.Error("offers take no payments", "offers", ids, "error", text, "hint", "fix the error, then run 'caddy reload'")
-	}
-	s.begin(opened)
-	return true
-}
-
-// open stores and loads what offers need of the storage and the ledger.
-func (s *startup) open(offers ...*Service) error {
-	ctx, keys := s.ctx, make(chan error, 1) // the keys are published although the ledger is slow
+// openOffers stores and loads what offers need of the storage and the ledger, with a constant number of queries. New accounts
+// are watched since a Unix time, also if their source responds later for the first time.
+func (r *Runtime) openOffers(since int64, offers ...*Service) error {
+	ctx, keys := r.ctx, make(chan error, 1) // the keys are published although the ledger is slow
 	go func() { keys <- loadKeys(ctx, offers) }()
-	err := s.Open(ctx)
+	err := r.Open(ctx)
 	if keysErr := <-keys; err == nil {
 		err = keysErr
 	}
@@ -155,7 +138,7 @@ func (s *startup) open(offers ...*Service) error {
 		prices[svc.Offer.ID] = int64(svc.Offer.Amount)
 		announcers = append(announcers, svc.announcer)
 		for _, account := range svc.Accounts() {
-			account.Since = s.since // also if a source responds later for the first time
+			account.Since = since
 			accounts, accountIDs = append(accounts, account), append(accountIDs, account.ID)
 		}
 	}
@@ -163,16 +146,16 @@ func (s *startup) open(offers ...*Service) error {
 	if err := announce.Load(ctx, announcers...); err != nil {
 		return err
 	}
-	if err := s.Ledger.Register(ctx, accounts...); err != nil {
+	if err := r.Ledger.Register(ctx, accounts...); err != nil {
 		return err
 	}
-	if err := s.Ledger.StorePrices(ctx, s.since, prices); err != nil {
+	if err := r.Ledger.StorePrices(ctx, since, prices); err != nil {
 		return err
 	}
-	if err := rememberKeys(ctx, s.Ledger, offers...); err != nil {
+	if err := rememberKeys(ctx, r.Ledger, offers...); err != nil {
 		return err
 	}
-	cursors, err := s.Ledger.Cursors(ctx, accountIDs...)
+	cursors, err := r.Ledger.Cursors(ctx, accountIDs...)
 	if err != nil {
 		return err
 	}
@@ -191,16 +174,11 @@ func (s *startup) open(offers ...*Service) error {
 const startEvery = 50 * time.Millisecond
 
 // begin starts the work of the offers, which are open.
-func (s *startup) begin(offers []*Service) {
-	for n, svc := range offers {
-		svc.start(s.ctx, &s.work, time.Duration(n)*startEvery)
+func (r *Runtime) begin() {
+	for n, svc := range r.services {
+		svc.start(r.ctx, &r.work, time.Duration(n)*startEvery)
 	}
-	if !s.report(nil) { // otherwise the server logs it when it has started
-		for _, svc := range offers {
-			svc.LogOpen()
-		}
-	}
-	s.warnForgotten(s.ctx)
+	r.work.Go(r.warnForgotten)
 }
 
 // LogOpen logs the addresses of the open offer.
@@ -210,16 +188,16 @@ func (s *Service) LogOpen() {
 
 // warnForgotten logs the offers in the ledger that the configuration does not have. The
 // receipts of an offer are not found if its id changed with base_url.
-func (s *startup) warnForgotten(ctx context.Context) {
-	forgotten, err := s.Ledger.Offers(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.Logger.Warn("the offers in the ledger cannot be read", "error", err.Error(), "hint", "check the database; offers with a changed id are not reported")
+func (r *Runtime) warnForgotten() {
+	forgotten, err := r.Ledger.Offers(r.ctx)
+	if err != nil && r.ctx.Err() == nil {
+		r.Logger.Warn("the offers in the ledger cannot be read", "error", err.Error(), "hint", "check the database; offers with a changed id are not reported")
 	}
 	forgotten = slices.DeleteFunc(forgotten, func(id string) bool {
-		return slices.ContainsFunc(s.services, func(svc *Service) bool { return svc.Offer.ID == id })
+		return slices.ContainsFunc(r.services, func(svc *Service) bool { return svc.Offer.ID == id })
 	})
 	if len(forgotten) > 0 {
-		s.Logger.Warn("the ledger has offers that are not configured", "offers", forgotten,
+		r.Logger.Warn("the ledger has offers that are not configured", "offers", forgotten,
 			"hint", "if base_url changed, give the offer its old 'id'; other instances may have these offers")
 	}
 }

@@ -177,7 +177,9 @@ func TestFatalErrorsAreReturnedOrLogged(t *testing.T) {
 				}
 				require.NoError(t, err)
 				far.Open()
-				require.Eventually(t, func() bool { return strings.Contains(h.log.String(), "offers take no payments") }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool {
+					return strings.Contains(h.log.String(), `msg="the offer takes no payments" offer=o1.example`)
+				}, time.Minute, time.Millisecond)
 				require.Contains(t, svc.Trouble(), c.want)
 				require.Equal(t, http.StatusServiceUnavailable, h.pays(svc).Code)
 				require.False(t, svc.Operator.Diagnose(t.Context()).Ledger.Writable)
@@ -210,7 +212,7 @@ func TestBrokenOfferDoesNotStopOthers(t *testing.T) {
 	require.Contains(t, all[1].Trouble(), `belongs to offer "elsewhere.example"`)
 	require.Equal(t, http.StatusServiceUnavailable, h.pays(all[1]).Code)
 	require.Equal(t, http.StatusBadRequest, h.pays(all[2]).Code, "it is looked at")
-	require.Contains(t, h.log.String(), "offers=[o1.example]")
+	require.Contains(t, h.log.String(), "offer=o1.example error=")
 }
 
 // What answers neither yes nor no is not waited for, unless other offers would be replaced.

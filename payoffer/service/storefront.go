@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe/storefront"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
@@ -23,18 +22,17 @@ func (s Storefront) warn(logger *slog.Logger) {
 	warnUnreadSince(logger, s.Since, "token", s.Token != "")
 }
 
-func (s Storefront) observe(settings *Settings, d *dependencies) (observer, error) {
+func (s Storefront) observe(svc *Service) (observer, error) {
 	if s.HookSecret == "" && s.Token == "" {
 		return nil, nil
 	}
 	o, err := storefront.New(storefront.Config{
-		OfferID: settings.Offer.ID, Account: settings.Offer.AccountOf(s), Rail: s.Name(),
-		Seller: s.Seller, Product: s.Product, Secret: s.HookSecret, Token: s.Token,
-		Since: s.Since, ClockOffset: d.clockCorrection,
-		Ledger: d.Ledger, Transport: d.Instruments.Transport("storefront"), Now: time.Now, Logger: d.railLogger(settings, s),
+		OfferID: svc.Offer.ID, Account: svc.Offer.AccountOf(s), Rail: s.Name(), Seller: s.Seller, Product: s.Product,
+		Secret: s.HookSecret, Token: s.Token, Since: s.Since, ClockOffset: svc.clockCorrection,
+		Ledger: svc.Ledger, Transport: svc.Instruments.Transport("storefront"), Logger: svc.logger.With("rail", s.Name()),
 	})
 	if s.HookSecret != "" {
-		d.hooks[s.Name()] = o
+		svc.hooks[s.Name()] = o
 	}
 	return o, err
 }

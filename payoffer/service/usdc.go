@@ -30,84 +30,65 @@ func (u USDC) warn(logger *slog.Logger) {
 	}
 }
 
-func (u USDC) observe(s *Settings, d *dependencies) (observer, error) {
+func (u USDC) observe(svc *Service) (observer, error) {
+	svc.settlements = append(svc.settlements, x402.Rail{USDC: u.USDC})
+	rail := &svc.settlements[len(svc.settlements)-1]
 	for _, f := range u.Facilitators {
-		f.Transport, f.Now, f.Logger = d.Instruments.Transport("facilitator"), time.Now, d.Logger
+		key := KeyOf("facilitator", f.URL, f.KeyID, f.KeySecret, f.Header, f.HeaderValue, f.Timeout)
+		f.Transport, f.Now, f.Logger = svc.Instruments.Transport("facilitator"), time.Now, svc.Logger
 		made, err := x402.NewFacilitator(f)
 		if err != nil {
 			return nil, err
 		}
-		d.facilitators[facilitatorKey(f)] = share(d.Runtime, facilitatorKey(f), made)
+		rail.Facilitators = append(rail.Facilitators, share(svc.Runtime, key, made))
 	}
 	if len(u.RPC) == 0 {
 		return constantHealth{Rail: u.Name(), Source: "facilitator", Blind: true}, nil
 	}
-	made, err := evm.NewChain(u.reader(d, d.Logger))
+	made, err := evm.NewChain(u.reader(svc, svc.Logger.With("network", u.Network.CAIP2())))
 	if err != nil {
 		return nil, err
 	}
-	reader := share(d.Runtime, KeyOf("chain", d.LedgerKey, u.Network.CAIP2(), u.RPC), made)
-	d.readers[u.Network.ChainID], d.chains[reader] = reader, true
-	return evm.New(u.observer(s, d, d.Logger.With("offer", s.Offer.ID)))
+	reader := share(svc.Runtime, KeyOf("chain", svc.LedgerKey, u.Network.CAIP2(), u.RPC), made)
+	svc.readers[u.Network.ChainID], svc.chains[reader] = reader, true
+	o, err := evm.New(u.observer(svc))
+	rail.Chain = o
+	return o, err
 }
 
 // reader configures the reader of the chain, which all offers with these endpoints share.
-func (u USDC) reader(d *dependencies, logger *slog.Logger) evm.ChainConfig {
-	return evm.ChainConfig{
-		Network: u.Network, Endpoints: u.RPC, Ledger: d.Ledger, Transport: d.Instruments.Transport("rpc"),
-		Now: time.Now, Logger: logger.With("network", u.Network.CAIP2()),
-	}
+func (u USDC) reader(svc *Service, logger *slog.Logger) evm.ChainConfig {
+	return evm.ChainConfig{Network: u.Network, Endpoints: u.RPC, Ledger: svc.Ledger, Transport: svc.Instruments.Transport("rpc"), Logger: logger}
 }
 
 // observer configures an observer. Without a configured reader of the chain it reads the chain itself.
-func (u USDC) observer(s *Settings, d *dependencies, logger *slog.Logger) evm.Config {
-	own := u.reader(d, logger)
-	own.Logger = logger
+func (u USDC) observer(svc *Service) evm.Config {
 	return evm.Config{
-		ChainConfig: own, OfferID: s.Offer.ID, USDC: u.USDC, Chain: d.readers[u.Network.ChainID],
-		Confirm: u.Confirm, FromBlock: u.FromBlock, Own: s.isOwn, ClockOffset: d.clockCorrection,
+		ChainConfig: u.reader(svc, svc.logger), OfferID: svc.Offer.ID, USDC: u.USDC, Chain: svc.readers[u.Network.ChainID],
+		Confirm: u.Confirm, FromBlock: u.FromBlock, Own: svc.isOwn, ClockOffset: svc.clockCorrection,
 	}
 }
 
-// settlement is the rail for package x402, with its facilitators in their order.
-func (u USDC) settlement(d *dependencies) x402.Rail {
-	rail := x402.Rail{USDC: u.USDC}
-	for _, f := range u.Facilitators {
-		rail.Facilitators = append(rail.Facilitators, d.facilitators[facilitatorKey(f)])
-	}
-	if chain, ok := d.observers[u.Name()].(*evm.Observer); ok {
-		rail.Chain = chain
-	}
-	return rail
-}
-
-// facilitatorKey is equal for facilitators with equal settings, whatever the offer: they
-// share one state of health.
-func facilitatorKey(c x402.FacilitatorConfig) string {
-	return KeyOf("facilitator", c.URL, c.KeyID, c.KeySecret, c.Header, c.HeaderValue, c.Timeout)
-}
-
-// removedUSDC makes a follow-only observer of a removed account, with the facilitators and
-// endpoints configured for its chain, or the public endpoints.
-func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok bool) {
+// removedUSDC makes a follow-only observer of a removed account, with the facilitators and endpoints configured for its chain,
+// or the public endpoints.
+func removedUSDC(svc *Service, account string) (found removedAccount, ok bool) {
 	network, payTo, err := offer.ParseUSDCAccount(account)
 	if err != nil {
 		return found, false
 	}
-	u := USDC{RPC: []string{network.RPC}, Confirm: evm.Safe}
-	for _, configured := range RailsOf[USDC](r.settings) {
+	u, rail := USDC{RPC: []string{network.RPC}, Confirm: evm.Safe}, new(x402.Rail)
+	for n, configured := range RailsOf[USDC](svc.Settings) {
 		if configured.Network.ChainID == network.ChainID {
-			u = configured
+			u, rail.Facilitators = configured, svc.settlements[n].Facilitators
 			break
 		}
 	}
-	if u.USDC, err = offer.NewUSDC("usdc", network, payTo, r.settings.Offer.Amount); err != nil {
+	if u.USDC, err = offer.NewUSDC("usdc", network, payTo, svc.Offer.Amount); err != nil {
 		return found, true
 	}
-	rail := u.settlement(r.dependencies)
-	rail.Chain = nil // the observer of the configured account
+	rail.USDC = u.USDC
 	if len(u.RPC) > 0 {
-		config := u.observer(r.settings, r.dependencies, r.logger)
+		config := u.observer(svc)
 		config.FollowOnly = true
 		chain, err := evm.New(config)
 		if err != nil {
@@ -115,20 +96,15 @@ func removedUSDC(r *removedAccounts, account string) (found removedAccount, ok b
 		}
 		found.observer, rail.Chain = chain, chain
 	}
-	found.settlement = &rail
+	found.settlement = rail
 	return found, true
 }
 
-// newPayments makes the x402 service of an offer. It also resolves the open payments of
-// removed accounts.
-func newPayments(s *Settings, d *dependencies, removed *removedAccounts, logger *slog.Logger) (*x402.Service, error) {
-	var rails []x402.Rail
-	for _, u := range RailsOf[USDC](s) {
-		rails = append(rails, u.settlement(d))
-	}
+// newPayments makes the x402 service of the offer. It also resolves the open payments of removed accounts.
+func (s *Service) newPayments() (*x402.Service, error) {
 	return x402.New(x402.Config{
-		Offer: s.Offer, Rails: rails, Ledger: d.Ledger, Limiter: d.limiter, Owner: rand.Text(),
-		Hold: d.Hold, RemovedRail: removed.settlement, Own: s.isOwn, Signer: d.keys, ResolveEvery: fallbackEvery, Now: time.Now, Logger: logger,
+		Offer: s.Offer, Rails: s.settlements, Ledger: s.Ledger, Limiter: s.limiter, Owner: rand.Text(), Hold: s.Hold,
+		RemovedRail: s.removedRail, Own: s.isOwn, Signer: s.keys, ResolveEvery: fallbackEvery, Now: time.Now, Logger: s.logger,
 	})
 }
 
