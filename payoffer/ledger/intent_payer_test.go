@@ -221,24 +221,6 @@ func TestChargeConflictsWithEarlierLookUp(t *testing.T) {
 	})
 }
 
-func TestRejectionLeavesPaymentUnacknowledged(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, clock *testClock) {
-		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
-		now := must(l.RecordRejection(ctx, key, 1_400))(t)
-		require.True(t, now.Unacknowledged)
-		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
-		clock.unix += 119
-		requireConflict(t, l, "0x01", next("0x02", 200_000, ""))
-		now = must(l.RecordRejection(ctx, key, 1_401))(t)
-		clock.unix++
-		requireConflict(t, l, "", next("0x02", 200_000, ""))
-		require.NotZero(t, now.AcknowledgedAt)
-		requireConsistent(t, l)
-	})
-}
-
 func TestPaymentConflictsWithEarlierRejected(t *testing.T) {
 	onSQLite(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		ctx, refused := t.Context(), testIntent("0xaa", "0x01").IntentKey

@@ -299,7 +299,7 @@ func TestPostgresLostConnectionRollsBack(t *testing.T) {
 	t.Parallel()
 	l, _ := postgresTests.ledger(t)
 	err := l.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		if err := storeAccounts(ctx, tx, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
+		if err := accountTable.upsert(ctx, tx, `offer, account`, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
 			return err
 		}
 		pid, _, err := atMostOne(query(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))

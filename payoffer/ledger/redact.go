@@ -13,12 +13,9 @@ var ErrRedaction = errors.New("the ledger has no such entry of yours; only entri
 // repeat the id, and signs out its browsers; all other facts stay. Copies, delivered notifications and free space of the database may still
 // contain the id. Error: ErrRedaction.
 func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replacement, note string) (receipt Receipt, err error) {
-	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.dialect.lock(ctx, tx, lock{offerLock, offer}); err != nil {
-			return err
-		}
+	err = l.writeSums(ctx, []lock{{offerLock, offer}}, func(ctx context.Context, r *recorder) (err error) {
 		var found bool
-		receipt, found, err = atMostOne(query(ctx, tx, scanReceipt, selectReceipts+`
+		receipt, found, err = atMostOne(receiptTable.query(ctx, r.tx, `
 			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level = 'manual'`, offer, account, externalID))
 		if err != nil {
 			return err
@@ -27,17 +24,17 @@ func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replace
 			return ErrRedaction
 		}
 		before := receipt
-		receipt.ExternalID, receipt.UpdatedAt = replacement, l.now().Unix()
+		receipt.ExternalID, receipt.UpdatedAt = replacement, r.now
 		receipt.Version++
-		return redact(ctx, tx, before, receipt, note)
+		r.changed = true
+		return redact(ctx, r.tx, before, receipt, note)
 	})
-	l.countChange(err == nil)
 	return receipt, err
 }
 
 // redact stores the receipt under its new ID, and the transition.
 func redact(ctx context.Context, tx *sql.Tx, before, r Receipt, note string) error {
-	if err := updateRow(ctx, tx, "receipts", r.ID, receiptColumns(&before), receiptColumns(&r)); err != nil {
+	if err := receiptTable.update(ctx, tx, r.ID, before, r); err != nil {
 		return err
 	}
 	for _, update := range []struct {

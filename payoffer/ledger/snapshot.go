@@ -3,11 +3,8 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const snapshotPage = 500 // receipts
@@ -34,7 +31,7 @@ func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) 
 		return nil, l.wrapReadError(err)
 	}
 	s := &Snapshot{ledger: l, db: l.db, tx: tx, offer: offer}
-	all, err := query(ctx, tx, scanTotal, selectTotals(`offer = $1`), offer)
+	all, err := query(ctx, tx, totalTable.scan, selectTotals(`offer = $1`), offer)
 	if err != nil {
 		s.Close()
 		return nil, l.wrapReadError(err)
@@ -53,7 +50,7 @@ func (l *Ledger) TotalsAndReceipts(ctx context.Context, offer string, before int
 		return nil, nil, err
 	}
 	defer s.Close()
-	receipts, err = query(ctx, s.tx, scanReceipt, selectNewest, offer, newestBelow(before), limit)
+	receipts, err = receiptTable.query(ctx, s.tx, newestBelow, offer, idBelow(before), limit)
 	return s.Totals, receipts, l.wrapReadError(err)
 }
 
@@ -97,8 +94,7 @@ func (s *Snapshot) page(ctx context.Context, last int64) ([]RecordedReceipt, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	receipts, err := query(ctx, s.tx, scanReceipt, selectReceipts+`offer = $1 AND id > $2 ORDER BY id LIMIT $3`,
-		s.offer, last, snapshotPage)
+	receipts, err := receiptTable.query(ctx, s.tx, `offer = $1 AND id > $2 ORDER BY id LIMIT $3`, s.offer, last, snapshotPage)
 	if err != nil || len(receipts) == 0 {
 		return nil, s.ledger.wrapReadError(err)
 	}
@@ -132,36 +128,32 @@ const quoteDays = 30
 // StoreQuote stores that satoshis were quoted for usdCents at a Unix second, and deletes
 // quotes that are 30 days old.
 func (l *Ledger) StoreQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
-	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
-		return errors.New("the quote lacks an offer or satoshis, or its US cents are negative; report this as a bug")
-	}
 	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := execute(ctx, tx, "storing the quote", `
-			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)
-		if err != nil {
+		if err := quoteTable.upsert(ctx, tx, `offer, satoshis, at`, Quote{offer, satoshis, usdCents, at}); err != nil {
 			return err
 		}
-		_, err = execute(ctx, tx, "deleting old quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
+		_, err := execute(ctx, tx, "deleting old quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
 			offer, l.now().Unix()-quoteDays*24*60*60)
 		return err
 	})
 }
 
 // Quote is a quoted amount and its value.
-type Quote struct{ Satoshis, USDCents int64 }
+type Quote struct {
+	Offer              string
+	Satoshis, USDCents int64
+	At                 int64 // when it was quoted, in Unix seconds
+}
+
+var quoteTable = table[Quote]{"quotes", func(q *Quote) []column {
+	return []column{{"offer", &q.Offer}, {"satoshis", &q.Satoshis}, {"usd_cents", &q.USDCents}, {"at", &q.At}}
+}}
 
 // Quoted returns the largest quote of at most the satoshis that was given between two Unix
 // seconds, or else the smallest one of which they lack at most one percent, an exchange's fee,
 // and the newest of equal ones.
 func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q Quote, found bool, err error) {
 	// + 0 makes SQLite use the index of the time: an hour has few quotes.
-	return atMostOne(collect(ctx, l, scanQuote, `
-		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $5 AND at BETWEEN $3 AND $4
+	return atMostOne(quoteTable.read(ctx, l, `offer = $1 AND satoshis + 0 <= $5 AND at BETWEEN $3 AND $4
 		ORDER BY satoshis > $2, abs(satoshis - $2), at DESC LIMIT 1`, offer, satoshis, since, until, satoshis+satoshis/99))
-}
-
-func scanQuote(row scanner) (q Quote, err error) {
-	err = row.Scan(&q.Satoshis, &q.USDCents)
-	return q, err
 }
