@@ -56,7 +56,7 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 	}
 	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		lowered = false
-		a, err := l.accountOf(ctx, tx, offer, account)
+		a, err := accountOf(ctx, tx, offer, account, l.dialect.forUpdate())
 		if err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 }
 
 // Account reads a registered account. Error: errNotRegistered.
-func (l *Ledger) Account(ctx context.Context, offer, account string) (Account, error) {
-	a, found, err := atMostOne(accountTable.read(ctx, l, oneAccount, offer, account))
-	if err == nil && !found {
-		err = notRegistered(offer, account)
-	}
+func (l *Ledger) Account(ctx context.Context, offer, account string) (a Account, err error) {
+	err = l.whileReading(ctx, func(ctx context.Context, read *sql.DB) error {
+		a, err = accountOf(ctx, read, offer, account, "")
+		return err
+	})
 	return a, err
 }
 
@@ -96,9 +96,9 @@ var accountTable = table[Account]{"accounts", func(a *Account) []column {
 
 const oneAccount = `offer = $1 AND account = $2`
 
-// accountOf reads an account and locks it: its origin stays until the transaction ends.
-func (l *Ledger) accountOf(ctx context.Context, tx *sql.Tx, offer, id string) (Account, error) {
-	a, found, err := atMostOne(accountTable.query(ctx, tx, oneAccount+l.dialect.forUpdate(), offer, id))
+// accountOf reads an account. With forUpdate its origin stays until the transaction ends. Error: errNotRegistered.
+func accountOf(ctx context.Context, from queryer, offer, id, forUpdate string) (Account, error) {
+	a, found, err := atMostOne(accountTable.query(ctx, from, oneAccount+forUpdate, offer, id))
 	if err == nil && !found {
 		err = notRegistered(offer, id)
 	}
@@ -140,7 +140,7 @@ var cursorTable = table[Cursor]{"cursors", func(c *Cursor) []column {
 
 // storeCursor stores a cursor unless it was moved, or the origin was lowered, meanwhile.
 func (l *Ledger) storeCursor(ctx context.Context, tx *sql.Tx, c *Cursor) error {
-	a, err := l.accountOf(ctx, tx, c.Offer, c.Account)
+	a, err := accountOf(ctx, tx, c.Offer, c.Account, l.dialect.forUpdate())
 	if err != nil || c.Origin != "" && c.Origin != a.Origin {
 		return err
 	}
@@ -173,13 +173,11 @@ func (l *Ledger) AccountStates(ctx context.Context, prefix string) ([]AccountSta
 		WHERE substr(a.account, 1, length($1)) = $1`, prefix)
 }
 
-// MoveCursors moves the cursors of several accounts in one transaction, like Record with each.
+// MoveCursors moves the cursors of several accounts in one transaction, like Record with each. Two
+// instances lock them in one order.
 func (l *Ledger) MoveCursors(ctx context.Context, cursors ...Cursor) error {
 	inOrder := slices.SortedFunc(slices.Values(cursors), func(a, b Cursor) int { return strings.Compare(a.Account, b.Account) })
 	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.dialect.lock(ctx, tx, lock{cursorsLock, ""}); err != nil {
-			return err
-		}
 		for _, c := range inOrder {
 			if err := l.storeCursor(ctx, tx, &c); err != nil {
 				return err

@@ -112,9 +112,9 @@ func (t table[T]) update(ctx context.Context, tx *sql.Tx, id int64, before, afte
 	return err
 }
 
-// maxValues is the most values in one statement. SQLite takes 32,766, and its driver searches all
-// of them for each.
-const maxValues = 4_000
+// maxValues is the most values in one statement. SQLite's driver searches all of them for each, so
+// more take longer.
+const maxValues = 400
 
 // insertRows inserts rows with as many values each, in one statement unless they are very many.
 func insertRows(ctx context.Context, tx *sql.Tx, into, columns string, rows [][]any, end string) (inserted int64, err error) {

@@ -19,10 +19,6 @@ var tables = []string{
 // booleanColumns are numbers on SQLite and true or false on PostgreSQL.
 var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "unacknowledged", "ended"}
 
-// batchValues is the number of values at which a batch is stored. The SQLite driver
-// searches all of them for each, so larger batches take longer.
-const batchValues = 400
-
 // Contents is what a copy of a ledger contains.
 type Contents struct {
 	Rows   map[string]int64 // by table
@@ -148,7 +144,7 @@ func copyTable(ctx context.Context, to, from *sql.Tx, table string) (count int64
 			batch = append(batch, row)
 			count++
 		}
-		if len(batch)*len(columns) >= batchValues || !more {
+		if len(batch)*len(columns) >= maxValues || !more {
 			if _, err := insertRows(ctx, to, table, strings.Join(columns, ", "), batch, ""); err != nil {
 				return 0, err
 			}

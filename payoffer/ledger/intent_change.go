@@ -40,8 +40,7 @@ func (l *Ledger) change(ctx context.Context, key IntentKey, f func(*Intent) erro
 				return err
 			}
 		}
-		i.UpdatedAt = r.now
-		return r.updateIntent(ctx, old, i)
+		return r.updateIntent(ctx, old, &i)
 	})
 	return i, err
 }
@@ -58,11 +57,11 @@ func requireUnclaimed(ctx context.Context, tx *sql.Tx, i Intent) error {
 }
 
 // updateIntent stores the changed fields of an intent, and adds to the change of the sums.
-func (r *recorder) updateIntent(ctx context.Context, old, next Intent) error {
+func (r *recorder) updateIntent(ctx context.Context, old Intent, next *Intent) error {
 	next.UpdatedAt = r.now
 	r.delta.Change(old.total(), next.total())
 	r.changed = r.changed || old.State != next.State || old.Evidence != next.Evidence
-	return intentTable.update(ctx, r.tx, old.ID, old, next)
+	return intentTable.update(ctx, r.tx, old.ID, old, *next)
 }
 
 // withdraw deletes an intent. If its payer may still expect it, a row remembers it for insertIntent.
@@ -81,7 +80,7 @@ func (r *recorder) withdraw(ctx context.Context, i Intent) error {
 	remembered.State, remembered.Reason, remembered.Nonce = IntentRefused, reasonWithdrawn, fmt.Sprintf("%s/%d", i.Nonce, i.ID)
 	remembered.RejectedUntil = max(i.RejectedUntil, min(i.ValidBefore, r.now+int64(rememberedFor/time.Second)))
 	remembered.Payload, remembered.Requirement = []byte{}, []byte{}
-	return r.updateIntent(ctx, i, remembered)
+	return r.updateIntent(ctx, i, &remembered)
 }
 
 // reasonWithdrawn is the reason of a row that remembers a withdrawn intent.

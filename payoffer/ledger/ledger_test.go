@@ -61,20 +61,6 @@ func TestLedgerNotOpenErrors(t *testing.T) {
 	})
 }
 
-func TestOpenIsIdempotent(t *testing.T) {
-	sqliteOnly(t, func(t *testing.T, d testDialect) {
-		where := d.create(t)
-		l, _ := d.ledgerAt(t, where)
-		require.NoError(t, l.Open(t.Context()))
-		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
-		require.NoError(t, l.Close())
-
-		again, _ := d.ledgerAt(t, where)
-		receipts := must(again.Receipts(t.Context(), testOffer, 0, 10))(t)
-		require.Len(t, receipts, 1)
-	})
-}
-
 // The outcome of an interrupted commit would be unknown.
 func TestCommitIgnoresCallerCancellation(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {

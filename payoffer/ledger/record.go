@@ -93,11 +93,15 @@ func (l *Ledger) writeSums(ctx context.Context, locks []lock, do func(ctx contex
 
 // record stores one observation and returns its row, if there is one.
 func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
-	testnet, stored, err := r.lookUp(ctx, s)
+	account, err := accountOf(ctx, r.tx, s.Offer, s.Account, "")
 	if err != nil {
 		return Receipt{}, err
 	}
-	s.Testnet = s.Testnet || testnet
+	s.Testnet = s.Testnet || account.Testnet
+	stored, err := r.returns(ctx, s)
+	if err != nil {
+		return Receipt{}, err
+	}
 	old, _, err := atMostOne(receiptTable.query(ctx, r.tx, `account = $1 AND external_id = $2`, s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
@@ -143,26 +147,16 @@ func (r *recorder) isElsewhere(ctx context.Context, s Observation) (bool, error)
 	return found, err
 }
 
-// lookUp reads whether the account is on a test network, and the returns of the payment.
-func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, stored accounting.ReturnRecords, err error) {
-	testnet, found, err := atMostOne(query(ctx, r.tx, scanValue[bool], `SELECT testnet FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account))
-	if err == nil && !found {
-		err = notRegistered(s.Offer, s.Account)
-	}
-	if err != nil {
-		return false, nil, err
-	}
+// returns reads the returns of the payment.
+func (r *recorder) returns(ctx context.Context, s Observation) (stored accounting.ReturnRecords, err error) {
 	all, err := returnTable.query(ctx, r.tx, `account = $1 AND external_id = $2`, s.Account, s.ExternalID)
-	if err != nil {
-		return false, nil, fmt.Errorf("reading the returns: %w", err)
+	if len(all) > 0 {
+		stored = accounting.ReturnRecords{}
 	}
 	for _, w := range all {
-		if stored == nil {
-			stored = accounting.ReturnRecords{}
-		}
 		stored[w.ID] = w.Return
 	}
-	return testnet, stored, nil
+	return stored, err
 }
 
 // change stores the row with its transition and its part of the sums.
@@ -246,7 +240,7 @@ func (r *recorder) joinIntent(ctx context.Context, next *Receipt, s Observation)
 	if reflect.DeepEqual(old, intent) {
 		return nil
 	}
-	return r.updateIntent(ctx, old, intent)
+	return r.updateIntent(ctx, old, &intent)
 }
 
 // link links the intent to the row instead of one that is not final. It ignores

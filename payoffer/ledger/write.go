@@ -134,6 +134,5 @@ const (
 	offerLock                                  // changing receipts of an offer, with their transitions
 	entryLock                                  // signing in browsers of a payment
 	accountsLock                               // registering accounts
-	cursorsLock                                // moving cursors of several accounts
 	keysLock                                   // remembering keys
 )
