@@ -66,9 +66,9 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 		}
 		lowered, a.Origin = a.Origin != "", origin
 		err = accountTable.upsert(ctx, tx, `offer, account`, a)
-		for _, statement := range []string{`DELETE FROM cursors WHERE position NOT LIKE '{%' AND `, `UPDATE cursors SET anchor = '' WHERE `} {
+		for _, text := range []string{`DELETE FROM cursors WHERE position NOT LIKE '{%'`, `UPDATE cursors SET anchor = '' WHERE TRUE`} {
 			if err == nil && lowered {
-				_, err = execute(ctx, tx, "lowering the origin", statement+oneAccount, offer, account)
+				_, err = execute(ctx, tx, "lowering the origin", text+` AND `+oneAccount, offer, account)
 			}
 		}
 		return err
@@ -91,7 +91,10 @@ func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) 
 }
 
 var accountTable = table[Account]{"accounts", func(a *Account) []column {
-	return []column{{"offer", &a.Offer}, {"account", &a.ID}, {"rail", &a.Rail}, {"testnet", &a.Testnet}, {"origin", &a.Origin}, {"since", &a.Since}}
+	return []column{
+		{"offer", &a.Offer}, {"account", &a.ID}, {"rail", &a.Rail},
+		{"testnet", &a.Testnet}, {"origin", &a.Origin}, {"since", &a.Since},
+	}
 }}
 
 const oneAccount = `offer = $1 AND account = $2`

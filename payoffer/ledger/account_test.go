@@ -162,7 +162,7 @@ func TestAccountStatesOfOneChain(t *testing.T) {
 func TestMoveCursorsChecksExpectedPosition(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		name := func(n int) string { return fmt.Sprintf("eip155:8453/erc20:0xtoken/%03d", n) }
-		const many = maxValues + 1
+		const many = batchValues + 1
 		var all []string
 		var accounts []Account
 		for n := range many {

@@ -88,7 +88,8 @@ func (t table[T]) upsert(ctx context.Context, tx *sql.Tx, key string, rows ...T)
 func (t table[T]) insertNew(ctx context.Context, tx *sql.Tx, row *T) error {
 	_, names, _ := strings.Cut(t.names(), ", ")
 	values := t.addresses(row)
-	err := tx.QueryRowContext(ctx, `INSERT INTO `+t.name+` (`+names+`) VALUES `+placeholders(1, len(values)-1)+` RETURNING id`, values[1:]...).Scan(values[0])
+	text := `INSERT INTO ` + t.name + ` (` + names + `) VALUES ` + placeholders(1, len(values)-1) + ` RETURNING id`
+	err := tx.QueryRowContext(ctx, text, values[1:]...).Scan(values[0])
 	if err != nil {
 		return fmt.Errorf("inserting into %s: %w", t.name, err)
 	}
@@ -112,9 +113,9 @@ func (t table[T]) update(ctx context.Context, tx *sql.Tx, id int64, before, afte
 	return err
 }
 
-// maxValues is the most values in one statement. SQLite's driver searches all of them for each, so
-// more take longer.
-const maxValues = 400
+// maxValues is the most values in one statement. SQLite takes 32,766, and its driver searches all
+// of them for each.
+const maxValues = 4_000
 
 // insertRows inserts rows with as many values each, in one statement unless they are very many.
 func insertRows(ctx context.Context, tx *sql.Tx, into, columns string, rows [][]any, end string) (inserted int64, err error) {
@@ -128,7 +129,8 @@ func insertRows(ctx context.Context, tx *sql.Tx, into, columns string, rows [][]
 			texts = append(texts, placeholders(len(values)+1, len(row)))
 			values = append(values, row...)
 		}
-		n, err := execute(ctx, tx, "storing "+into, `INSERT INTO `+into+` (`+columns+`) VALUES `+strings.Join(texts, ", ")+end, values...)
+		text := `INSERT INTO ` + into + ` (` + columns + `) VALUES ` + strings.Join(texts, ", ") + end
+		n, err := execute(ctx, tx, "storing "+into, text, values...)
 		if err != nil {
 			return 0, err
 		}

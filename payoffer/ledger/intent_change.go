@@ -68,7 +68,8 @@ func (r *recorder) updateIntent(ctx context.Context, old Intent, next *Intent) e
 func (r *recorder) withdraw(ctx context.Context, i Intent) error {
 	r.changed = true
 	if _, err := execute(ctx, r.tx, "deleting expired withdrawn intents", `DELETE FROM intents
-		WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`, i.Offer, i.From, reasonWithdrawn, r.now); err != nil {
+		WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`,
+		i.Offer, i.From, reasonWithdrawn, r.now); err != nil {
 		return err
 	}
 	if i.Facilitator != "" && !i.Unacknowledged {

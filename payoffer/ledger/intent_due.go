@@ -48,7 +48,8 @@ func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter 
 func (l *Ledger) TakeDueClaims(ctx context.Context, offer, account string, limit int) (keys []IntentKey, err error) {
 	now := l.now()
 	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		claims, err := intentTable.query(ctx, tx, oneAccount+` AND state = 'settled' AND evidence = 'facilitator' AND `+due("poll_at", "$3", 2*longestClaim)+`
+		claims, err := intentTable.query(ctx, tx, oneAccount+`
+			AND state = 'settled' AND evidence = 'facilitator' AND `+due("poll_at", "$3", 2*longestClaim)+`
 			ORDER BY poll_at, id LIMIT $4`+l.dialect.forUpdate()+l.dialect.skipLocked(), offer, account, now.Unix(), limit)
 		for _, claim := range claims {
 			if _, err := execute(ctx, tx, "setting when a claim is due", `UPDATE intents SET poll_at = $1 WHERE id = $2`,

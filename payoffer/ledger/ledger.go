@@ -66,8 +66,10 @@ func (l *Ledger) Open(ctx context.Context) error {
 	return l.open(ctx, migrate)
 }
 
-// open opens the database. schema is migrate or requireCurrent.
-func (l *Ledger) open(ctx context.Context, schema func(context.Context, dialect, fs.FS, *sql.Tx) error) error {
+// prepareSchema is migrate or requireCurrent.
+type prepareSchema func(context.Context, dialect, fs.FS, *sql.Tx) error
+
+func (l *Ledger) open(ctx context.Context, schema prepareSchema) error {
 	l.opening.Lock()
 	defer l.opening.Unlock()
 	if l.db != nil {
@@ -145,7 +147,7 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.requirePresent(db, 0), l.dialect.conceal(db.close()))
 }
 
-func (l *Ledger) openDatabase(ctx context.Context, db *database, schema func(context.Context, dialect, fs.FS, *sql.Tx) error) error {
+func (l *Ledger) openDatabase(ctx context.Context, db *database, schema prepareSchema) error {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := l.dialect.open(soon, db, l.exclusive); err != nil {

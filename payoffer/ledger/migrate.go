@@ -49,8 +49,8 @@ func schemaVersion(ctx context.Context, d dialect, schemas fs.FS, tx *sql.Tx) (v
 	case err == nil && version == movedVersion:
 		err = errMoved
 	case err == nil && version > len(files):
-		err = fmt.Errorf("%w: its schema is version %d and this program knows %d; run the newer program, or restore a backup of this version",
-			errNewerSchema, version, len(files))
+		err = fmt.Errorf("%w: its schema is version %d and this program knows %d; "+
+			"run the newer program, or restore a backup of this version", errNewerSchema, version, len(files))
 	}
 	return version, files, err
 }

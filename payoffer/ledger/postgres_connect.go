@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
@@ -61,8 +62,9 @@ type sessionError string
 func (s sessionError) Error() string { return string(s) }
 
 const (
-	errCopied    sessionError = "the ledger is being restored or moved; start again when that is done"
-	errPooled    sessionError = "PgBouncer, or another pooler, is between in transaction or statement mode, and the ledger holds a lock for its session: connect directly, or set pool_mode = session"
+	errCopied sessionError = "the ledger is being restored or moved; start again when that is done"
+	errPooled sessionError = "PgBouncer, or another pooler, is between in transaction or statement mode, " +
+		"and the ledger holds a lock for its session: connect directly, or set pool_mode = session"
 	errInstances sessionError = errInUseText + "; stop all instances first"
 )
 
@@ -89,7 +91,8 @@ func (p *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	case err != nil:
 		return err
 	case commit != "on" && commit != "remote_apply":
-		return sessionError(fmt.Sprintf("synchronous_commit is %q for this role and database: a payment could be lost; set it to on", commit))
+		return sessionError(fmt.Sprintf("synchronous_commit is %q for this role and database: a payment could be lost; set it to on",
+			commit))
 	case fsync != "on":
 		return sessionError("the server runs with fsync=off: a payment could be lost; turn it on")
 	case readOnly != "off":
@@ -109,7 +112,8 @@ func (p *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 			set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', $3, false)`, commit, schema, sessionEnd); err != nil {
 		return err
 	}
-	if _, err = conn.Exec(ctx, `SELECT `+lock+`(`+sessionSpace+`, hashtext('in use: ' || $1))`, schema); sqlState(err) == lockNotAvailable {
+	_, err = conn.Exec(ctx, `SELECT `+lock+`(`+sessionSpace+`, hashtext('in use: ' || $1))`, schema)
+	if sqlState(err) == lockNotAvailable {
 		return busy
 	}
 	if err == nil {
@@ -184,7 +188,8 @@ func explain(err error) (text string, temporary bool) {
 	case errors.As(err, &cert):
 		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert", false
 	case strings.HasPrefix(code, "28"):
-		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code + "); correct the DSN or that file", false
+		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code +
+			"); correct the DSN or that file", false
 	case code != "":
 		// connection failures, insufficient resources, operator intervention
 		temporary = slices.ContainsFunc([]string{"08", "53", "57P"}, func(class string) bool { return strings.HasPrefix(code, class) })
@@ -192,10 +197,18 @@ func explain(err error) (text string, temporary bool) {
 	case errors.As(err, &dns):
 		return "the server's name cannot be resolved; correct the host of the DSN", true
 	case errors.As(err, &network): // its own text contains the address
-		return fmt.Sprintf("the server cannot be reached: %v; check host, port and firewall", network.Err), true
+		return fmt.Sprintf("the server cannot be reached: %v; check host, port and firewall", whyLost(network)), true
 	}
 	return "the server does not respond like PostgreSQL with the TLS of sslmode; correct sslmode or the port",
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
+}
+
+// whyLost is the error of the system, such as "connection refused", without the address.
+func whyLost(err *net.OpError) error {
+	if failed := new(os.SyscallError); errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err.Err
 }
 
 // conceal removes the address from the error of a broken connection.
@@ -208,7 +221,7 @@ func (p *postgresDialect) conceal(err error) error {
 	case broken && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.DeadlineExceeded)
 	case broken:
-		return unreachableError(fmt.Sprintf("the connection to PostgreSQL was lost (%v); check that the database runs", network.Err))
+		return unreachableError(fmt.Sprintf("the connection to PostgreSQL was lost (%v); check that the database runs", whyLost(network)))
 	case errors.Is(err, driver.ErrBadConn):
 		return unreachableError("the connection to PostgreSQL was lost; check that the database runs")
 	case remedy != "":

@@ -21,7 +21,8 @@ var priceTable = table[price]{"prices", func(p *price) []column {
 // their offers, in one transaction. A price that is in force already is not stored again.
 func (l *Ledger) StorePrices(ctx context.Context, since int64, prices map[string]int64) error {
 	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		inForce, err := priceTable.query(ctx, tx, `since = (SELECT max(since) FROM prices p WHERE p.offer = prices.offer AND since <= $1)`, since)
+		inForce, err := priceTable.query(ctx, tx, `
+			since = (SELECT max(since) FROM prices p WHERE p.offer = prices.offer AND since <= $1)`, since)
 		if err != nil {
 			return fmt.Errorf("reading the prices: %w", err)
 		}

@@ -46,7 +46,8 @@ func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce
 
 // lastAuthorizationReceipt is AuthorizationReceipt, or else the newest dropped one.
 func (l *Ledger) lastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
-	return atMostOne(receiptTable.read(ctx, l, `account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
+	return atMostOne(receiptTable.read(ctx, l, `
+		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
 
@@ -106,7 +107,7 @@ func idBelow(before int64) int64 {
 // Unfinal returns up to limit receipts of an account that are not final, oldest first,
 // dropped ones last.
 func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) ([]Receipt, error) {
-	return receiptTable.read(ctx, l, `offer = $1 AND account = $2 AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
+	return receiptTable.read(ctx, l, oneAccount+` AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
 }
 
 // Transition is one change of a receipt.
@@ -225,7 +226,7 @@ func (l *Ledger) History(ctx context.Context, offer string, first, last int64) (
 
 // Returns returns the latest state of each return of one payment, by time.
 func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string) (all []Return, err error) {
-	stored, err := returnTable.read(ctx, l, `offer = $1 AND account = $2 AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
+	stored, err := returnTable.read(ctx, l, oneAccount+` AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
 	for _, w := range stored {
 		all = append(all, w.Return)
 	}

@@ -76,7 +76,8 @@ func (l *Ledger) writeSums(ctx context.Context, locks []lock, do func(ctx contex
 		if err := l.dialect.lock(ctx, tx, locks...); err != nil {
 			return err
 		}
-		r := recorder{tx: tx, now: l.now().Unix(), forUpdate: l.dialect.forUpdate(), delta: accounting.Sums{}, stored: accounting.Sums{}}
+		r := recorder{tx: tx, now: l.now().Unix(), forUpdate: l.dialect.forUpdate()}
+		r.delta, r.stored = accounting.Sums{}, accounting.Sums{}
 		if err := do(ctx, &r); err != nil {
 			return err
 		}

@@ -30,8 +30,10 @@ func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replace
 			does, statement string
 			values          []any
 		}{
-			{"renaming the returns", `UPDATE returns SET external_id = $1 WHERE account = $2 AND external_id = $3`, []any{replacement, account, externalID}},
-			{"deleting the browsers", `DELETE FROM entries WHERE offer = $1 AND payment = $2`, []any{offer, account + " " + before.Name()}},
+			{"renaming the returns", `UPDATE returns SET external_id = $1 WHERE account = $2 AND external_id = $3`,
+				[]any{replacement, account, externalID}},
+			{"deleting the browsers", `DELETE FROM entries WHERE offer = $1 AND payment = $2`,
+				[]any{offer, account + " " + before.Name()}},
 			{"erasing the notes", `UPDATE transitions SET note = '' WHERE receipt_id = $1`, []any{receipt.ID}},
 		} {
 			if _, err := execute(ctx, r.tx, one.does, one.statement, one.values...); err != nil {

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -48,8 +47,7 @@ var sqliteParams = []string{
 }
 
 func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
-	lock, err := s.acquire()
-	if err != nil {
+	if err := s.acquire(db); err != nil {
 		return err
 	}
 	connect := func(params ...string) *sql.DB {
@@ -62,9 +60,9 @@ func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
 	db.write.SetMaxOpenConns(1)
 	db.read.SetMaxOpenConns(readers)
 	db.read.SetMaxIdleConns(readers)
-	db.closers = []io.Closer{lock, db.write, db.read}
+	db.closers = append(db.closers, db.write, db.read)
 	var mode string
-	err = db.write.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
+	err := db.write.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
 	if err == nil && mode != "wal" { // shared memory is missing: a network disk
 		err = fmt.Errorf(`PRAGMA journal_mode is %q instead of "wal"; a ledger needs a local disk`, mode)
 	}

@@ -71,7 +71,8 @@ func (r *recorder) checkSumLimits(ctx context.Context, next Receipt) error {
 	before, found := r.stored[at]
 	if !found {
 		total, _, err := atMostOne(totalTable.query(ctx, r.tx, `
-			offer = $1 AND account = $2 AND rail = $3 AND currency = $4 AND status = $5 AND evidence_level = $6 AND own = $7 AND testnet = $8`,
+			offer = $1 AND account = $2 AND rail = $3 AND currency = $4 AND status = $5
+				AND evidence_level = $6 AND own = $7 AND testnet = $8`,
 			at.Offer, at.Account, at.Rail, at.Currency, at.Status, at.EvidenceLevel, at.Own, at.Testnet))
 		if err != nil {
 			return fmt.Errorf("reading the totals: %w", err)
@@ -96,6 +97,7 @@ func addToTotals(ctx context.Context, tx *sql.Tx, changes accounting.Sums) error
 		ON CONFLICT (`+totalsKey+`) DO UPDATE SET
 			count = totals.count + excluded.count, amount = totals.amount + excluded.amount,
 			refunded = totals.refunded + excluded.refunded, usd_cents = totals.usd_cents + excluded.usd_cents,
-			refunded_cents = totals.refunded_cents + excluded.refunded_cents, unknown_usd = totals.unknown_usd + excluded.unknown_usd`, added...)
+			refunded_cents = totals.refunded_cents + excluded.refunded_cents,
+			unknown_usd = totals.unknown_usd + excluded.unknown_usd`, added...)
 	return err
 }
