@@ -61,12 +61,25 @@ func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
 	db.read.SetMaxOpenConns(readers)
 	db.read.SetMaxIdleConns(readers)
 	db.closers = append(db.closers, db.write, db.read)
-	var mode string
-	err := db.write.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
-	if err == nil && mode != "wal" { // shared memory is missing: a network disk
-		err = fmt.Errorf(`PRAGMA journal_mode is %q instead of "wal"; a ledger needs a local disk`, mode)
+	for _, want := range []struct {
+		db            *sql.DB
+		pragma, value string
+	}{
+		{db.write, "journal_mode", "wal"}, // delete, where shared memory is missing: a network disk
+		{db.write, "synchronous", "2"},
+		{db.write, "foreign_keys", "1"},
+		{db.read, "query_only", "1"},
+	} {
+		var got string
+		err := want.db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got)
+		if err == nil && got != want.value {
+			err = fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 func (s *sqliteDialect) peek() (*sql.DB, error) {
