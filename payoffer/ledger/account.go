@@ -56,7 +56,7 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 	}
 	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		lowered = false
-		a, err := l.accountOf(ctx, tx, offer, account)
+		a, err := accountOf(ctx, tx, offer, account, l.dialect.forUpdate())
 		if err != nil {
 			return err
 		}
@@ -64,49 +64,44 @@ func (l *Ledger) LowerOrigin(ctx context.Context, offer, account, origin string)
 		if a.Origin != "" && (err != nil || before <= to) {
 			return err
 		}
-		if _, err = execute(ctx, tx, "lowering the origin", `
-			UPDATE accounts SET origin = $1 WHERE offer = $2 AND account = $3`, origin, offer, account); err != nil || a.Origin == "" {
-			return err
+		lowered, a.Origin = a.Origin != "", origin
+		err = accountTable.upsert(ctx, tx, `offer, account`, a)
+		for _, text := range []string{`DELETE FROM cursors WHERE position NOT LIKE '{%'`, `UPDATE cursors SET anchor = '' WHERE TRUE`} {
+			if err == nil && lowered {
+				_, err = execute(ctx, tx, "lowering the origin", text+` AND `+oneAccount, offer, account)
+			}
 		}
-		lowered = true
-		if _, err = execute(ctx, tx, "lowering the origin", `
-			DELETE FROM cursors WHERE offer = $1 AND account = $2 AND position NOT LIKE '{%'`, offer, account); err != nil {
-			return err
-		}
-		_, err = execute(ctx, tx, "lowering the origin", `UPDATE cursors SET anchor = '' WHERE offer = $1 AND account = $2`, offer, account)
 		return err
 	})
 	return lowered, err
 }
 
 // Account reads a registered account. Error: errNotRegistered.
-func (l *Ledger) Account(ctx context.Context, offer, account string) (Account, error) {
-	a, found, err := atMostOne(collect(ctx, l, scanAccount, selectAccounts+` AND account = $2`, offer, account))
-	if err == nil && !found {
-		err = notRegistered(offer, account)
-	}
+func (l *Ledger) Account(ctx context.Context, offer, account string) (a Account, err error) {
+	err = l.whileReading(ctx, func(ctx context.Context, read *sql.DB) error {
+		a, err = accountOf(ctx, read, offer, account, "")
+		return err
+	})
 	return a, err
 }
 
 // Accounts returns all accounts that an offer ever had, removed ones too.
 func (l *Ledger) Accounts(ctx context.Context, offer string) ([]Account, error) {
-	return collect(ctx, l, scanAccount, selectAccounts+` ORDER BY account`, offer)
+	return accountTable.read(ctx, l, `offer = $1 ORDER BY account`, offer)
 }
 
-const selectAccounts = fromAccounts + `offer = $1`
+var accountTable = table[Account]{"accounts", func(a *Account) []column {
+	return []column{
+		{"offer", &a.Offer}, {"account", &a.ID}, {"rail", &a.Rail},
+		{"testnet", &a.Testnet}, {"origin", &a.Origin}, {"since", &a.Since},
+	}
+}}
 
-const fromAccounts = `
-	SELECT offer, account, rail, testnet, origin, since FROM accounts WHERE `
+const oneAccount = `offer = $1 AND account = $2`
 
-func scanAccount(row scanner) (a Account, err error) {
-	err = row.Scan(&a.Offer, &a.ID, &a.Rail, &a.Testnet, &a.Origin, &a.Since)
-	return a, err
-}
-
-// accountOf reads an account and locks it: its origin stays until the transaction ends.
-func (l *Ledger) accountOf(ctx context.Context, tx *sql.Tx, offer, id string) (Account, error) {
-	a, found, err := atMostOne(query(ctx, tx, scanAccount,
-		selectAccounts+` AND account = $2`+l.dialect.forUpdate(), offer, id))
+// accountOf reads an account. With forUpdate its origin stays until the transaction ends. Error: errNotRegistered.
+func accountOf(ctx context.Context, from queryer, offer, id, forUpdate string) (Account, error) {
+	a, found, err := atMostOne(accountTable.query(ctx, from, oneAccount+forUpdate, offer, id))
 	if err == nil && !found {
 		err = notRegistered(offer, id)
 	}
@@ -136,35 +131,29 @@ type Cursor struct {
 
 // Cursor reads the cursor of an account.
 func (l *Ledger) Cursor(ctx context.Context, offer, account string) (Cursor, bool, error) {
-	return atMostOne(collect(ctx, l, scanCursor, `
-		SELECT offer, account, position, anchor, witnessed, ok_at FROM cursors WHERE offer = $1 AND account = $2`,
-		offer, account))
+	return atMostOne(cursorTable.read(ctx, l, oneAccount, offer, account))
 }
 
-func scanCursor(row scanner) (c Cursor, err error) {
-	err = row.Scan(&c.Offer, &c.Account, &c.Position, &c.Anchor, &c.Witnessed, &c.OKAt)
-	return c, err
-}
+var cursorTable = table[Cursor]{"cursors", func(c *Cursor) []column {
+	return []column{
+		{"offer", &c.Offer}, {"account", &c.Account}, {"position", &c.Position}, {"anchor", &c.Anchor},
+		{"witnessed", &c.Witnessed}, {"ok_at", &c.OKAt},
+	}
+}}
 
 // storeCursor stores a cursor unless it was moved, or the origin was lowered, meanwhile.
 func (l *Ledger) storeCursor(ctx context.Context, tx *sql.Tx, c *Cursor) error {
-	a, err := l.accountOf(ctx, tx, c.Offer, c.Account)
+	a, err := accountOf(ctx, tx, c.Offer, c.Account, l.dialect.forUpdate())
 	if err != nil || c.Origin != "" && c.Origin != a.Origin {
 		return err
 	}
 	if c.ExpectedPosition != nil {
-		stored, _, err := atMostOne(query(ctx, tx, scanValue[string], `
-			SELECT position FROM cursors WHERE offer = $1 AND account = $2`+l.dialect.forUpdate(), c.Offer, c.Account))
-		if err != nil || stored != *c.ExpectedPosition {
+		stored, _, err := atMostOne(cursorTable.query(ctx, tx, oneAccount+l.dialect.forUpdate(), c.Offer, c.Account))
+		if err != nil || stored.Position != *c.ExpectedPosition {
 			return err
 		}
 	}
-	_, err = execute(ctx, tx, "storing the cursor", `
-		INSERT INTO cursors (account, offer, position, anchor, witnessed, ok_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (account) DO UPDATE
-			SET position = excluded.position, anchor = excluded.anchor, witnessed = excluded.witnessed, ok_at = excluded.ok_at`,
-		c.Account, c.Offer, c.Position, c.Anchor, c.Witnessed, c.OKAt)
-	return err
+	return cursorTable.upsert(ctx, tx, `account`, *c)
 }
 
 // AccountState is the reading state of an account.
@@ -187,13 +176,11 @@ func (l *Ledger) AccountStates(ctx context.Context, prefix string) ([]AccountSta
 		WHERE substr(a.account, 1, length($1)) = $1`, prefix)
 }
 
-// MoveCursors moves the cursors of several accounts in one transaction, like Record with each.
+// MoveCursors moves the cursors of several accounts in one transaction, like Record with each. Two
+// instances lock them in one order.
 func (l *Ledger) MoveCursors(ctx context.Context, cursors ...Cursor) error {
 	inOrder := slices.SortedFunc(slices.Values(cursors), func(a, b Cursor) int { return strings.Compare(a.Account, b.Account) })
 	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.dialect.lock(ctx, tx, lock{cursorsLock, ""}); err != nil {
-			return err
-		}
 		for _, c := range inOrder {
 			if err := l.storeCursor(ctx, tx, &c); err != nil {
 				return err

@@ -99,7 +99,7 @@ func (l *Ledger) Restore(ctx context.Context, path string) (restored Contents, e
 	}
 	from := NewSQLite(absolute, l.now)
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
-		if err := requireCurrent(ctx, from.dialect, source); err != nil {
+		if err := requireCurrent(ctx, from.dialect, schemas, source); err != nil {
 			return err
 		}
 		if err := requireIntact(ctx, source); err != nil {

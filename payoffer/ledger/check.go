@@ -20,7 +20,7 @@ func (l *Ledger) Check(ctx context.Context) error {
 }
 
 func check(ctx context.Context, tx *sql.Tx) error {
-	stored, err := sums(ctx, tx, `SELECT `+totalsKey+`, `+sumColumns+` FROM totals`)
+	stored, err := sums(ctx, tx, totalTable.selecting(`TRUE`))
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func check(ctx context.Context, tx *sql.Tx) error {
 
 // sums reads sums by key, without empty ones.
 func sums(ctx context.Context, tx *sql.Tx, text string) (accounting.Sums, error) {
-	all, err := query(ctx, tx, scanTotal, text)
+	all, err := query(ctx, tx, totalTable.scan, text)
 	if err != nil {
 		return nil, fmt.Errorf("checking the sums of the ledger: %w", err)
 	}

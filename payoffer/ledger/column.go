@@ -18,8 +18,15 @@ type column struct {
 	address any
 }
 
-// columnNames lists the columns for a SELECT or an INSERT.
-func columnNames(columns []column) string {
+// table is a table whose rows are values of T.
+type table[T any] struct {
+	name    string
+	columns func(row *T) []column
+}
+
+// names lists the columns for a SELECT or an INSERT.
+func (t table[T]) names() string {
+	columns := t.columns(new(T))
 	names := make([]string, len(columns))
 	for n, c := range columns {
 		names[n] = c.name
@@ -28,7 +35,8 @@ func columnNames(columns []column) string {
 }
 
 // addresses returns the destinations of a scan, which are also the arguments of an INSERT.
-func addresses(columns []column) []any {
+func (t table[T]) addresses(row *T) []any {
+	columns := t.columns(row)
 	all := make([]any, len(columns))
 	for n, c := range columns {
 		all[n] = c.address
@@ -36,43 +44,99 @@ func addresses(columns []column) []any {
 	return all
 }
 
-// insertRow inserts a row and sets its ID, which is the first of the columns.
-func insertRow(ctx context.Context, tx *sql.Tx, table string, columns []column) error {
-	id, columns := columns[0].address, columns[1:]
-	err := tx.QueryRowContext(ctx, `INSERT INTO `+table+` (`+columnNames(columns)+`) VALUES `+placeholders(1, len(columns))+` RETURNING id`,
-		addresses(columns)...).Scan(id)
+func (t table[T]) scan(from scanner) (row T, err error) {
+	err = from.Scan(t.addresses(&row)...)
+	return row, err
+}
+
+func (t table[T]) selecting(end string) string {
+	return `SELECT ` + t.names() + ` FROM ` + t.name + ` WHERE ` + end
+}
+
+// query reads the rows that a condition selects. end begins with it.
+func (t table[T]) query(ctx context.Context, from queryer, end string, args ...any) ([]T, error) {
+	return query(ctx, from, t.scan, t.selecting(end), args...)
+}
+
+// read is query on a connection that only reads.
+func (t table[T]) read(ctx context.Context, l *Ledger, end string, args ...any) ([]T, error) {
+	return collect(ctx, l, t.scan, t.selecting(end), args...)
+}
+
+// insert inserts rows. end follows them, such as ON CONFLICT.
+func (t table[T]) insert(ctx context.Context, tx *sql.Tx, end string, rows ...T) (inserted int64, err error) {
+	values := make([][]any, len(rows))
+	for n := range rows {
+		values[n] = t.addresses(&rows[n])
+	}
+	return insertRows(ctx, tx, t.name, t.names(), values, end)
+}
+
+// upsert inserts rows, or replaces those with the same key, which is a list of columns.
+func (t table[T]) upsert(ctx context.Context, tx *sql.Tx, key string, rows ...T) error {
+	var set []string
+	for _, c := range t.columns(new(T)) {
+		if !slices.Contains(strings.Split(key, ", "), c.name) {
+			set = append(set, c.name+" = excluded."+c.name)
+		}
+	}
+	_, err := t.insert(ctx, tx, ` ON CONFLICT (`+key+`) DO UPDATE SET `+strings.Join(set, ", "), rows...)
+	return err
+}
+
+// insertNew inserts a row and sets its ID, which is the first column.
+func (t table[T]) insertNew(ctx context.Context, tx *sql.Tx, row *T) error {
+	_, names, _ := strings.Cut(t.names(), ", ")
+	values := t.addresses(row)
+	text := `INSERT INTO ` + t.name + ` (` + names + `) VALUES ` + placeholders(1, len(values)-1) + ` RETURNING id`
+	err := tx.QueryRowContext(ctx, text, values[1:]...).Scan(values[0])
 	if err != nil {
-		return fmt.Errorf("inserting into %s: %w", table, err)
+		return fmt.Errorf("inserting into %s: %w", t.name, err)
 	}
 	return nil
+}
+
+// update stores the columns of a row that have changed.
+func (t table[T]) update(ctx context.Context, tx *sql.Tx, id int64, before, after T) error {
+	var set []string
+	args, old := []any{id}, t.addresses(&before)
+	for n, c := range t.columns(&after) {
+		if !reflect.DeepEqual(old[n], c.address) {
+			args = append(args, c.address)
+			set = append(set, fmt.Sprintf("%s = $%d", c.name, len(args)))
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	_, err := execute(ctx, tx, "updating "+t.name, "UPDATE "+t.name+" SET "+strings.Join(set, ", ")+" WHERE id = $1", args...)
+	return err
 }
 
 // maxValues is the most values in one statement. SQLite takes 32,766, and its driver searches all
 // of them for each.
 const maxValues = 4_000
 
-// rowValues are rows to insert, each with as many values.
-type rowValues [][]any
-
-func (r *rowValues) add(row ...any) { *r = append(*r, row) }
-
-// insert inserts the rows, in one statement unless they are very many. end follows them, such as ON CONFLICT.
-func (r rowValues) insert(ctx context.Context, tx *sql.Tx, into, end string) error {
-	if len(r) == 0 {
-		return nil
+// insertRows inserts rows with as many values each, in one statement unless they are very many.
+func insertRows(ctx context.Context, tx *sql.Tx, into, columns string, rows [][]any, end string) (inserted int64, err error) {
+	if len(rows) == 0 {
+		return 0, nil
 	}
-	for part := range slices.Chunk(r, maxValues/len(r[0])) {
-		var rows []string
+	for part := range slices.Chunk(rows, maxValues/len(rows[0])) {
+		var texts []string
 		var values []any
 		for _, row := range part {
-			rows = append(rows, placeholders(len(values)+1, len(row)))
+			texts = append(texts, placeholders(len(values)+1, len(row)))
 			values = append(values, row...)
 		}
-		if _, err := execute(ctx, tx, "storing "+into, `INSERT INTO `+into+` VALUES `+strings.Join(rows, ", ")+end, values...); err != nil {
-			return err
+		text := `INSERT INTO ` + into + ` (` + columns + `) VALUES ` + strings.Join(texts, ", ") + end
+		n, err := execute(ctx, tx, "storing "+into, text, values...)
+		if err != nil {
+			return 0, err
 		}
+		inserted += n
 	}
-	return nil
+	return inserted, nil
 }
 
 // placeholders returns one row of n values from $first on.
@@ -82,23 +146,6 @@ func placeholders(first, n int) string {
 		row[i] = "$" + strconv.Itoa(first+i)
 	}
 	return "(" + strings.Join(row, ", ") + ")"
-}
-
-// updateRow stores the columns of a row that have changed.
-func updateRow(ctx context.Context, tx *sql.Tx, table string, id int64, before, after []column) error {
-	var set []string
-	args := []any{id}
-	for n, c := range after {
-		if !reflect.DeepEqual(before[n].address, c.address) {
-			args = append(args, c.address)
-			set = append(set, fmt.Sprintf("%s = $%d", c.name, len(args)))
-		}
-	}
-	if len(set) == 0 {
-		return nil
-	}
-	_, err := execute(ctx, tx, "updating "+table, "UPDATE "+table+" SET "+strings.Join(set, ", ")+" WHERE id = $1", args...)
-	return err
 }
 
 // evidenceColumn stores evidence as text, empty if there is none.

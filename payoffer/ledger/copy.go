@@ -19,8 +19,7 @@ var tables = []string{
 // booleanColumns are numbers on SQLite and true or false on PostgreSQL.
 var booleanColumns = []string{"own", "testnet", "final", "gone", "reopened", "unacknowledged", "ended"}
 
-// batchValues is the number of values at which a batch is stored. The SQLite driver
-// searches all of them for each, so larger batches take longer.
+// batchValues is the number of values at which a batch is stored. Larger ones take longer, see maxValues.
 const batchValues = 400
 
 // Contents is what a copy of a ledger contains.
@@ -33,11 +32,12 @@ type Contents struct {
 // so that readers of the history can continue. Leases end.
 func Copy(ctx context.Context, to, from *Ledger) (copied Contents, err error) {
 	err = from.snapshot(ctx, func(source *sql.Tx) error {
-		if err := requireCurrent(ctx, from.dialect, source); err != nil {
-			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
-		}
 		var last int64
-		if err := source.QueryRowContext(ctx, from.dialect.lastNumber()).Scan(&last); err != nil {
+		err := requireCurrent(ctx, from.dialect, schemas, source)
+		if err == nil {
+			err = source.QueryRowContext(ctx, from.dialect.lastNumber()).Scan(&last)
+		}
+		if err != nil {
 			return fmt.Errorf("reading the ledger %s: %w", from.dialect.name(), err)
 		}
 		copied, err = to.fill(ctx, source, last)
@@ -130,8 +130,7 @@ func copyTable(ctx context.Context, to, from *sql.Tx, table string) (count int64
 	if err != nil {
 		return 0, err
 	}
-	into := table + ` (` + strings.Join(columns, ", ") + `)`
-	var batch rowValues
+	var batch [][]any
 	for more := true; more; {
 		if more = rows.Next(); more {
 			row, addresses := make([]any, len(columns)), make([]any, len(columns))
@@ -146,11 +145,11 @@ func copyTable(ctx context.Context, to, from *sql.Tx, table string) (count int64
 					row[i] = number != 0
 				}
 			}
-			batch.add(row...)
+			batch = append(batch, row)
 			count++
 		}
 		if len(batch)*len(columns) >= batchValues || !more {
-			if err := batch.insert(ctx, to, into, ""); err != nil {
+			if _, err := insertRows(ctx, to, table, strings.Join(columns, ", "), batch, ""); err != nil {
 				return 0, err
 			}
 			batch = nil

@@ -73,33 +73,11 @@ func filled(t *testing.T, d testDialect, seed uint64) *Ledger {
 	return l
 }
 
-// content is every row of every table of the schema, as text.
+// content is dump of a ledger with rows in every table.
 func content(t *testing.T, l *Ledger) map[string][]string {
 	t.Helper()
-	all := map[string][]string{}
+	all := dump(t, l)
 	for _, table := range tables {
-		rows := must(l.db.read.Query(`SELECT * FROM ` + table))(t)
-		columns := must(rows.Columns())(t)
-		for rows.Next() {
-			row, into := make([]any, len(columns)), make([]any, len(columns))
-			for i := range row {
-				into[i] = &row[i]
-			}
-			require.NoError(t, rows.Scan(into...))
-			named := map[string]any{} // the columns have two orders
-			for i, v := range row {
-				switch v := v.(type) {
-				case bool:
-					row[i] = map[bool]int{false: 0, true: 1}[v]
-				case []byte:
-					row[i] = string(v) + " in bytes"
-				}
-				named[columns[i]] = row[i]
-			}
-			all[table] = append(all[table], fmt.Sprintf("%v", named))
-		}
-		require.NoError(t, rows.Err())
-		slices.Sort(all[table])
 		require.NotEmpty(t, all[table], "%s has no rows to prove anything", table)
 	}
 	return all

@@ -3,37 +3,41 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// dump is everything that is stored.
-func dump(t *testing.T, l *Ledger) []any {
+// dump is every row of every table of the schema, as text.
+func dump(t *testing.T, l *Ledger) map[string][]string {
 	t.Helper()
-	ctx := context.Background()
-	receipts := must(l.Receipts(ctx, testOffer, 0, 1000))(t)
-	transitions := must(l.Transitions(ctx, testOffer, 0, 1000))(t)
-	totals := must(l.Totals(ctx, testOffer))(t)
-	intents := must(collect(ctx, l, scanIntent, selectIntents+`TRUE ORDER BY id`))(t)
-	cursor, _ := find(l.Cursor(ctx, testOffer, testAccount))(t)
-	accounts := must(l.Accounts(ctx, testOffer))(t)
-	all := []any{receipts, transitions, totals, intents, cursor, accounts}
-	for _, table := range []string{"returns", "subscribers", "quotes", "prices", "entries", "passes"} {
-		rows, err := collect(ctx, l, scanText, `SELECT concat_ws(' ', `+tableColumns[table]+`) FROM `+table+` ORDER BY 1`)
-		require.NoError(t, err)
-		all = append(all, rows)
+	all := map[string][]string{}
+	for _, table := range tables {
+		rows := must(l.db.read.QueryContext(context.Background(), `SELECT * FROM `+table))(t)
+		columns := must(rows.Columns())(t)
+		for rows.Next() {
+			row, into := make([]any, len(columns)), make([]any, len(columns))
+			for i := range row {
+				into[i] = &row[i]
+			}
+			require.NoError(t, rows.Scan(into...))
+			named := map[string]any{} // the columns have two orders
+			for i, v := range row {
+				switch v := v.(type) {
+				case bool:
+					row[i] = map[bool]int{false: 0, true: 1}[v]
+				case []byte:
+					row[i] = string(v) + " in bytes"
+				}
+				named[columns[i]] = row[i]
+			}
+			all[table] = append(all[table], fmt.Sprintf("%v", named))
+		}
+		require.NoError(t, rows.Err())
+		slices.Sort(all[table])
 	}
 	return all
-}
-
-var tableColumns = map[string]string{
-	"returns":     "account, external_id, return_id, receipt_id, kind, amount, gone, at, rank, recorded_at",
-	"subscribers": "offer, name, after_seq, owner, lease_until, refused_since",
-	"quotes":      "offer, satoshis, at, usd_cents",
-	"prices":      "offer, since, usd_cents",
-	"entries":     "browser, offer, payment, entered_at, ended",
-	"passes":      "id, offer, note, created_at, expires_at, revoked_at",
 }
 
 func scanText(row scanner) (text string, err error) {

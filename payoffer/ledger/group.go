@@ -23,13 +23,10 @@ type writer struct {
 
 // member is one change that waits for the writer.
 type member struct {
-	ctx   context.Context
 	do    change
-	taken atomic.Bool // set by the writer when it begins the change, or by a caller that leaves
-	// done is closed when err or panicked is the outcome.
-	done     chan struct{}
-	err      error
-	panicked any
+	taken atomic.Bool   // set by the writer when it begins the change, or by a caller that leaves
+	done  chan struct{} // closed when err is the outcome
+	err   error
 }
 
 func newWriter(l *Ledger, db *database) *writer {
@@ -48,7 +45,7 @@ func (w *writer) Close() error {
 // commit commits a change. If ctx ends, commit returns, unless the writer has begun
 // the change: then it waits for the outcome.
 func (w *writer) commit(ctx context.Context, do change) error {
-	m := &member{ctx: ctx, do: do, done: make(chan struct{})}
+	m := &member{do: do, done: make(chan struct{})}
 	select {
 	case w.waiting <- m:
 	case <-ctx.Done():
@@ -62,10 +59,7 @@ func (w *writer) commit(ctx context.Context, do change) error {
 		}
 		<-m.done
 	}
-	if m.panicked != nil {
-		panic(m.panicked)
-	}
-	return w.ledger.dialect.conceal(m.err)
+	return m.err
 }
 
 func waitError(ctx context.Context) error {
@@ -127,11 +121,11 @@ func (m *member) store(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// call runs the change and stores a panic for its caller.
+// call runs the change. A panic is an error of its caller only.
 func (m *member) call(ctx context.Context, tx *sql.Tx) (err error) {
 	defer func() {
-		if m.panicked = recover(); m.panicked != nil {
-			err = fmt.Errorf("a change of the ledger panicked: %v; report this as a bug", m.panicked)
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("a change of the ledger panicked: %v; report this as a bug", panicked)
 		}
 	}()
 	return m.do(ctx, tx)

@@ -201,21 +201,6 @@ func TestTransitionNameEqualsReceiptName(t *testing.T) {
 	})
 }
 
-func TestTransitionKeepsUSDValue(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
-		entered := cardObservation("INV-7", StatusConfirmed)
-		entered.EvidenceLevel = LevelManual
-		corrected := entered
-		corrected.Revision, corrected.Amount, corrected.USDCents = 1, 4_000, ptr(int64(4_000))
-		mustRecord(t, l, entered)
-		mustRecord(t, l, corrected)
-		history := must(l.Transitions(t.Context(), testOffer, 0, 10))(t)
-		require.Len(t, history, 2)
-		require.Equal(t, ptr(int64(4_200)), history[0].USDCents)
-		require.Equal(t, ptr(int64(4_000)), history[1].USDCents)
-	})
-}
-
 // They would take it for unknown
 // for good.
 func TestTransitionWhenUSDValueBecomesKnown(t *testing.T) {

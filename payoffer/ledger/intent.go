@@ -62,8 +62,7 @@ func (i *IntentExistsError) Error() string {
 	return fmt.Sprintf("the ledger already has the authorization, in the state %s", i.Existing.State)
 }
 
-// intentColumns are the columns of the table intents in i.
-func intentColumns(i *Intent) []column {
+var intentTable = table[Intent]{"intents", func(i *Intent) []column {
 	return []column{
 		{"id", &i.ID}, {"network", &i.Network}, {"asset", &i.Asset}, {"payer", &i.From}, {"nonce", &i.Nonce},
 		{"offer", &i.Offer}, {"account", &i.Account}, {"rail", &i.Rail}, {"testnet", &i.Testnet}, {"own", &i.Own},
@@ -75,40 +74,33 @@ func intentColumns(i *Intent) []column {
 		{"unacknowledged", &i.Unacknowledged}, {"acknowledged_at", &i.AcknowledgedAt}, {"rejected_until", &i.RejectedUntil},
 		{"poll_at", &i.PollAt}, {"secret", &i.Secret},
 	}
-}
-
-var selectIntents = `SELECT ` + columnNames(intentColumns(new(Intent))) + ` FROM intents WHERE `
-
-func scanIntent(row scanner) (i Intent, err error) {
-	err = row.Scan(addresses(intentColumns(&i))...)
-	return i, err
-}
+}}
 
 const byIntentKey = `network = $1 AND asset = $2 AND payer = $3 AND nonce = $4`
 
 // Intent reads one intent.
 func (l *Ledger) Intent(ctx context.Context, key IntentKey) (Intent, bool, error) {
 	key = key.Canonical()
-	return atMostOne(collect(ctx, l, scanIntent, selectIntents+byIntentKey,
-		key.Network, key.Asset, key.From, key.Nonce))
+	return atMostOne(intentTable.read(ctx, l, byIntentKey, key.Network, key.Asset, key.From, key.Nonce))
 }
 
 // OpenIntents lists up to limit open intents of an offer with an ID above after, oldest first.
 func (l *Ledger) OpenIntents(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
-	return collect(ctx, l, scanIntent, selectIntents+`
-		state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
+	return intentTable.read(ctx, l, `state = 'settling' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
+}
+
+// Claims lists up to limit intents of an offer that only a facilitator or the operator
+// reported as settled, with an ID above after, oldest first.
+func (l *Ledger) Claims(ctx context.Context, offer string, after int64, limit int) ([]Intent, error) {
+	return intentTable.read(ctx, l, `
+		state = 'settled' AND evidence = 'facilitator' AND offer = $1 AND id > $2 ORDER BY id LIMIT $3`, offer, after, limit)
 }
 
 // intentOf reads an intent inside a transaction. Error: ErrNoIntent.
 func intentOf(ctx context.Context, tx *sql.Tx, where string, args ...any) (Intent, error) {
-	i, found, err := atMostOne(query(ctx, tx, scanIntent, selectIntents+where, args...))
+	i, found, err := atMostOne(intentTable.query(ctx, tx, where, args...))
 	if err == nil && !found {
 		err = ErrNoIntent
 	}
 	return i, err
-}
-
-// intentByKey reads and locks an intent that the transaction changes. Error: ErrNoIntent.
-func (l *Ledger) intentByKey(ctx context.Context, tx *sql.Tx, key IntentKey) (Intent, error) {
-	return intentOf(ctx, tx, byIntentKey+l.dialect.forUpdate(), key.Network, key.Asset, key.From, key.Nonce)
 }

@@ -22,34 +22,26 @@ func (l *Ledger) Apply(ctx context.Context, key IntentKey, c IntentChange) (Inte
 
 // change runs f on the stored intent and stores the result. Nothing changes the intent meanwhile. f may run again.
 func (l *Ledger) change(ctx context.Context, key IntentKey, f func(*Intent) error) (i Intent, err error) {
-	key, changed := key.Canonical(), false
-	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		old, err := l.intentByKey(ctx, tx, key)
+	key = key.Canonical()
+	err = l.writeSums(ctx, nil, func(ctx context.Context, r *recorder) error {
+		old, err := intentOf(ctx, r.tx, byIntentKey+r.forUpdate, key.Network, key.Asset, key.From, key.Nonce)
 		if err != nil {
 			return err
 		}
 		i = old
 		if err := f(&i); err != nil || reflect.DeepEqual(old, i) {
-			changed = false
 			return err
 		}
 		if i.State == accounting.IntentWithdrawn {
-			changed = true
-			return l.withdraw(ctx, tx, old)
+			return r.withdraw(ctx, old)
 		}
 		if i.isClaim() && !old.isClaim() {
-			if err := requireUnclaimed(ctx, tx, i); err != nil {
+			if err := requireUnclaimed(ctx, r.tx, i); err != nil {
 				return err
 			}
 		}
-		delta := accounting.Sums{}
-		i.UpdatedAt = l.now().Unix()
-		if changed, err = updateIntent(ctx, tx, delta, old, i); err != nil {
-			return err
-		}
-		return addToTotals(ctx, tx, delta)
+		return r.updateIntent(ctx, old, &i)
 	})
-	l.countChange(changed && err == nil)
 	return i, err
 }
 
@@ -64,31 +56,32 @@ func requireUnclaimed(ctx context.Context, tx *sql.Tx, i Intent) error {
 	return err
 }
 
-// updateIntent stores the changed fields of an intent, adds to the change of the sums, and
-// reports whether its state has changed.
-func updateIntent(ctx context.Context, tx *sql.Tx, delta accounting.Sums, old, next Intent) (changed bool, err error) {
-	delta.Change(old.total(), next.total())
-	return old.State != next.State || old.Evidence != next.Evidence, updateRow(ctx, tx, "intents", old.ID, intentColumns(&old), intentColumns(&next))
+// updateIntent stores the changed fields of an intent, and adds to the change of the sums.
+func (r *recorder) updateIntent(ctx context.Context, old Intent, next *Intent) error {
+	next.UpdatedAt = r.now
+	r.delta.Change(old.total(), next.total())
+	r.changed = r.changed || old.State != next.State || old.Evidence != next.Evidence
+	return intentTable.update(ctx, r.tx, old.ID, old, *next)
 }
 
 // withdraw deletes an intent. If its payer may still expect it, a row remembers it for insertIntent.
-func (l *Ledger) withdraw(ctx context.Context, tx *sql.Tx, i Intent) error {
-	now := l.now().Unix()
-	if _, err := execute(ctx, tx, "deleting expired withdrawn intents", `DELETE FROM intents
-		WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`, i.Offer, i.From, reasonWithdrawn, now); err != nil {
+func (r *recorder) withdraw(ctx context.Context, i Intent) error {
+	r.changed = true
+	if _, err := execute(ctx, r.tx, "deleting expired withdrawn intents", `DELETE FROM intents
+		WHERE offer = $1 AND payer = $2 AND state = 'refused' AND reason = $3 AND rejected_until <= $4`,
+		i.Offer, i.From, reasonWithdrawn, r.now); err != nil {
 		return err
 	}
 	if i.Facilitator != "" && !i.Unacknowledged {
-		_, err := execute(ctx, tx, "withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
+		_, err := execute(ctx, r.tx, "withdrawing the intent", `DELETE FROM intents WHERE id = $1`, i.ID)
 		return err
 	}
 	// insertIntent reads this row. No authorization has its nonce.
 	remembered := i
 	remembered.State, remembered.Reason, remembered.Nonce = IntentRefused, reasonWithdrawn, fmt.Sprintf("%s/%d", i.Nonce, i.ID)
-	remembered.RejectedUntil = max(i.RejectedUntil, min(i.ValidBefore, now+int64(rememberedFor/time.Second)))
-	remembered.Payload, remembered.Requirement, remembered.UpdatedAt = []byte{}, []byte{}, now
-	_, err := updateIntent(ctx, tx, accounting.Sums{}, i, remembered)
-	return err
+	remembered.RejectedUntil = max(i.RejectedUntil, min(i.ValidBefore, r.now+int64(rememberedFor/time.Second)))
+	remembered.Payload, remembered.Requirement = []byte{}, []byte{}
+	return r.updateIntent(ctx, i, &remembered)
 }
 
 // reasonWithdrawn is the reason of a row that remembers a withdrawn intent.

@@ -18,20 +18,9 @@ func due(column, now string, most time.Duration) string {
 	return fmt.Sprintf("(%[1]s <= %[2]s OR %[1]s > %[2]s + %[3]d)", column, now, most/time.Second)
 }
 
-// openDue and claimDue select the open intents without a lease, and the claims, that are due.
+// openDue selects the open intents without a lease that are due.
 func openDue(now string) string {
 	return "state = 'settling' AND " + due("poll_at", now, LongestLease) + " AND " + due("lease_until", now, LongestLease)
-}
-
-func claimDue(now string) string {
-	return "state = 'settled' AND evidence = 'facilitator' AND " + due("poll_at", now, 2*longestClaim)
-}
-
-const selectDue = `SELECT network, asset, payer, nonce, created_at, id FROM intents WHERE offer = $1 AND account = $2 AND `
-
-func scanDue(row scanner) (i Intent, err error) {
-	err = row.Scan(&i.Network, &i.Asset, &i.From, &i.Nonce, &i.CreatedAt, &i.ID)
-	return i, err
 }
 
 func keysOf(due []Intent, err error) ([]IntentKey, error) {
@@ -50,7 +39,7 @@ func keysOf(due []Intent, err error) ([]IntentKey, error) {
 // UpdateOpenIntent sets when they are due again.
 func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter int64, limit int) ([]IntentKey, error) {
 	now := l.now().Unix()
-	return keysOf(collect(ctx, l, scanDue, selectDue+openDue("$3")+` AND valid_before > $4
+	return keysOf(intentTable.read(ctx, l, oneAccount+` AND `+openDue("$3")+` AND valid_before > $4
 		ORDER BY CASE facilitator WHEN '' THEN 1 ELSE 0 END, poll_at, id LIMIT $5`, offer, account, now, validAfter, limit))
 }
 
@@ -59,7 +48,8 @@ func (l *Ledger) DueOpen(ctx context.Context, offer, account string, validAfter 
 func (l *Ledger) TakeDueClaims(ctx context.Context, offer, account string, limit int) (keys []IntentKey, err error) {
 	now := l.now()
 	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		claims, err := query(ctx, tx, scanDue, selectDue+claimDue("$3")+`
+		claims, err := intentTable.query(ctx, tx, oneAccount+`
+			AND state = 'settled' AND evidence = 'facilitator' AND `+due("poll_at", "$3", 2*longestClaim)+`
 			ORDER BY poll_at, id LIMIT $4`+l.dialect.forUpdate()+l.dialect.skipLocked(), offer, account, now.Unix(), limit)
 		for _, claim := range claims {
 			if _, err := execute(ctx, tx, "setting when a claim is due", `UPDATE intents SET poll_at = $1 WHERE id = $2`,

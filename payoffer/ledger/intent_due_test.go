@@ -160,37 +160,6 @@ func TestWithdrawIntentDeletesIntent(t *testing.T) {
 	})
 }
 
-func TestWithdrawAndMoveRefuseSentIntent(t *testing.T) {
-	sqliteOnly(t, func(t *testing.T, d testDialect) {
-		ctx := t.Context()
-		for name, c := range map[string]struct {
-			happened func(*Ledger, IntentKey) error
-			owner    string
-			want     error
-		}{
-			"of another owner": {func(*Ledger, IntentKey) error { return nil }, "other", ErrLeaseHeld},
-			"settled":          {func(l *Ledger, k IntentKey) error { return l.SettleIntent(ctx, k, "", nil, "chain") }, "attempt-1", ErrIntentState},
-			"refused":          {func(l *Ledger, k IntentKey) error { return l.RefuseIntent(ctx, k, "expired") }, "attempt-1", ErrIntentState},
-		} {
-			t.Run(name, func(t *testing.T) {
-				l, _ := d.ledger(t)
-				i := testIntent("0xaa", "0x01")
-				i.PaymentID = "pid"
-				require.NoError(t, l.InsertIntent(ctx, i))
-				require.NoError(t, c.happened(l, i.IntentKey))
-				before := dump(t, l)
-				require.ErrorIs(t, l.WithdrawIntent(ctx, i.IntentKey, c.owner), c.want)
-				require.ErrorIs(t, l.MoveIntent(ctx, i.IntentKey, c.owner, "second"), c.want)
-				require.Equal(t, before, dump(t, l))
-				requireConsistent(t, l)
-			})
-		}
-		l, _ := d.ledger(t)
-		require.ErrorIs(t, l.WithdrawIntent(ctx, testIntent("0xaa", "0x01").IntentKey, ""), ErrNoIntent)
-		require.ErrorIs(t, l.MoveIntent(ctx, testIntent("0xaa", "0x01").IntentKey, "", "second"), ErrNoIntent)
-	})
-}
-
 // A SQLite file has one process, a PostgreSQL
 // database may have others.
 func TestIntentLeaseAfterRestart(t *testing.T) {
@@ -232,20 +201,6 @@ func TestDueOpenSoonAfterRestart(t *testing.T) {
 	next.unix = clock.unix + 7
 	due := must(l.DueOpen(t.Context(), testOffer, testAccount, 0, 10))(t)
 	require.Len(t, due, 1)
-}
-
-func TestMoveIntentChangesOnlyFacilitator(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, clock *testClock) {
-		intent := testIntent("0xaa", "0x01")
-		intent.PaymentID = "pid"
-		require.NoError(t, l.InsertIntent(t.Context(), intent))
-		want := mustIntent(t, l, intent.IntentKey)
-		clock.set(1_001)
-		require.NoError(t, l.MoveIntent(t.Context(), intent.IntentKey, intent.Owner, "second"))
-		want.Facilitator, want.UpdatedAt = "second", 1_001
-		require.Equal(t, want, mustIntent(t, l, intent.IntentKey))
-		requireConsistent(t, l)
-	})
 }
 
 func TestSubscriberLeaseAfterRestart(t *testing.T) {

@@ -18,17 +18,14 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 	if err := l.complete(&i); err != nil {
 		return err
 	}
-	err := l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		// No other intent of the payer is inserted meanwhile.
-		if err := l.dialect.lock(ctx, tx, lock{payerLock, i.From}); err != nil {
-			return err
-		}
-		found, err := l.related(ctx, tx, i)
+	// No other intent of the payer is inserted meanwhile.
+	return l.writeSums(ctx, []lock{{payerLock, i.From}}, func(ctx context.Context, r *recorder) error {
+		found, err := l.related(ctx, r.tx, i)
 		if err != nil {
 			return fmt.Errorf("looking for the payer's intents: %w", err)
 		}
 		if id := cmp.Or(found.known, found.conflicting); id != 0 {
-			other, err := intentOf(ctx, tx, `id = $1`, id)
+			other, err := intentOf(ctx, r.tx, `id = $1`, id)
 			switch {
 			case err != nil:
 				return err
@@ -40,10 +37,8 @@ func (l *Ledger) InsertIntent(ctx context.Context, i Intent) error {
 		if found.identified != 0 {
 			return ErrPaymentID
 		}
-		return insertIntent(ctx, tx, i)
+		return r.insertIntent(ctx, i)
 	})
-	l.countChange(err == nil)
-	return err
 }
 
 // ImportIntent commits an intent that was settled elsewhere, with its Transfer, even if another
@@ -58,24 +53,13 @@ func (l *Ledger) ImportIntent(ctx context.Context, i Intent, s Observation) erro
 		return err
 	}
 	s.Intent = &i.IntentKey
-	err := l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.dialect.lock(ctx, tx, lock{payerLock, i.From}, lock{offerLock, s.Offer}); err != nil {
+	return l.writeSums(ctx, []lock{{payerLock, i.From}, {offerLock, s.Offer}}, func(ctx context.Context, r *recorder) error {
+		if err := r.insertUnknown(ctx, i); err != nil {
 			return err
 		}
-		if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
-			return err
-		}
-		if err := insertIntent(ctx, tx, i); err != nil {
-			return err
-		}
-		r := l.newRecorder(tx)
-		if _, err := r.record(ctx, s); err != nil {
-			return err
-		}
-		return addToTotals(ctx, tx, r.delta)
+		_, err := r.record(ctx, s)
+		return err
 	})
-	l.countChange(err == nil)
-	return err
 }
 
 // RejectIntent stores a new intent as refused: its authorization is never sent. Errors:
@@ -85,20 +69,15 @@ func (l *Ledger) RejectIntent(ctx context.Context, i Intent) error {
 	if err := l.complete(&i); err != nil {
 		return err
 	}
-	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := requireUnknown(ctx, tx, i.IntentKey); err != nil {
-			return err
-		}
-		return insertIntent(ctx, tx, i)
-	})
+	return l.writeSums(ctx, nil, func(ctx context.Context, r *recorder) error { return r.insertUnknown(ctx, i) })
 }
 
-// requireUnknown returns *IntentExistsError for a key that the ledger has.
-func requireUnknown(ctx context.Context, tx *sql.Tx, key IntentKey) error {
-	existing, err := intentOf(ctx, tx, byIntentKey, key.Network, key.Asset, key.From, key.Nonce)
+// insertUnknown is insertIntent, or returns *IntentExistsError for a key that the ledger has.
+func (r *recorder) insertUnknown(ctx context.Context, i Intent) error {
+	existing, err := intentOf(ctx, r.tx, byIntentKey, i.Network, i.Asset, i.From, i.Nonce)
 	switch {
 	case errors.Is(err, ErrNoIntent):
-		return nil
+		return r.insertIntent(ctx, i)
 	case err != nil:
 		return fmt.Errorf("looking for the intent: %w", err)
 	}
@@ -122,8 +101,9 @@ func (l *Ledger) complete(i *Intent) error {
 // insertIntent stores a new intent with the rail of its account. It copies RejectedUntil of
 // earlier refused intents with its payment identifier, because the authorizations that were
 // rejected because of them may still be sent. Error: errNotRegistered.
-func insertIntent(ctx context.Context, tx *sql.Tx, i Intent) error {
-	err := tx.QueryRowContext(ctx, `
+func (r *recorder) insertIntent(ctx context.Context, i Intent) error {
+	r.changed = r.changed || i.State != IntentRefused
+	err := r.tx.QueryRowContext(ctx, `
 		SELECT rail, testnet, (SELECT coalesce(max(rejected_until), 0) FROM intents
 			WHERE offer = $1 AND payer = $3 AND payment_id = $4 AND state = 'refused' AND rejected_until > $5)
 		FROM accounts WHERE offer = $1 AND account = $2`, i.Offer, i.Account, i.From, i.PaymentID, i.CreatedAt).
@@ -135,7 +115,7 @@ func insertIntent(ctx context.Context, tx *sql.Tx, i Intent) error {
 		return fmt.Errorf("reading the account of the intent: %w", err)
 	}
 	i.Unacknowledged = i.RejectedUntil > 0
-	err = insertRow(ctx, tx, "intents", intentColumns(&i))
+	err = intentTable.insertNew(ctx, r.tx, &i)
 	failpoint.Hit(failpoint.TransactionIntent)
 	return err
 }

@@ -30,7 +30,7 @@ func (c *ConflictError) Error() string {
 // must not be settled now; the cases are those of conflicts.
 func (l *Ledger) ConflictingPayment(ctx context.Context, i Intent) (other Intent, found bool, err error) {
 	i.IntentKey = i.Canonical()
-	return atMostOne(collect(ctx, l, scanIntent, selectIntents+conflicts+openFirst, l.conflictArgs(i)...))
+	return atMostOne(intentTable.read(ctx, l, conflicts+openFirst, l.conflictArgs(i)...))
 }
 
 // conflicts selects the payer's other intents that are open, and the charges that are the
@@ -72,10 +72,10 @@ func (l *Ledger) LookUp(ctx context.Context, i Intent) (known Lookup, err error)
 		found, err := l.related(ctx, read, i)
 		known = Lookup{Since: found.newest + 1}
 		if err == nil && found.known != 0 {
-			known.Known, err = pointer(atMostOne(query(ctx, read, scanIntent, selectIntents+`id = $1`, found.known)))
+			known.Known, err = pointer(atMostOne(intentTable.query(ctx, read, `id = $1`, found.known)))
 		}
 		if err == nil && found.conflicting != 0 { // unless it has changed since
-			known.Conflicting, err = pointer(atMostOne(query(ctx, read, scanIntent, selectIntents+`id = $9 AND `+conflicts,
+			known.Conflicting, err = pointer(atMostOne(intentTable.query(ctx, read, `id = $9 AND `+conflicts,
 				append(l.conflictArgs(i), found.conflicting)...)))
 		}
 		return err

@@ -141,56 +141,37 @@ func TestRejectedPaymentSharesFirstOutcome(t *testing.T) {
 	})
 }
 
+// What was signed before a charge has that charge as its response, and what was signed after it is a purchase of its own.
+// The ends of authorizations show the order of their signatures.
 func TestChargeConflictsWithEarlierSignature(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
-		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
-		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
-		clock.unix += 250
-		requireConflict(t, l, "0x01", next("0x02", 1_299, ""))
-		requireConflict(t, l, "", next("0x02", 1_299, "a-purchase-of-its-own"))
-		requireConflict(t, l, "", next("0x02", 1_300, ""))
-		requireConsistent(t, l)
-	})
-}
-
-// Two authorizations may be signed in the same second. A charge that was made in a later
-// second answers for both.
-func TestChargeConflictsInSameSecond(t *testing.T) {
-	sqliteOnly(t, func(t *testing.T, d testDialect) {
+	eachDialect(t, func(t *testing.T, d testDialect) {
 		for name, c := range map[string]struct {
-			pause int64 // from the signatures to the charge, in seconds
-			other string
-		}{"charged in the next second": {1, "0x01"}, "charged at once": {0, ""}} {
+			pause, end, later, otherEnd int64 // seconds from the signature to the charge and after it, and Unix seconds
+			other                       string
+		}{
+			"signed before":                                  {0, 1_300, 250, 1_299, "0x01"},
+			"signed in the same second":                      {0, 1_300, 250, 1_300, ""},
+			"signed in the same second, charged in the next": {1, 1_300, 0, 1_300, "0x01"},
+			"signed after":                                   {1, 1_300, 0, 1_301, ""},
+			"signed before one that is longer than a quote":  {0, 1_900, 0, 1_299, "0x01"},
+			"signed after one that is longer than a quote":   {0, 1_900, 0, 1_300, ""},
+		} {
 			t.Run(name, func(t *testing.T) {
 				l, clock := d.ledger(t)
-				ctx, charged, other := t.Context(), next("0x01", 1_300, ""), next("0x02", 1_300, "")
+				ctx, charged := t.Context(), next("0x01", c.end, "")
 				clock.unix += c.pause
 				require.NoError(t, l.InsertIntent(ctx, charged))
 				require.NoError(t, l.SettleIntent(ctx, charged.IntentKey, "0x1", nil, EvidenceChain))
 				require.NoError(t, l.AcknowledgeIntent(ctx, charged.IntentKey, true))
-				requireConflict(t, l, c.other, other)
-				requireConflict(t, l, "", next("0x02", 1_300, "a-purchase-of-its-own"))
-				requireConflict(t, l, "", next("0x02", 1_301, ""))
+				clock.unix += c.later
+				requireConflict(t, l, c.other, next("0x02", c.otherEnd, ""))
+				requireConflict(t, l, "", next("0x02", c.otherEnd, "a-purchase-of-its-own"))
 				look := must(l.LookUp(ctx, charged))(t)
 				require.NotNil(t, look.Known, "its own repetition")
 				require.ErrorAs(t, l.InsertIntent(ctx, charged), new(*IntentExistsError))
+				requireConsistent(t, l)
 			})
 		}
-	})
-}
-
-// A client may sign for longer than a quote says: what others sign after the
-// charge ends sooner, and is a purchase of its own.
-func TestLongAuthorizationConflictWindow(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
-		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_900, "")))
-		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
-		requireConflict(t, l, "0x01", next("0x02", 1_299, ""))
-		requireConflict(t, l, "", next("0x02", 1_300, ""))
 	})
 }
 
@@ -217,24 +198,6 @@ func TestChargeConflictsWithEarlierLookUp(t *testing.T) {
 			after.Since = now.Since
 			requireConflict(t, l, "", after)
 		}
-		requireConsistent(t, l)
-	})
-}
-
-func TestRejectionLeavesPaymentUnacknowledged(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, clock *testClock) {
-		ctx, key := t.Context(), testIntent("0xaa", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(ctx, next("0x01", 1_300, "")))
-		now := must(l.RecordRejection(ctx, key, 1_400))(t)
-		require.True(t, now.Unacknowledged)
-		require.NoError(t, l.SettleIntent(ctx, key, "0x1", nil, EvidenceChain))
-		require.NoError(t, l.AcknowledgeIntent(ctx, key, true))
-		clock.unix += 119
-		requireConflict(t, l, "0x01", next("0x02", 200_000, ""))
-		now = must(l.RecordRejection(ctx, key, 1_401))(t)
-		clock.unix++
-		requireConflict(t, l, "", next("0x02", 200_000, ""))
-		require.NotZero(t, now.AcknowledgedAt)
 		requireConsistent(t, l)
 	})
 }

@@ -128,27 +128,6 @@ func TestInsertIntentRefusesInvalidIntent(t *testing.T) {
 	})
 }
 
-func TestSettleIntentKeepsFirstAnswer(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
-		key := testIntent("0xaa", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
-		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
-		once := mustIntent(t, l, key)
-		require.NoError(t, l.SettleIntent(t.Context(), key, "0x1", []byte(`{"first":1}`), EvidenceFacilitator))
-		require.NoError(t, l.SettleIntent(t.Context(), key, "0x2", []byte(`{"second":1}`), EvidenceFacilitator))
-		require.Equal(t, once, mustIntent(t, l, key))
-
-		require.NoError(t, l.SettleIntent(t.Context(), key, "0x3", nil, EvidenceChain))
-		proven := mustIntent(t, l, key)
-		require.Equal(t, EvidenceChain, proven.Evidence)
-		require.Equal(t, "0x3", proven.Transaction)
-		require.JSONEq(t, `{"first":1}`, string(proven.Answer))
-
-		require.NoError(t, l.SettleIntent(t.Context(), key, "0x4", nil, EvidenceFacilitator))
-		require.Equal(t, proven, mustIntent(t, l, key), "a claim does not replace proof")
-	})
-}
-
 func TestSettleIntentAddsLateAnswer(t *testing.T) {
 	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
@@ -158,33 +137,6 @@ func TestSettleIntentAddsLateAnswer(t *testing.T) {
 		got := mustIntent(t, l, key)
 		require.Equal(t, EvidenceChain, got.Evidence)
 		require.JSONEq(t, `{"late":1}`, string(got.Answer))
-	})
-}
-
-func TestIntentStateTransitions(t *testing.T) {
-	onSQLite(t, func(t *testing.T, l *Ledger, _ *testClock) {
-		ctx := t.Context()
-		refused, settled := testIntent("0xaa", "0x01").IntentKey, testIntent("0xbb", "0x01").IntentKey
-		require.NoError(t, l.InsertIntent(ctx, testIntent("0xaa", "0x01")))
-		require.NoError(t, l.InsertIntent(ctx, testIntent("0xbb", "0x01")))
-		require.NoError(t, l.RefuseIntent(ctx, refused, "expired"))
-		require.NoError(t, l.RefuseIntent(ctx, refused, "again"))
-		require.Equal(t, "expired", mustIntent(t, l, refused).Reason)
-		require.NoError(t, l.SettleIntent(ctx, settled, "0x1", nil, EvidenceFacilitator))
-
-		require.ErrorIs(t, l.RefuseIntent(ctx, settled, "expired"), ErrIntentState)
-		require.ErrorIs(t, l.UpdateOpenIntent(ctx, settled, "x", 0, "", ""), ErrIntentState)
-		require.ErrorIs(t, l.UpdateOpenIntent(ctx, refused, "x", 0, "", ""), ErrIntentState)
-		require.ErrorIs(t, l.ReopenIntent(ctx, refused, "reorg"), ErrIntentState)
-		require.ErrorIs(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceFacilitator), ErrIntentState)
-		require.NoError(t, l.SettleIntent(ctx, refused, "0x1", nil, EvidenceChain), "the chain is right")
-
-		unknown := testIntent("0xcc", "0x01").IntentKey
-		require.ErrorIs(t, l.SettleIntent(ctx, unknown, "", nil, EvidenceChain), ErrNoIntent)
-		require.ErrorIs(t, l.RefuseIntent(ctx, unknown, ""), ErrNoIntent)
-		require.ErrorIs(t, l.UpdateOpenIntent(ctx, unknown, "", 0, "", ""), ErrNoIntent)
-		require.ErrorIs(t, l.ReopenIntent(ctx, unknown, ""), ErrNoIntent)
-		requireConsistent(t, l)
 	})
 }
 

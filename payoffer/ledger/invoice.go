@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -28,19 +29,12 @@ const InvoicePrice = time.Hour
 // PriceUntil is the end of InvoicePrice, in Unix seconds.
 func (i Invoice) PriceUntil() int64 { return i.CreatedAt + int64(InvoicePrice/time.Second) }
 
-func invoiceColumns(i *Invoice) []column {
+var invoiceTable = table[Invoice]{"invoices", func(i *Invoice) []column {
 	return []column{
 		{"hash", &i.Hash}, {"offer", &i.Offer}, {"account", &i.Account}, {"rail", &i.Rail}, {"request", &i.Request}, {"verify", &i.Verify},
 		{"satoshis", &i.Satoshis}, {"usd_cents", &i.USDCents}, {"created_at", &i.CreatedAt}, {"expire_at", &i.ExpireAt}, {"closed_at", &i.ClosedAt},
 	}
-}
-
-var selectInvoices = `SELECT ` + columnNames(invoiceColumns(new(Invoice))) + ` FROM invoices WHERE `
-
-func scanInvoice(row scanner) (i Invoice, err error) {
-	err = row.Scan(addresses(invoiceColumns(&i))...)
-	return i, err
-}
+}}
 
 // InsertInvoice stores an invoice before its payer sees it. It reports false, and stores nothing, if its hash was ever
 // stored: two purchases never share a payment.
@@ -48,20 +42,22 @@ func (l *Ledger) InsertInvoice(ctx context.Context, i Invoice) (inserted bool, e
 	if i.Hash == "" || i.Offer == "" || i.Account == "" || i.Request == "" || !accounting.Storable(i.Request, i.Verify) {
 		return false, errors.New("the invoice lacks a hash, an offer, an account or a request, or one is not UTF-8; report this as a bug")
 	}
-	columns := invoiceColumns(&i)
-	rows, err := l.writeStatement(ctx, "storing the invoice", `
-		INSERT INTO invoices (`+columnNames(columns)+`) VALUES `+placeholders(1, len(columns))+` ON CONFLICT (hash) DO NOTHING`, addresses(columns)...)
-	return rows == 1, err
+	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := invoiceTable.insert(ctx, tx, ` ON CONFLICT (hash) DO NOTHING`, i)
+		inserted = rows == 1
+		return err
+	})
+	return inserted, err
 }
 
 // Invoice reads an invoice of an offer.
 func (l *Ledger) Invoice(ctx context.Context, offer, account, hash string) (Invoice, bool, error) {
-	return atMostOne(collect(ctx, l, scanInvoice, selectInvoices+`hash = $1 AND offer = $2 AND account = $3`, hash, offer, account))
+	return atMostOne(invoiceTable.read(ctx, l, `hash = $1 AND offer = $2 AND account = $3`, hash, offer, account))
 }
 
 // OpenInvoices returns the invoices of an account whose source is still asked, oldest first.
 func (l *Ledger) OpenInvoices(ctx context.Context, offer, account string) ([]Invoice, error) {
-	return collect(ctx, l, scanInvoice, selectInvoices+`offer = $1 AND account = $2 AND verify <> '' ORDER BY created_at`, offer, account)
+	return invoiceTable.read(ctx, l, `offer = $1 AND account = $2 AND verify <> '' ORDER BY created_at`, offer, account)
 }
 
 // CloseInvoice says that the source of an invoice is not asked again. Its hash stays. It is idempotent.

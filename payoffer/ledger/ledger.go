@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -23,11 +24,13 @@ var (
 	// ErrNoLedger is returned by OpenExisting, Backup and Copy for a database without a ledger.
 	ErrNoLedger = errors.New("there is no ledger; run this as the user of the server and in its environment, or write the path of its ledger into the configuration, such as 'ledger sqlite /var/lib/caddy/pay_offer.db'")
 	// errInUse is returned by Open if another process or handle has the ledger open.
-	errInUse       = errors.New("a server or another command is using this ledger")
+	errInUse       = errors.New(errInUseText)
 	errNewerSchema = errors.New("the ledger was written by a newer version")
 	// errMoved is returned by Open, and by new connections, after Retire.
 	errMoved = errors.New("the ledger was moved to another database; name that one in the configuration, or move it back into an empty one")
 )
+
+const errInUseText = "a server or another command is using this ledger"
 
 // Ledger is a handle to one database. It is safe for concurrent use. A change that failed
 // is not stored, except that its outcome is unknown if the connection to PostgreSQL broke
@@ -60,13 +63,13 @@ type database struct {
 // Open creates or migrates the database and checks that its commits are durable. An open
 // ledger stays as it is. On SQLite, leases of an earlier process end.
 func (l *Ledger) Open(ctx context.Context) error {
-	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
-		return migrate(ctx, l.dialect, schemas, write)
-	})
+	return l.open(ctx, migrate)
 }
 
-// open opens the database. schema migrates its schema, or checks it.
-func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, write *sql.DB) error) error {
+// prepareSchema is migrate or requireCurrent.
+type prepareSchema func(context.Context, dialect, fs.FS, *sql.Tx) error
+
+func (l *Ledger) open(ctx context.Context, schema prepareSchema) error {
 	l.opening.Lock()
 	defer l.opening.Unlock()
 	if l.db != nil {
@@ -91,13 +94,6 @@ func (l *Ledger) open(ctx context.Context, schema func(ctx context.Context, writ
 // changed a receipt or a sum, and when the ledger opens.
 func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
-// countChange adds to Changes after a commit that changed a receipt or a sum.
-func (l *Ledger) countChange(changed bool) {
-	if changed {
-		l.changes.Add(1)
-	}
-}
-
 func (l *Ledger) logger() *slog.Logger {
 	return cmp.Or(l.Logger, slog.New(slog.DiscardHandler))
 }
@@ -116,9 +112,7 @@ func (l *Ledger) OpenExisting(ctx context.Context) error {
 	}
 	_ = read.Close() // it did not connect
 	l.exclusive = true
-	return l.open(ctx, func(ctx context.Context, write *sql.DB) error {
-		return inTransaction(ctx, write, func(tx *sql.Tx) error { return requireCurrent(ctx, l.dialect, tx) })
-	})
+	return l.open(ctx, requireCurrent)
 }
 
 // IsOpen reports whether the ledger is open.
@@ -153,17 +147,19 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.requirePresent(db, 0), l.dialect.conceal(db.close()))
 }
 
-func (l *Ledger) openDatabase(ctx context.Context, db *database, schema func(ctx context.Context, write *sql.DB) error) error {
+func (l *Ledger) openDatabase(ctx context.Context, db *database, schema prepareSchema) error {
 	soon, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := l.dialect.open(soon, db, l.exclusive); err != nil {
 		return err
 	}
-	if err := schema(ctx, db.write); err != nil || !l.dialect.oneWriter() {
+	return inTransaction(ctx, db.write, func(tx *sql.Tx) error {
+		if err := schema(ctx, l.dialect, schemas, tx); err != nil || !l.dialect.oneWriter() {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, endLeases) // no other process has the file open
 		return err
-	}
-	_, err := db.write.ExecContext(ctx, endLeases) // no other process has the file open
-	return err
+	})
 }
 
 // close releases the lock last.

@@ -61,20 +61,6 @@ func TestLedgerNotOpenErrors(t *testing.T) {
 	})
 }
 
-func TestOpenIsIdempotent(t *testing.T) {
-	sqliteOnly(t, func(t *testing.T, d testDialect) {
-		where := d.create(t)
-		l, _ := d.ledgerAt(t, where)
-		require.NoError(t, l.Open(t.Context()))
-		mustRecord(t, l, chainObservation("0xa", StatusConfirmed))
-		require.NoError(t, l.Close())
-
-		again, _ := d.ledgerAt(t, where)
-		receipts := must(again.Receipts(t.Context(), testOffer, 0, 10))(t)
-		require.Len(t, receipts, 1)
-	})
-}
-
 // The outcome of an interrupted commit would be unknown.
 func TestCommitIgnoresCallerCancellation(t *testing.T) {
 	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
@@ -82,7 +68,7 @@ func TestCommitIgnoresCallerCancellation(t *testing.T) {
 		require.NoError(t, l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			leave()
 			a := Account{Offer: testOffer, ID: "late", Rail: "btc"}
-			return storeAccounts(ctx, tx, a)
+			return accountTable.upsert(ctx, tx, `offer, account`, a)
 		}))
 		require.Contains(t, accountIDs(t, l), "late")
 	})
@@ -133,7 +119,7 @@ func TestCloseWaitsForRunningOperations(t *testing.T) {
 				close(running)
 				<-finish
 				a := Account{Offer: testOffer, ID: "late", Rail: "btc"}
-				return storeAccounts(context.Background(), tx, a)
+				return accountTable.upsert(context.Background(), tx, `offer, account`, a)
 			})
 			assert.NoError(t, err)
 		})
@@ -165,13 +151,18 @@ func TestMigrationsAreAtomicAndOrdered(t *testing.T) {
 		second, third := file(latest+1), file(latest+2)
 		next[second] = &fstest.MapFile{Data: []byte("CREATE TABLE second (x INTEGER); INSERT INTO second VALUES (1);")}
 		next[third] = &fstest.MapFile{Data: []byte("CREATE TABLE third (x INTEGER); INSERT INTO nowhere VALUES (1);")}
-		require.ErrorContains(t, migrate(t.Context(), l.dialect, next, l.db.write), third)
-		require.Equal(t, latest+1, d.schemaVersion(t, l))
+		migrateNext := func() error {
+			return inTransaction(t.Context(), l.db.write, func(tx *sql.Tx) error { return migrate(t.Context(), l.dialect, next, tx) })
+		}
+		require.ErrorContains(t, migrateNext(), third)
+		require.Equal(t, latest, d.schemaVersion(t, l))
+		require.Error(t, errorOf(l.db.write.Exec("SELECT x FROM second")))
 		require.Error(t, errorOf(l.db.write.Exec("SELECT x FROM third")))
 
 		next[third].Data = []byte("DROP TABLE second")
-		require.NoError(t, migrate(t.Context(), l.dialect, next, l.db.write))
-		require.NoError(t, migrate(t.Context(), l.dialect, next, l.db.write))
+		require.NoError(t, migrateNext())
+		require.Equal(t, latest+2, d.schemaVersion(t, l))
+		require.NoError(t, migrateNext())
 	})
 }
 

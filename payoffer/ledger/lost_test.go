@@ -268,15 +268,6 @@ func TestOpenKeepsOrphanedWAL(t *testing.T) {
 	}
 }
 
-func TestLedgerMovedBackIsComplete(t *testing.T) {
-	t.Parallel()
-	path, acknowledged := killed(t)
-	require.NoError(t, os.Rename(path, path+".old"))
-	require.Error(t, openAndClose(path))
-	require.NoError(t, os.Rename(path+".old", path))
-	requireSound(t, sqliteTests, path, acknowledged)
-}
-
 func TestRestoreReadsWALThroughSymlink(t *testing.T) {
 	t.Parallel()
 	path, acknowledged := killed(t)

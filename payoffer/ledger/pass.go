@@ -17,12 +17,12 @@ type Pass struct {
 	CreatedAt, ExpiresAt, RevokedAt int64
 }
 
-const selectPasses = `SELECT id, offer, note, created_at, expires_at, revoked_at FROM passes WHERE offer = $1`
-
-func scanPass(row scanner) (p Pass, err error) {
-	err = row.Scan(&p.ID, &p.Offer, &p.Note, &p.CreatedAt, &p.ExpiresAt, &p.RevokedAt)
-	return p, err
-}
+var passTable = table[Pass]{"passes", func(p *Pass) []column {
+	return []column{
+		{"id", &p.ID}, {"offer", &p.Offer}, {"note", &p.Note},
+		{"created_at", &p.CreatedAt}, {"expires_at", &p.ExpiresAt}, {"revoked_at", &p.RevokedAt},
+	}
+}}
 
 // InsertPass stores a new pass.
 func (l *Ledger) InsertPass(ctx context.Context, p Pass) error {
@@ -32,20 +32,21 @@ func (l *Ledger) InsertPass(ctx context.Context, p Pass) error {
 	if !accounting.Storable(p.Note) {
 		return errors.New("the note of the pass is not UTF-8 or contains U+0000; write it in plain text")
 	}
-	_, err := l.writeStatement(ctx, "storing the pass", `
-		INSERT INTO passes (id, offer, note, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, 0)`,
-		p.ID, p.Offer, p.Note, l.now().Unix(), p.ExpiresAt)
-	return err
+	p.CreatedAt, p.RevokedAt = l.now().Unix(), 0
+	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := passTable.insert(ctx, tx, "", p)
+		return err
+	})
 }
 
 // Passes returns all passes of an offer, newest first.
 func (l *Ledger) Passes(ctx context.Context, offer string) ([]Pass, error) {
-	return collect(ctx, l, scanPass, selectPasses+` ORDER BY created_at DESC, id`, offer)
+	return passTable.read(ctx, l, `offer = $1 ORDER BY created_at DESC, id`, offer)
 }
 
 // Pass reads one pass of an offer.
 func (l *Ledger) Pass(ctx context.Context, offer, id string) (Pass, bool, error) {
-	return atMostOne(collect(ctx, l, scanPass, selectPasses+` AND id = $2`, offer, id))
+	return atMostOne(passTable.read(ctx, l, `offer = $1 AND id = $2`, offer, id))
 }
 
 // RevokePass revokes a pass. It is idempotent.

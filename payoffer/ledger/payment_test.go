@@ -188,6 +188,12 @@ func TestChangesCountsOnlyReportedData(t *testing.T) {
 		grows("a refund")
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xpayer", "0x01")))
 		grows("an intent, which stands in the sums")
+		require.NoError(t, l.WithdrawIntent(t.Context(), testIntent("0xpayer", "0x01").IntentKey, "attempt-1"))
+		grows("a withdrawn intent, which does not")
+		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xpayer", "0x01")))
+		grows("an intent")
+		require.NoError(t, l.SettleIntent(t.Context(), testIntent("0xpayer", "0x01").IntentKey, "0x1", nil, EvidenceFacilitator))
+		grows("a claim")
 		entered := cardObservation("sale", StatusSeen)
 		entered.EvidenceLevel = LevelManual
 		mustRecord(t, l, entered)

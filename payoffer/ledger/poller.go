@@ -19,7 +19,7 @@ const (
 type DuePoller struct {
 	ledger    *Ledger
 	mu        sync.Mutex
-	listeners map[string]map[*Callbacks]bool // by offer
+	listeners map[*Callbacks]string // their offers
 
 	deleted, examined time.Time // of the last DeletePayloads and Examine
 }
@@ -30,7 +30,7 @@ type Callbacks struct{ Intents, Transitions func() }
 
 // NewDuePoller returns the poller of a ledger, which may be unopened.
 func NewDuePoller(l *Ledger) *DuePoller {
-	return &DuePoller{ledger: l, listeners: make(map[string]map[*Callbacks]bool)}
+	return &DuePoller{ledger: l, listeners: make(map[*Callbacks]string)}
 }
 
 // Listen adds callbacks of an offer until stop is called. They are also called for work
@@ -38,16 +38,11 @@ func NewDuePoller(l *Ledger) *DuePoller {
 func (d *DuePoller) Listen(offer string, e Callbacks) (stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.listeners[offer] == nil {
-		d.listeners[offer] = make(map[*Callbacks]bool)
-	}
-	d.listeners[offer][&e] = true
+	d.listeners[&e] = offer
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if delete(d.listeners[offer], &e); len(d.listeners[offer]) == 0 {
-			delete(d.listeners, offer)
-		}
+		delete(d.listeners, &e)
 	}
 }
 
@@ -90,10 +85,12 @@ func (d *DuePoller) Poll(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range found {
-		for e := range d.listeners[one.offer] {
-			if one.intents {
+		for e, offer := range d.listeners {
+			switch {
+			case offer != one.offer:
+			case one.intents:
 				e.Intents()
-			} else {
+			default:
 				e.Transitions()
 			}
 		}

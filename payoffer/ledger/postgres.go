@@ -6,14 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -34,6 +32,7 @@ const (
 	deadlockDetected     = "40P01"
 	duplicateTable       = "42P07"
 	lockNotAvailable     = "55P03"
+	undefinedTable       = "42P01"
 )
 
 // NewPostgres returns an unopened ledger in a PostgreSQL database, which instances share.
@@ -96,20 +95,16 @@ func (p *postgresDialect) skipLocked() string { return " SKIP LOCKED" }
 
 // lock takes the locks in one order. Two names may have one hash, and so share a lock.
 func (p *postgresDialect) lock(ctx context.Context, tx *sql.Tx, locks ...lock) error {
-	type keys struct{ space, hash int32 }
-	all := make([]keys, len(locks))
-	for n, l := range locks {
-		hash := fnv.New32a()
-		_, _ = hash.Write([]byte(l.name)) // never fails
-		all[n] = keys{int32(l.space), int32(hash.Sum32())}
+	if len(locks) == 0 {
+		return nil
 	}
-	slices.SortFunc(all, func(a, b keys) int { return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.hash, b.hash)) })
-	var spaces, hashes []int32
-	for _, one := range slices.Compact(all) {
-		spaces, hashes = append(spaces, one.space), append(hashes, one.hash)
+	spaces, names := make([]int32, len(locks)), make([]string, len(locks))
+	for n, l := range locks {
+		spaces[n], names[n] = int32(l.space), l.name
 	}
 	_, err := execute(ctx, tx, "waiting for other transactions on the same payments", `
-		SELECT pg_advisory_xact_lock(space, hash) FROM unnest($1::int[], $2::int[]) WITH ORDINALITY AS sorted (space, hash, n)`, spaces, hashes)
+		SELECT pg_advisory_xact_lock(space, hash) FROM (SELECT DISTINCT space, hashtext(name) AS hash
+			FROM unnest($1::int[], $2::text[]) AS named (space, name) ORDER BY space, hash) AS sorted`, spaces, names)
 	return err
 }
 
@@ -132,8 +127,7 @@ func (p *postgresDialect) advanceNumbers(receipts int64) string {
 // transient includes a unique violation, because the next attempt finds the row that
 // another instance inserted.
 func (p *postgresDialect) transient(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected}, refused.Code)
+	return slices.Contains([]string{uniqueViolation, serializationFailure, deadlockDetected}, sqlState(err))
 }
 
 func (p *postgresDialect) schema() string { return "schema/postgres" }

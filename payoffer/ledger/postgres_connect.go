@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"database/sql/driver"
@@ -8,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,14 +27,13 @@ func newConnector(d *postgresDialect) driver.Connector {
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
-	var unfit *sessionError
-	switch {
+	switch unfit := new(sessionError); {
 	case err == nil:
 		return conn, nil
+	case errors.As(err, unfit):
+		return nil, *unfit
 	case errors.Is(err, errMoved):
 		return nil, errMoved
-	case errors.As(err, &unfit):
-		return nil, unfit
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting: %w", ctx.Err())
 	}
@@ -57,9 +57,19 @@ func IsUnreachable(err error) bool {
 }
 
 // sessionError says why a connection must not be used.
-type sessionError struct{ problem string }
+type sessionError string
 
-func (s *sessionError) Error() string { return s.problem }
+func (s sessionError) Error() string { return string(s) }
+
+const (
+	errCopied sessionError = "the ledger is being restored or moved; start again when that is done"
+	errPooled sessionError = "PgBouncer, or another pooler, is between in transaction or statement mode, " +
+		"and the ledger holds a lock for its session: connect directly, or set pool_mode = session"
+	errInstances sessionError = errInUseText + "; stop all instances first"
+)
+
+// sessionEnd is the time in which the server ends the session of a client that has gone.
+const sessionEnd = "1s"
 
 // prepareSession checks and fixes the settings of every new connection, because they may
 // differ by role and database, and after a restart of the server.
@@ -81,13 +91,14 @@ func (p *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	case err != nil:
 		return err
 	case commit != "on" && commit != "remote_apply":
-		return &sessionError{fmt.Sprintf("synchronous_commit is %q for this role and database: a payment could be lost; set it to on", commit)}
+		return sessionError(fmt.Sprintf("synchronous_commit is %q for this role and database: a payment could be lost; set it to on",
+			commit))
 	case fsync != "on":
-		return &sessionError{"the server runs with fsync=off: a payment could be lost; turn it on"}
+		return sessionError("the server runs with fsync=off: a payment could be lost; turn it on")
 	case readOnly != "off":
-		return &sessionError{"the server is read-only: it is a standby, or default_transaction_read_only is on; name the primary"}
+		return sessionError("the server is read-only: it is a standby, or default_transaction_read_only is on; name the primary")
 	case schema == "":
-		return &sessionError{"no schema of the search_path exists; create one for the ledger"}
+		return sessionError("no schema of the search_path exists; create one for the ledger")
 	}
 	// Each statement must see what was committed before it, and an instance that hangs in
 	// a transaction must not block the others. A ledger is copied without other instances.
@@ -102,7 +113,7 @@ func (p *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 		return err
 	}
 	_, err = conn.Exec(ctx, `SELECT `+lock+`(`+sessionSpace+`, hashtext('in use: ' || $1))`, schema)
-	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == lockNotAvailable {
+	if sqlState(err) == lockNotAvailable {
 		return busy
 	}
 	if err == nil {
@@ -111,7 +122,14 @@ func (p *postgresDialect) prepareSession(ctx context.Context, conn *pgx.Conn) (e
 	if err != nil {
 		return err
 	}
-	return requireNotMoved(ctx, conn) // the lock prevents a move from now on
+	var version int // the lock prevents a move from now on
+	switch err = conn.QueryRow(ctx, `SELECT version FROM pay_offer_schema`).Scan(&version); {
+	case sqlState(err) == undefinedTable:
+		return nil
+	case err == nil && version == movedVersion:
+		return errMoved
+	}
+	return err
 }
 
 // requireSession refuses a pooler that gives another server session to each transaction. A pooler
@@ -148,103 +166,78 @@ func backend(ctx context.Context, conn *pgconn.PgConn) (pid string, err error) {
 	return pid, err
 }
 
-// sessionEnd is the time in which the server ends the session of a client that has gone.
-const sessionEnd = "1s"
-
-var (
-	errCopied    = &sessionError{"the ledger is being restored or moved; start again when that is done"}
-	errPooled    = &sessionError{"PgBouncer, or another pooler, is between in transaction or statement mode, and the ledger holds a lock for its session: connect directly, or set pool_mode = session"}
-	errInstances = &sessionError{errInUse.Error() + "; stop all instances first"}
-)
+// sqlState returns the SQLSTATE of an error of the server, or an empty text.
+func sqlState(err error) string {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Code
+}
 
 // explain says why a connection failed, without names of hosts and accounts, and whether this may
 // end without the operator.
 func explain(err error) (text string, temporary bool) {
 	var (
-		refused *pgconn.PgError
 		dns     *net.DNSError
 		network *net.OpError
 		cert    *tls.CertificateVerificationError
 	)
+	code := sqlState(err)
 	switch {
 	case errors.As(err, &cert):
 		return "the server's TLS certificate is not trusted for its name; see sslmode and sslrootcert", false
-	case errors.As(err, &refused):
+	case strings.HasPrefix(code, "28"):
+		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code +
+			"); correct the DSN or that file", false
+	case code != "":
 		// connection failures, insufficient resources, operator intervention
-		return refusal(refused.Code), slices.ContainsFunc([]string{"08", "53", "57P"}, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+		temporary = slices.ContainsFunc([]string{"08", "53", "57P"}, func(class string) bool { return strings.HasPrefix(code, class) })
+		return "the server refused with SQLSTATE " + code + "; " + cmp.Or(remedies[code], "read its log"), temporary
 	case errors.As(err, &dns):
 		return "the server's name cannot be resolved; correct the host of the DSN", true
-	case errors.As(err, &network):
-		return "the server cannot be reached: " + whyLost(network) + "; check host, port and firewall", true
+	case errors.As(err, &network): // its own text contains the address
+		return fmt.Sprintf("the server cannot be reached: %v; check host, port and firewall", whyLost(network)), true
 	}
 	return "the server does not respond like PostgreSQL with the TLS of sslmode; correct sslmode or the port",
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
 }
 
-func refusal(code string) string {
-	switch {
-	case strings.HasPrefix(code, "28"):
-		return "the role does not exist, its password is wrong, or pg_hba.conf rejects it (SQLSTATE " + code + "); correct the DSN or that file"
-	case code == "3D000":
-		return "the database does not exist (SQLSTATE 3D000); create it, or correct the DSN"
-	case code == "53300":
-		return "the server has no free connection (SQLSTATE 53300); raise max_connections"
-	case code == "57P03":
-		return "the server is starting or stopping (SQLSTATE 57P03)"
-	default:
-		return "the server refused with SQLSTATE " + code + "; read its log"
+// whyLost is the error of the system, such as "connection refused", without the address.
+func whyLost(err *net.OpError) error {
+	if failed := new(os.SyscallError); errors.As(err, &failed) {
+		return failed.Err
 	}
-}
-
-func whyLost(err *net.OpError) string {
-	var errno syscall.Errno
-	switch {
-	case errors.As(err, &errno):
-		return errno.Error()
-	case err.Timeout():
-		return "it timed out"
-	default:
-		return "it was closed"
-	}
+	return err.Err
 }
 
 // conceal removes the address from the error of a broken connection.
 func (p *postgresDialect) conceal(err error) error {
 	var network *net.OpError
-	var refused *pgconn.PgError
-	switch {
-	case errors.As(err, &network) && errors.Is(err, context.Canceled):
+	remedy := remedies[sqlState(err)]
+	switch broken := errors.As(err, &network); {
+	case broken && errors.Is(err, context.Canceled):
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.Canceled)
-	case errors.As(err, &network) && errors.Is(err, context.DeadlineExceeded):
+	case broken && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the connection to PostgreSQL was canceled: %w", context.DeadlineExceeded)
+	case broken:
+		return unreachableError(fmt.Sprintf("the connection to PostgreSQL was lost (%v); check that the database runs", whyLost(network)))
 	case errors.Is(err, driver.ErrBadConn):
 		return unreachableError("the connection to PostgreSQL was lost; check that the database runs")
-	case errors.As(err, &network):
-		return unreachableError("the connection to PostgreSQL was lost (" + whyLost(network) + "); check that the database runs")
-	case errors.As(err, &refused) && remedies[refused.Code] != "":
-		return fmt.Errorf("%w; %s", err, remedies[refused.Code])
-	default:
-		return err
+	case remedy != "":
+		return fmt.Errorf("%w; %s", err, remedy)
 	}
+	return err
 }
 
 // remedies are what the operator can do about an error of the server, by SQLSTATE.
 var remedies = map[string]string{
 	duplicateTable: "give the ledger a schema of its own: CREATE SCHEMA pay_offer, and search_path=pay_offer in the DSN",
 	"25006":        "the database is read-only: end default_transaction_read_only, or name the primary in the DSN",
+	"3D000":        "the database does not exist; create it, or correct the DSN",
 	"42501":        "GRANT the role of the DSN all privileges on the tables and sequences of the ledger",
 	"53100":        "free space on the disk of the database server",
+	"53300":        "the server has no free connection; raise max_connections",
+	"57P03":        "the server is starting or stopping; wait until it is ready",
 	"XX001":        "the database is damaged; restore a backup of it",
-}
-
-func requireNotMoved(ctx context.Context, conn *pgx.Conn) error {
-	var moved bool
-	err := conn.QueryRow(ctx, `SELECT to_regclass('pay_offer_schema') IS NOT NULL`).Scan(&moved)
-	if err == nil && moved {
-		err = conn.QueryRow(ctx, `SELECT version = $1 FROM pay_offer_schema`, movedVersion).Scan(&moved)
-	}
-	if err == nil && moved {
-		err = errMoved
-	}
-	return err
 }

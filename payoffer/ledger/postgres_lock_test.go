@@ -168,15 +168,12 @@ func TestPostgresRecordExcludesOnlyItsOffer(t *testing.T) {
 	defer release()
 	var group sync.WaitGroup
 	group.Go(func() {
-		assert.NoError(t, all[0].write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-			r := all[0].newRecorder(tx)
-			if err := all[0].dialect.lock(ctx, tx, lock{offerLock, testOffer}); err != nil {
-				return err
-			}
+		assert.NoError(t, all[0].writeSums(t.Context(), []lock{{offerLock, testOffer}}, func(ctx context.Context, r *recorder) error {
 			if _, err := r.record(ctx, chainObservation("0xheld", StatusConfirmed)); err != nil {
 				return err
 			}
-			err := addToTotals(ctx, tx, r.delta)
+			err := addToTotals(ctx, r.tx, r.delta)
+			clear(r.delta)
 			close(held)
 			<-free
 			return err

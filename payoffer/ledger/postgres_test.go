@@ -51,17 +51,6 @@ func TestPostgresOneOpenIntentPerPayer(t *testing.T) {
 	requireConsistent(t, all[0])
 }
 
-func TestPostgresRecordIsIdempotent(t *testing.T) {
-	t.Parallel()
-	all := instances(t, 4)
-	for n := range 20 {
-		s := chainObservation(fmt.Sprintf("0x%d", n), StatusSeen)
-		require.Equal(t, map[error]int{nil: 4}, atOnce(all, func(_ int, l *Ledger) error { return errorOf(l.Record(t.Context(), nil, s)) }))
-		require.Len(t, statuses(t, all[0]), n+1)
-	}
-	requireConsistent(t, all[0])
-}
-
 // TestPostgresTransitionReaderMissesNothing delays commits after their
 // transition has its number: without an order of commits, later numbers would
 // become visible first, and a reader would pass over the delayed ones.
@@ -299,7 +288,7 @@ func TestPostgresLostConnectionRollsBack(t *testing.T) {
 	t.Parallel()
 	l, _ := postgresTests.ledger(t)
 	err := l.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		if err := storeAccounts(ctx, tx, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
+		if err := accountTable.upsert(ctx, tx, `offer, account`, Account{Offer: testOffer, ID: "late", Rail: "btc"}); err != nil {
 			return err
 		}
 		pid, _, err := atMostOne(query(ctx, tx, scanValue[int], "SELECT pg_backend_pid()"))

@@ -8,29 +8,31 @@ import (
 	"slices"
 )
 
+type price struct {
+	offer        string
+	since, cents int64
+}
+
+var priceTable = table[price]{"prices", func(p *price) []column {
+	return []column{{"offer", &p.offer}, {"since", &p.since}, {"usd_cents", &p.cents}}
+}}
+
 // StorePrices stores the prices that are in force since a Unix second, in US cents by the IDs of
 // their offers, in one transaction. A price that is in force already is not stored again.
 func (l *Ledger) StorePrices(ctx context.Context, since int64, prices map[string]int64) error {
 	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		type price struct {
-			offer string
-			cents int64
-		}
-		inForce, err := query(ctx, tx, func(row scanner) (p price, err error) {
-			err = row.Scan(&p.offer, &p.cents)
-			return p, err
-		}, `
-			SELECT offer, usd_cents FROM prices p WHERE since = (SELECT max(since) FROM prices WHERE offer = p.offer AND since <= $1)`, since)
+		inForce, err := priceTable.query(ctx, tx, `
+			since = (SELECT max(since) FROM prices p WHERE p.offer = prices.offer AND since <= $1)`, since)
 		if err != nil {
 			return fmt.Errorf("reading the prices: %w", err)
 		}
-		var rows rowValues
+		var changed []price
 		for _, id := range slices.Sorted(maps.Keys(prices)) { // two instances lock them in one order
-			if !slices.Contains(inForce, price{id, prices[id]}) {
-				rows.add(id, since, prices[id])
+			if !slices.ContainsFunc(inForce, func(p price) bool { return p.offer == id && p.cents == prices[id] }) {
+				changed = append(changed, price{id, since, prices[id]})
 			}
 		}
-		return rows.insert(ctx, tx, `prices (offer, since, usd_cents)`, ` ON CONFLICT (offer, since) DO UPDATE SET usd_cents = excluded.usd_cents`)
+		return priceTable.upsert(ctx, tx, `offer, since`, changed...)
 	})
 }
 

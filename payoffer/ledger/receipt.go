@@ -11,8 +11,7 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
-// receiptColumns are the columns of the table receipts in r.
-func receiptColumns(r *Receipt) []column {
+var receiptTable = table[Receipt]{"receipts", func(r *Receipt) []column {
 	return []column{
 		{"id", &r.ID}, {"offer", &r.Offer}, {"account", &r.Account}, {"rail", &r.Rail}, {"external_id", &r.ExternalID},
 		{"tx", &r.Transaction}, {"via", &r.Via}, {"asset", &r.Asset}, {"amount", &r.Amount}, {"refunded", &r.Refunded},
@@ -22,19 +21,11 @@ func receiptColumns(r *Receipt) []column {
 		{"own", &r.Own}, {"testnet", &r.Testnet}, {"intent_id", &r.IntentID}, {"version", &r.Version}, {"revision", &r.Revision},
 		{"occurred_at", &r.OccurredAt}, {"observed_at", &r.ObservedAt}, {"updated_at", &r.UpdatedAt},
 	}
-}
-
-var selectReceipts = `SELECT ` + columnNames(receiptColumns(new(Receipt))) + ` FROM receipts WHERE `
-
-func scanReceipt(row scanner) (r Receipt, err error) {
-	err = row.Scan(addresses(receiptColumns(&r))...)
-	return r, err
-}
+}}
 
 // Receipt reads one receipt of an offer.
 func (l *Ledger) Receipt(ctx context.Context, offer, account, externalID string) (Receipt, bool, error) {
-	return atMostOne(collect(ctx, l, scanReceipt, selectReceipts+`
-		offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
+	return atMostOne(receiptTable.read(ctx, l, `offer = $1 AND account = $2 AND external_id = $3`, offer, account, externalID))
 }
 
 // References returns the references of an account that the operator entered.
@@ -55,7 +46,7 @@ func (l *Ledger) AuthorizationReceipt(ctx context.Context, account, payer, nonce
 
 // lastAuthorizationReceipt is AuthorizationReceipt, or else the newest dropped one.
 func (l *Ledger) lastAuthorizationReceipt(ctx context.Context, account, payer, nonce string) (Receipt, bool, error) {
-	return atMostOne(collect(ctx, l, scanReceipt, selectReceipts+`
+	return atMostOne(receiptTable.read(ctx, l, `
 		account = $1 AND payer = $2 AND nonce = $3 AND nonce <> '' ORDER BY status = 'dropped', id DESC LIMIT 1`,
 		account, strings.ToLower(payer), strings.ToLower(nonce)))
 }
@@ -64,7 +55,7 @@ func (l *Ledger) lastAuthorizationReceipt(ctx context.Context, account, payer, n
 // session (letters, digits and "_"). The processor itself must have reported it.
 func (l *Ledger) SessionReceipt(ctx context.Context, offer, session string) (Receipt, bool, error) {
 	begins := `{"session":"` + session
-	return atMostOne(collect(ctx, l, scanReceipt, selectReceipts+sessionCondition, offer, begins+`"`, begins+`#`)) // # follows on "
+	return atMostOne(receiptTable.read(ctx, l, sessionCondition, offer, begins+`"`, begins+`#`)) // # follows on "
 }
 
 // Checkout is the evidence of a payment by card, whose beginning SessionReceipt looks for. Of two
@@ -101,12 +92,12 @@ const sessionCondition = `rail = 'card' AND offer = $1 AND substr(evidence, 1, 3
 // Receipts returns up to limit receipts of an offer with an ID below before (0 for all),
 // newest first.
 func (l *Ledger) Receipts(ctx context.Context, offer string, before int64, limit int) ([]Receipt, error) {
-	return collect(ctx, l, scanReceipt, selectNewest, offer, newestBelow(before), limit)
+	return receiptTable.read(ctx, l, newestBelow, offer, idBelow(before), limit)
 }
 
-var selectNewest = selectReceipts + `offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
+const newestBelow = `offer = $1 AND id < $2 ORDER BY id DESC LIMIT $3`
 
-func newestBelow(before int64) int64 {
+func idBelow(before int64) int64 {
 	if before == 0 {
 		return math.MaxInt64
 	}
@@ -116,8 +107,7 @@ func newestBelow(before int64) int64 {
 // Unfinal returns up to limit receipts of an account that are not final, oldest first,
 // dropped ones last.
 func (l *Ledger) Unfinal(ctx context.Context, offer, account string, limit int) ([]Receipt, error) {
-	return collect(ctx, l, scanReceipt, selectReceipts+`
-		offer = $1 AND account = $2 AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
+	return receiptTable.read(ctx, l, oneAccount+` AND NOT final ORDER BY state = 'dropped', id LIMIT $3`, offer, account, limit)
 }
 
 // Transition is one change of a receipt.
@@ -155,8 +145,8 @@ type Transition struct {
 	Payer, Nonce  string
 }
 
-// transitionColumns are the columns of the table transitions in t, after seq.
-func transitionColumns(t *Transition) []column {
+// transitionTable has all columns of the table but seq.
+var transitionTable = table[Transition]{"transitions", func(t *Transition) []column {
 	a := &t.After
 	return []column{
 		{"receipt_id", &t.ReceiptID}, {"offer", &t.Offer}, {"version", &t.Version}, {"from_status", &t.From}, {"to_status", &a.Status},
@@ -164,17 +154,17 @@ func transitionColumns(t *Transition) []column {
 		{"own", &a.Own}, {"testnet", &a.Testnet}, {"occurred_at", &a.OccurredAt}, {"cause", &t.Cause}, {"note", &t.Note}, {"at", &t.At},
 		{"tag", &t.Tag}, {"return_id", &t.ReturnID}, {"return_kind", &t.ReturnKind}, {"moved_at", &t.MovedAt},
 	}
-}
+}}
 
 // selectedTransition are columns of transitions t, receipts r and preceding transitions p.
-var selectedTransition = `t.seq, t.` + strings.ReplaceAll(columnNames(transitionColumns(new(Transition))), ", ", ", t.") + `,
+var selectedTransition = `t.seq, t.` + strings.ReplaceAll(transitionTable.names(), ", ", ", t.") + `,
 	r.account, r.rail, r.external_id, r.via, r.evidence_level, r.own, r.testnet, r.occurred_at, r.payer, r.nonce,
 	coalesce(p.to_status, ''), coalesce(p.amount, 0), coalesce(p.refunded, 0), p.usd_cents, coalesce(p.asset, t.asset),
 	coalesce(p.evidence_level, t.evidence_level), coalesce(p.own, t.own), coalesce(p.testnet, t.testnet), coalesce(p.occurred_at, t.occurred_at)`
 
 func scanTransition(row scanner) (t Transition, err error) {
 	b := &t.Before
-	err = row.Scan(slices.Concat([]any{&t.Seq}, addresses(transitionColumns(&t)), []any{
+	err = row.Scan(slices.Concat([]any{&t.Seq}, transitionTable.addresses(&t), []any{
 		&t.Account, &t.Rail, &t.ExternalID, &t.Via, &t.EvidenceLevel, &t.Own, &t.Testnet, &t.OccurredAt, &t.Payer, &t.Nonce,
 		&b.Status, &b.Amount, &b.Refunded, &b.USDCents, &b.Asset, &b.EvidenceLevel, &b.Own, &b.Testnet, &b.OccurredAt,
 	})...)
@@ -235,10 +225,12 @@ func (l *Ledger) History(ctx context.Context, offer string, first, last int64) (
 }
 
 // Returns returns the latest state of each return of one payment, by time.
-func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string) ([]Return, error) {
-	return collect(ctx, l, scanReturn, `
-		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns
-		WHERE offer = $1 AND account = $2 AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
+func (l *Ledger) Returns(ctx context.Context, offer, account, externalID string) (all []Return, err error) {
+	stored, err := returnTable.read(ctx, l, oneAccount+` AND external_id = $3 ORDER BY at, return_id`, offer, account, externalID)
+	for _, w := range stored {
+		all = append(all, w.Return)
+	}
+	return all, err
 }
 
 // RefundTransactionID returns the ID of a refund that is a transaction of the operator.

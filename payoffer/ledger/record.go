@@ -27,13 +27,14 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, observations ...Obs
 			return nil, err
 		}
 	}
+	// Transitions of an offer are numbered in the order of their commits.
+	locks := make([]lock, len(observations))
+	for n, s := range observations {
+		locks[n] = lock{offerLock, s.Offer}
+	}
 	var receipts []Receipt
-	var r recorder
-	err := l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.dialect.lock(ctx, tx, offerLocks(observations)...); err != nil {
-			return err
-		}
-		receipts, r = nil, l.newRecorder(tx)
+	err := l.writeSums(ctx, locks, func(ctx context.Context, r *recorder) error {
+		receipts = nil
 		for _, s := range observations {
 			receipt, err := r.record(ctx, s)
 			if err != nil {
@@ -43,37 +44,22 @@ func (l *Ledger) Record(ctx context.Context, cursor *Cursor, observations ...Obs
 				receipts = append(receipts, receipt)
 			}
 		}
-		if cursor != nil {
-			if err := l.storeCursor(ctx, tx, cursor); err != nil {
-				return err
-			}
+		if cursor == nil {
+			return nil
 		}
-		err := addToTotals(ctx, tx, r.delta)
-		failpoint.Hit(failpoint.TransactionSums)
-		return err
+		return l.storeCursor(ctx, r.tx, cursor)
 	})
-	l.countChange(r.changed)
 	if err != nil {
 		return nil, err
 	}
 	return receipts, nil
 }
 
-// offerLocks are the locks for the receipts of observations: transitions of an offer are
-// numbered in the order of their commits.
-func offerLocks(observations []Observation) []lock {
-	locks := make([]lock, len(observations))
-	for n, s := range observations {
-		locks[n] = lock{offerLock, s.Offer}
-	}
-	return locks
-}
-
 // ErrChanged is returned by Record if the version of a receipt is not the one that an
 // observation expects.
 var ErrChanged = errors.New("the receipt has changed since it was read; read it again")
 
-// recorder is one call of Record.
+// recorder is a transaction that changes receipts or intents.
 type recorder struct {
 	tx        *sql.Tx
 	now       int64
@@ -83,18 +69,41 @@ type recorder struct {
 	changed   bool            // a receipt or a sum
 }
 
-func (l *Ledger) newRecorder(tx *sql.Tx) recorder {
-	return recorder{tx: tx, now: l.now().Unix(), forUpdate: l.dialect.forUpdate(), delta: accounting.Sums{}, stored: accounting.Sums{}}
+// writeSums runs a change with its locks. It then changes the sums, as the last locks of the transaction.
+func (l *Ledger) writeSums(ctx context.Context, locks []lock, do func(ctx context.Context, r *recorder) error) error {
+	changed := false
+	err := l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := l.dialect.lock(ctx, tx, locks...); err != nil {
+			return err
+		}
+		r := recorder{tx: tx, now: l.now().Unix(), forUpdate: l.dialect.forUpdate()}
+		r.delta, r.stored = accounting.Sums{}, accounting.Sums{}
+		if err := do(ctx, &r); err != nil {
+			return err
+		}
+		changed = r.changed
+		err := addToTotals(ctx, tx, r.delta)
+		failpoint.Hit(failpoint.TransactionSums)
+		return err
+	})
+	if changed {
+		l.changes.Add(1)
+	}
+	return err
 }
 
 // record stores one observation and returns its row, if there is one.
 func (r *recorder) record(ctx context.Context, s Observation) (Receipt, error) {
-	testnet, stored, err := r.lookUp(ctx, s)
+	account, err := accountOf(ctx, r.tx, s.Offer, s.Account, "")
 	if err != nil {
 		return Receipt{}, err
 	}
-	s.Testnet = s.Testnet || testnet
-	old, _, err := atMostOne(query(ctx, r.tx, scanReceipt, selectReceipts+`account = $1 AND external_id = $2`, s.Account, s.ExternalID))
+	s.Testnet = s.Testnet || account.Testnet
+	stored, err := r.returns(ctx, s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	old, _, err := atMostOne(receiptTable.query(ctx, r.tx, `account = $1 AND external_id = $2`, s.Account, s.ExternalID))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -139,27 +148,16 @@ func (r *recorder) isElsewhere(ctx context.Context, s Observation) (bool, error)
 	return found, err
 }
 
-// lookUp reads whether the account is on a test network, and the returns of the payment.
-func (r *recorder) lookUp(ctx context.Context, s Observation) (testnet bool, stored accounting.ReturnRecords, err error) {
-	testnet, found, err := atMostOne(query(ctx, r.tx, scanValue[bool], `SELECT testnet FROM accounts WHERE offer = $1 AND account = $2`, s.Offer, s.Account))
-	if err == nil && !found {
-		err = notRegistered(s.Offer, s.Account)
-	}
-	if err != nil {
-		return false, nil, err
-	}
-	all, err := query(ctx, r.tx, scanReturn, `
-		SELECT return_id, kind, amount, currency, gone, at, rank FROM returns WHERE account = $1 AND external_id = $2`, s.Account, s.ExternalID)
-	if err != nil {
-		return false, nil, fmt.Errorf("reading the returns: %w", err)
+// returns reads the returns of the payment.
+func (r *recorder) returns(ctx context.Context, s Observation) (stored accounting.ReturnRecords, err error) {
+	all, err := returnTable.query(ctx, r.tx, `account = $1 AND external_id = $2`, s.Account, s.ExternalID)
+	if len(all) > 0 {
+		stored = accounting.ReturnRecords{}
 	}
 	for _, w := range all {
-		if stored == nil {
-			stored = accounting.ReturnRecords{}
-		}
-		stored[w.ID] = w
+		stored[w.ID] = w.Return
 	}
-	return testnet, stored, nil
+	return stored, err
 }
 
 // change stores the row with its transition and its part of the sums.
@@ -171,10 +169,10 @@ func (r *recorder) change(ctx context.Context, old Receipt, next *Receipt, s Obs
 	r.changed = true
 	if old.Version == 0 {
 		next.ObservedAt = r.now
-		if err := insertRow(ctx, r.tx, "receipts", receiptColumns(next)); err != nil {
+		if err := receiptTable.insertNew(ctx, r.tx, next); err != nil {
 			return err
 		}
-	} else if err := updateRow(ctx, r.tx, "receipts", next.ID, receiptColumns(&old), receiptColumns(next)); err != nil {
+	} else if err := receiptTable.update(ctx, r.tx, next.ID, old, *next); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.TransactionRow)
@@ -209,8 +207,7 @@ func insertTransition(ctx context.Context, tx *sql.Tx, r Receipt, t Transition) 
 		Classification: accounting.Classification{Status: r.Status, EvidenceLevel: r.EvidenceLevel, Own: r.Own, Testnet: r.Testnet},
 		Asset:          r.Asset, Amount: r.Amount, Refunded: r.Refunded, USDCents: r.USDCents, OccurredAt: r.OccurredAt,
 	}
-	columns := transitionColumns(&t)
-	_, err := execute(ctx, tx, "storing the transition", `INSERT INTO transitions (`+columnNames(columns)+`) VALUES `+placeholders(1, len(columns)), addresses(columns)...)
+	_, err := transitionTable.insert(ctx, tx, "", t)
 	return err
 }
 
@@ -244,10 +241,7 @@ func (r *recorder) joinIntent(ctx context.Context, next *Receipt, s Observation)
 	if reflect.DeepEqual(old, intent) {
 		return nil
 	}
-	intent.UpdatedAt = r.now
-	changed, err := updateIntent(ctx, r.tx, r.delta, old, intent)
-	r.changed = r.changed || changed
-	return err
+	return r.updateIntent(ctx, old, &intent)
 }
 
 // link links the intent to the row instead of one that is not final. It ignores
@@ -281,30 +275,31 @@ const (
 	unmetBatch = 20 // the number of returns that are deleted at once
 )
 
-func scanReturn(row scanner) (w Return, err error) {
-	err = row.Scan(&w.ID, &w.Kind, &w.Amount, &w.Currency, &w.Gone, &w.At, &w.Rank)
-	return w, err
+// storedReturn is a return of a payment. receipt is nil while the payment is unknown.
+type storedReturn struct {
+	Return
+	offer, account, externalID string
+	receipt                    *int64
+	recordedAt                 int64
 }
+
+var returnTable = table[storedReturn]{"returns", func(w *storedReturn) []column {
+	return []column{
+		{"offer", &w.offer}, {"account", &w.account}, {"external_id", &w.externalID}, {"return_id", &w.ID}, {"receipt_id", &w.receipt},
+		{"kind", &w.Kind}, {"amount", &w.Amount}, {"currency", &w.Currency}, {"gone", &w.Gone}, {"at", &w.At}, {"rank", &w.Rank},
+		{"recorded_at", &w.recordedAt},
+	}
+}}
 
 // storeReturns stores new returns. receipt is nil while the payment is unknown.
 func (r *recorder) storeReturns(ctx context.Context, s Observation, receipt *int64, stored, latest accounting.ReturnRecords) error {
+	var added []storedReturn
 	for _, w := range latest {
-		if w == stored[w.ID] {
-			continue
-		}
-		_, err := execute(ctx, r.tx, fmt.Sprintf("storing return %q", w.ID), `
-			INSERT INTO returns (offer, account, external_id, return_id, receipt_id, kind, amount, gone, at, rank,
-				recorded_at, currency)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-			ON CONFLICT (account, external_id, return_id) DO UPDATE SET receipt_id = excluded.receipt_id,
-				kind = excluded.kind, amount = excluded.amount, gone = excluded.gone,
-				at = excluded.at, rank = excluded.rank, recorded_at = excluded.recorded_at, currency = excluded.currency`,
-			s.Offer, s.Account, s.ExternalID, w.ID, receipt, w.Kind, w.Amount, w.Gone, w.At, w.Rank, r.now, w.Currency)
-		if err != nil {
-			return err
+		if w != stored[w.ID] {
+			added = append(added, storedReturn{w, s.Offer, s.Account, s.ExternalID, receipt, r.now})
 		}
 	}
-	return nil
+	return returnTable.upsert(ctx, r.tx, `account, external_id, return_id`, added...)
 }
 
 // deleteUnmet deletes some returns whose payment was not observed in unmetDays.

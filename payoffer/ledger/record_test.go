@@ -117,16 +117,18 @@ func TestTotalsByClassification(t *testing.T) {
 }
 
 func TestRecordTransferSettlesIntent(t *testing.T) {
-	eachLedger(t, func(t *testing.T, l *Ledger, _ *testClock) {
+	eachLedger(t, func(t *testing.T, l *Ledger, clock *testClock) {
 		key := testIntent("0xaa", "0x01").IntentKey
 		require.NoError(t, l.InsertIntent(t.Context(), testIntent("0xaa", "0x01")))
 		require.NoError(t, l.SettleIntent(t.Context(), key, "0xlie", []byte(`{"a":1}`), EvidenceFacilitator))
 
 		s := chainObservation("0xa", StatusSeen)
 		s.Intent = &IntentKey{Network: key.Network, Asset: strings.ToUpper(key.Asset), From: key.From, Nonce: key.Nonce}
+		clock.set(1_500)
 		mustRecord(t, l, s)
 		got := mustIntent(t, l, key)
 		require.Equal(t, EvidenceChain, got.Evidence)
+		require.EqualValues(t, 1_500, got.UpdatedAt)
 		require.Equal(t, "0xa", got.Transaction)
 		unproven := must(l.TakeDueClaims(t.Context(), testOffer, testAccount, 10))(t)
 		require.Empty(t, unproven)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 )
 
@@ -13,46 +12,35 @@ var ErrRedaction = errors.New("the ledger has no such entry of yours; only entri
 // repeat the id, and signs out its browsers; all other facts stay. Copies, delivered notifications and free space of the database may still
 // contain the id. Error: ErrRedaction.
 func (l *Ledger) Redact(ctx context.Context, offer, account, externalID, replacement, note string) (receipt Receipt, err error) {
-	err = l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := l.dialect.lock(ctx, tx, lock{offerLock, offer}); err != nil {
-			return err
-		}
-		var found bool
-		receipt, found, err = atMostOne(query(ctx, tx, scanReceipt, selectReceipts+`
+	err = l.writeSums(ctx, []lock{{offerLock, offer}}, func(ctx context.Context, r *recorder) error {
+		before, found, err := atMostOne(receiptTable.query(ctx, r.tx, `
 			offer = $1 AND account = $2 AND external_id = $3 AND evidence_level = 'manual'`, offer, account, externalID))
+		if err == nil && !found {
+			err = ErrRedaction
+		}
 		if err != nil {
 			return err
 		}
-		if !found {
-			return ErrRedaction
-		}
-		before := receipt
-		receipt.ExternalID, receipt.UpdatedAt = replacement, l.now().Unix()
-		receipt.Version++
-		return redact(ctx, tx, before, receipt, note)
-	})
-	l.countChange(err == nil)
-	return receipt, err
-}
-
-// redact stores the receipt under its new ID, and the transition.
-func redact(ctx context.Context, tx *sql.Tx, before, r Receipt, note string) error {
-	if err := updateRow(ctx, tx, "receipts", r.ID, receiptColumns(&before), receiptColumns(&r)); err != nil {
-		return err
-	}
-	for _, update := range []struct {
-		does, statement string
-		values          []any
-	}{
-		{"renaming the returns", `UPDATE returns SET external_id = $1 WHERE account = $2 AND external_id = $3`,
-			[]any{r.ExternalID, r.Account, before.ExternalID}},
-		{"deleting the browsers", `DELETE FROM entries WHERE offer = $1 AND payment = $2`,
-			[]any{r.Offer, r.Account + " " + before.Name()}},
-		{"erasing the notes", `UPDATE transitions SET note = '' WHERE receipt_id = $1`, []any{r.ID}},
-	} {
-		if _, err := execute(ctx, tx, update.does, update.statement, update.values...); err != nil {
+		receipt, r.changed = before, true
+		receipt.ExternalID, receipt.Version, receipt.UpdatedAt = replacement, before.Version+1, r.now
+		if err := receiptTable.update(ctx, r.tx, receipt.ID, before, receipt); err != nil {
 			return err
 		}
-	}
-	return insertTransition(ctx, tx, r, Transition{From: r.Status, Cause: CauseRedacted, Note: note})
+		for _, one := range []struct {
+			does, statement string
+			values          []any
+		}{
+			{"renaming the returns", `UPDATE returns SET external_id = $1 WHERE account = $2 AND external_id = $3`,
+				[]any{replacement, account, externalID}},
+			{"deleting the browsers", `DELETE FROM entries WHERE offer = $1 AND payment = $2`,
+				[]any{offer, account + " " + before.Name()}},
+			{"erasing the notes", `UPDATE transitions SET note = '' WHERE receipt_id = $1`, []any{receipt.ID}},
+		} {
+			if _, err := execute(ctx, r.tx, one.does, one.statement, one.values...); err != nil {
+				return err
+			}
+		}
+		return insertTransition(ctx, r.tx, receipt, Transition{From: receipt.Status, Cause: CauseRedacted, Note: note})
+	})
+	return receipt, err
 }

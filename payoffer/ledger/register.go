@@ -24,7 +24,7 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 		if err := l.dialect.lock(ctx, tx, lock{accountsLock, ""}); err != nil {
 			return err
 		}
-		all, err := query(ctx, tx, scanAccount, fromAccounts+`TRUE ORDER BY account`+l.dialect.forUpdate())
+		all, err := accountTable.query(ctx, tx, `TRUE ORDER BY account`+l.dialect.forUpdate())
 		if err != nil {
 			return fmt.Errorf("reading the accounts: %w", err)
 		}
@@ -47,17 +47,8 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 				stored[a.ID], changed[a.ID] = after, after
 			}
 		}
-		return storeAccounts(ctx, tx, slices.Collect(maps.Values(changed))...)
+		return accountTable.upsert(ctx, tx, `offer, account`, slices.Collect(maps.Values(changed))...)
 	})
-}
-
-func storeAccounts(ctx context.Context, tx *sql.Tx, accounts ...Account) error {
-	var rows rowValues
-	for _, a := range accounts {
-		rows.add(a.ID, a.Offer, a.Rail, a.Testnet, a.Origin, a.Since)
-	}
-	return rows.insert(ctx, tx, `accounts (account, offer, rail, testnet, origin, since)`, `
-		ON CONFLICT (account) DO UPDATE SET rail = excluded.rail, testnet = excluded.testnet, origin = excluded.origin, since = excluded.since`)
 }
 
 // merge returns a stored account (the zero Account for a new one) after next is registered.
@@ -80,8 +71,7 @@ func (l *Ledger) Cursors(ctx context.Context, accounts ...string) (map[string]Cu
 	if len(accounts) == 0 {
 		return nil, nil
 	}
-	found, err := collect(ctx, l, scanCursor, `
-		SELECT offer, account, position, anchor, witnessed, ok_at FROM cursors WHERE account IN `+placeholders(1, len(accounts)), anyOf(accounts)...)
+	found, err := cursorTable.read(ctx, l, `account IN `+placeholders(1, len(accounts)), anyOf(accounts)...)
 	cursors := make(map[string]Cursor, len(found))
 	for _, c := range found {
 		cursors[c.Account] = c
@@ -122,26 +112,23 @@ func (l *Ledger) RememberKeys(ctx context.Context, keys map[string][]string) err
 		if err := l.dialect.lock(ctx, tx, lock{keysLock, ""}); err != nil {
 			return err
 		}
-		known, err := query(ctx, tx, scanKey, `SELECT name, id FROM instance_keys ORDER BY name, id`)
+		known, err := keyTable.query(ctx, tx, `TRUE ORDER BY name, id`)
 		if err != nil {
 			return err
 		}
-		remembered := make(map[storedKey]bool)
 		for _, key := range known {
-			remembered[key] = true
 			if ids, asked := keys[key.name]; asked && !slices.Contains(ids, key.id) {
 				return &KeysError{key.name}
 			}
 		}
-		var rows rowValues
+		var all []storedKey
 		for name, ids := range keys {
 			for _, id := range ids {
-				if !remembered[storedKey{name, id}] {
-					rows.add(name, id, l.now().Unix())
-				}
+				all = append(all, storedKey{name, id, l.now().Unix()})
 			}
 		}
-		return rows.insert(ctx, tx, `instance_keys (name, id, recorded_at)`, "")
+		_, err = keyTable.insert(ctx, tx, ` ON CONFLICT (name, id) DO NOTHING`, all...)
+		return err
 	})
 }
 
@@ -155,9 +142,11 @@ func (l *Ledger) ForgetKeys(ctx context.Context) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-type storedKey struct{ name, id string }
-
-func scanKey(row scanner) (key storedKey, err error) {
-	err = row.Scan(&key.name, &key.id)
-	return key, err
+type storedKey struct {
+	name, id   string
+	recordedAt int64
 }
+
+var keyTable = table[storedKey]{"instance_keys", func(k *storedKey) []column {
+	return []column{{"name", &k.name}, {"id", &k.id}, {"recorded_at", &k.recordedAt}}
+}}

@@ -216,32 +216,10 @@ func TestFailedRefundHasOwnDate(t *testing.T) {
 	})
 }
 
-// everyText reads every text of the database, table by table.
+// everyText is dump as one text.
 func everyText(t *testing.T, l *Ledger) string {
 	t.Helper()
-	var all strings.Builder
-	for _, table := range tables {
-		rows := must(l.db.read.QueryContext(t.Context(), "SELECT * FROM "+table))(t)
-		columns := must(rows.Columns())(t)
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for n := range values {
-				values[n] = new(any)
-			}
-			require.NoError(t, rows.Scan(values...))
-			for _, value := range values {
-				switch v := (*value.(*any)).(type) {
-				case []byte:
-					fmt.Fprintln(&all, string(v))
-				default:
-					fmt.Fprintln(&all, v)
-				}
-			}
-		}
-		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
-	}
-	return all.String()
+	return fmt.Sprint(dump(t, l))
 }
 
 // cardOf is a card payment on some evidence.

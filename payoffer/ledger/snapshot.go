@@ -3,11 +3,8 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 const snapshotPage = 500 // receipts
@@ -23,24 +20,21 @@ type Snapshot struct {
 
 // Snapshot begins to read an offer. Changes that are committed later are not in it, and do
 // not wait for it.
-func (l *Ledger) Snapshot(ctx context.Context, offer string) (*Snapshot, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.db == nil {
-		return nil, ErrNotOpen
-	}
-	tx, err := l.db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return nil, l.wrapReadError(err)
-	}
-	s := &Snapshot{ledger: l, db: l.db, tx: tx, offer: offer}
-	all, err := query(ctx, tx, scanTotal, selectTotals(`offer = $1`), offer)
-	if err != nil {
-		s.Close()
-		return nil, l.wrapReadError(err)
-	}
-	s.Totals = sorted(all)
-	return s, nil
+func (l *Ledger) Snapshot(ctx context.Context, offer string) (s *Snapshot, err error) {
+	// The transaction ends with the context of the caller, and not with that of this call.
+	err = l.whileReading(ctx, func(_ context.Context, read *sql.DB) error {
+		tx, err := read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		s = &Snapshot{ledger: l, db: l.db, tx: tx, offer: offer}
+		all, err := query(ctx, tx, totalTable.scan, selectTotals(`offer = $1`), offer)
+		if s.Totals = sorted(all); err != nil {
+			s.Close()
+		}
+		return err
+	})
+	return s, err
 }
 
 // TotalsAndReceipts returns the sums of an offer and up to limit receipts with an ID below before (0
@@ -53,7 +47,7 @@ func (l *Ledger) TotalsAndReceipts(ctx context.Context, offer string, before int
 		return nil, nil, err
 	}
 	defer s.Close()
-	receipts, err = query(ctx, s.tx, scanReceipt, selectNewest, offer, newestBelow(before), limit)
+	receipts, err = receiptTable.query(ctx, s.tx, newestBelow, offer, idBelow(before), limit)
 	return s.Totals, receipts, l.wrapReadError(err)
 }
 
@@ -89,33 +83,27 @@ type RecordedReceipt struct {
 	History []Transition
 }
 
-func (s *Snapshot) page(ctx context.Context, last int64) ([]RecordedReceipt, error) {
-	s.ledger.mu.RLock()
-	defer s.ledger.mu.RUnlock()
-	if s.ledger.db != s.db {
-		return nil, ErrNotOpen
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	receipts, err := query(ctx, s.tx, scanReceipt, selectReceipts+`offer = $1 AND id > $2 ORDER BY id LIMIT $3`,
-		s.offer, last, snapshotPage)
-	if err != nil || len(receipts) == 0 {
-		return nil, s.ledger.wrapReadError(err)
-	}
-	transitions, err := query(ctx, s.tx, scanTransition, selectHistory, s.offer, receipts[0].ID, receipts[len(receipts)-1].ID)
-	if err != nil {
-		return nil, s.ledger.wrapReadError(err)
-	}
-	page := make([]RecordedReceipt, len(receipts))
-	for i, r := range receipts {
-		n := 0
-		for n < len(transitions) && transitions[n].ReceiptID == r.ID {
-			n++
+func (s *Snapshot) page(ctx context.Context, last int64) (page []RecordedReceipt, err error) {
+	err = s.ledger.whileReading(ctx, func(ctx context.Context, _ *sql.DB) error {
+		if s.ledger.db != s.db {
+			return ErrNotOpen
 		}
-		page[i] = RecordedReceipt{r, transitions[:n]}
-		transitions = transitions[n:]
-	}
-	return page, nil
+		receipts, err := receiptTable.query(ctx, s.tx, `offer = $1 AND id > $2 ORDER BY id LIMIT $3`, s.offer, last, snapshotPage)
+		if err != nil || len(receipts) == 0 {
+			return err
+		}
+		transitions, err := query(ctx, s.tx, scanTransition, selectHistory, s.offer, receipts[0].ID, receipts[len(receipts)-1].ID)
+		for _, r := range receipts {
+			n := 0
+			for n < len(transitions) && transitions[n].ReceiptID == r.ID {
+				n++
+			}
+			page = append(page, RecordedReceipt{r, transitions[:n]})
+			transitions = transitions[n:]
+		}
+		return err
+	})
+	return page, err
 }
 
 // wrapReadError wraps an error of reading, or nil.
@@ -124,44 +112,4 @@ func (l *Ledger) wrapReadError(err error) error {
 		return nil
 	}
 	return fmt.Errorf("reading the ledger: %w", l.dialect.conceal(err))
-}
-
-// quoteDays is how long a quote is kept. Nodes drop an unconfirmed transaction after 14.
-const quoteDays = 30
-
-// StoreQuote stores that satoshis were quoted for usdCents at a Unix second, and deletes
-// quotes that are 30 days old.
-func (l *Ledger) StoreQuote(ctx context.Context, offer string, satoshis, usdCents, at int64) error {
-	if offer == "" || !accounting.Storable(offer) || satoshis <= 0 || usdCents < 0 {
-		return errors.New("the quote lacks an offer or satoshis, or its US cents are negative; report this as a bug")
-	}
-	return l.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := execute(ctx, tx, "storing the quote", `
-			INSERT INTO quotes (offer, satoshis, at, usd_cents) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (offer, satoshis, at) DO UPDATE SET usd_cents = excluded.usd_cents`, offer, satoshis, at, usdCents)
-		if err != nil {
-			return err
-		}
-		_, err = execute(ctx, tx, "deleting old quotes", `DELETE FROM quotes WHERE offer = $1 AND at < $2`,
-			offer, l.now().Unix()-quoteDays*24*60*60)
-		return err
-	})
-}
-
-// Quote is a quoted amount and its value.
-type Quote struct{ Satoshis, USDCents int64 }
-
-// Quoted returns the largest quote of at most the satoshis that was given between two Unix
-// seconds, or else the smallest one of which they lack at most one percent, an exchange's fee,
-// and the newest of equal ones.
-func (l *Ledger) Quoted(ctx context.Context, offer string, satoshis, since, until int64) (q Quote, found bool, err error) {
-	// + 0 makes SQLite use the index of the time: an hour has few quotes.
-	return atMostOne(collect(ctx, l, scanQuote, `
-		SELECT satoshis, usd_cents FROM quotes WHERE offer = $1 AND satoshis + 0 <= $5 AND at BETWEEN $3 AND $4
-		ORDER BY satoshis > $2, abs(satoshis - $2), at DESC LIMIT 1`, offer, satoshis, since, until, satoshis+satoshis/99))
-}
-
-func scanQuote(row scanner) (q Quote, err error) {
-	err = row.Scan(&q.Satoshis, &q.USDCents)
-	return q, err
 }

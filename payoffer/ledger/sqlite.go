@@ -6,10 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,10 +17,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-const (
-	readers = 4        // connections that only read
-	room    = 64 << 10 // bytes that an empty ledger needs on the disk; the index of the WAL has 32 KiB
-)
+const readers = 4 // connections that only read
 
 // NewSQLite returns an unopened ledger in the SQLite file at path. Open creates the folder
 // with mode 0700 and the file with 0600. now gives the time of changes and leases.
@@ -52,8 +47,7 @@ var sqliteParams = []string{
 }
 
 func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
-	lock, err := s.acquire()
-	if err != nil {
+	if err := s.acquire(db); err != nil {
 		return err
 	}
 	connect := func(params ...string) *sql.DB {
@@ -66,7 +60,7 @@ func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
 	db.write.SetMaxOpenConns(1)
 	db.read.SetMaxOpenConns(readers)
 	db.read.SetMaxIdleConns(readers)
-	db.closers = []io.Closer{lock, db.write, db.read}
+	db.closers = append(db.closers, db.write, db.read)
 	for _, want := range []struct {
 		db            *sql.DB
 		pragma, value string
@@ -82,7 +76,7 @@ func (s *sqliteDialect) open(ctx context.Context, db *database, _ bool) error {
 			err = fmt.Errorf("PRAGMA %s is %q instead of %q; a ledger needs a local disk", want.pragma, got, want.value)
 		}
 		if err != nil {
-			return s.explainFull(err)
+			return err
 		}
 	}
 	return nil
@@ -117,20 +111,6 @@ func sqliteConnector(path string, params ...string) driver.Connector {
 		panic(err) // the driver is linked, and reads the text only when it connects
 	}
 	return connector
-}
-
-// explainFull adds the remedy to an error of SQLite if the disk is full at start.
-func (s *sqliteDialect) explainFull(err error) error {
-	file, full := os.CreateTemp(filepath.Dir(s.real), ".room")
-	if full == nil {
-		_, full = file.Write(make([]byte, room))
-		full = errors.Join(full, file.Close())
-		_ = os.Remove(file.Name())
-	}
-	if refused := new(fs.PathError); errors.As(full, &refused) {
-		return fmt.Errorf("the disk of %s is full: %w; free some space and start again", filepath.Dir(s.real), refused.Err)
-	}
-	return err
 }
 
 func (s *sqliteDialect) oneWriter() bool { return true }

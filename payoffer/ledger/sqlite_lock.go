@@ -3,7 +3,6 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,49 +11,40 @@ import (
 	"github.com/payoffer/caddy-pay-offer/payoffer/filelock"
 )
 
-// sqliteLock excludes other processes and handles from a ledger. The lock of the file next to
-// it protects its path, also if the ledger file is replaced. The lock of the ledger file itself
-// protects it under all its names.
-type sqliteLock []*os.File
-
 var errFileInUse = fmt.Errorf("%w; stop it first, such as by 'sudo systemctl stop pay-offer'. Several servers need a ledger file each, or PostgreSQL", errInUse)
 
-// acquire creates the ledger file and locks it until Close or the end of the process. It does
+// acquire creates the ledger file and excludes other processes and handles until db is closed, or
+// the process ends. The lock of the file next to it protects its path, also if the ledger file is
+// replaced. The lock of the ledger file itself protects it under all its names. acquire does
 // not open the file if another handle of this process may have it open: closing any descriptor of
 // a file ends the process's locks on it, which SQLite has (fcntl(2)).
-func (s *sqliteDialect) acquire() (_ io.Closer, err error) {
+func (s *sqliteDialect) acquire(db *database) error {
 	if err := s.locate(); err != nil {
-		return nil, err
+		return err
 	}
-	lock := new(sqliteLock)
-	defer func() {
-		if err != nil {
-			_ = lock.Close()
-		}
-	}()
-	if _, err = lock.add(s.real + ".lock"); err != nil {
-		return nil, err
+	if _, err := db.lockFile(s.real + ".lock"); err != nil {
+		return err
 	}
-	if err = requireSingleName(s.real); err != nil {
-		return nil, err
+	if err := requireSingleName(s.real); err != nil {
+		return err
 	}
-	file, err := lock.add(s.real)
+	file, err := db.lockFile(s.real)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.locked, err = file.Stat(); err != nil {
-		return nil, err
+		return err
 	}
-	return lock, requireNoOrphan(s.real)
+	return requireNoOrphan(s.real)
 }
 
-// add opens, creates and locks a file.
-func (s *sqliteLock) add(path string) (*os.File, error) {
+// lockFile opens, creates and locks a file until db is closed.
+func (db *database) lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	*s = append(*s, file)
+	db.closers = append(db.closers, lockedFile{file})
 	switch err := filelock.TryLock(file); {
 	case errors.Is(err, filelock.ErrLocked):
 		return nil, errFileInUse
@@ -64,13 +54,9 @@ func (s *sqliteLock) add(path string) (*os.File, error) {
 	return file, nil
 }
 
-// Close implements io.Closer.
-func (s *sqliteLock) Close() (err error) {
-	for _, file := range *s {
-		err = errors.Join(err, filelock.Close(file))
-	}
-	return err
-}
+type lockedFile struct{ *os.File }
+
+func (l lockedFile) Close() error { return filelock.Close(l.File) }
 
 // locate creates the folder and the file, and resolves symbolic links to it.
 func (s *sqliteDialect) locate() error {

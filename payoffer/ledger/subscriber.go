@@ -9,8 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/payoffer/caddy-pay-offer/payoffer/ledger/accounting"
 )
 
 // ErrSubscriberTaken is returned if another owner has the lease of the subscriber.
@@ -34,9 +32,6 @@ func (l *Ledger) LeaseSubscribers(ctx context.Context, owners map[SubscriberKey]
 	var rows []string
 	args := []any{now, until}
 	for _, key := range slices.SortedFunc(maps.Keys(owners), SubscriberKey.compare) { // two instances lock them in one order
-		if owner := owners[key]; key.Offer == "" || key.Name == "" || owner == "" || !accounting.Storable(key.Offer, key.Name, owner) {
-			return nil, errors.New("the subscriber lacks an offer, a name or an owner, or one is not UTF-8; report this as a bug")
-		}
 		n := len(args)
 		rows = append(rows, fmt.Sprintf("($%[1]d, $%[2]d, coalesce((SELECT max(seq) FROM transitions WHERE offer = $%[1]d), 0), $%[3]d, $2)", n+1, n+2, n+3))
 		args = append(args, key.Offer, key.Name, owners[key])

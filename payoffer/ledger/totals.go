@@ -12,13 +12,13 @@ import (
 
 // Totals reads the sums of an offer.
 func (l *Ledger) Totals(ctx context.Context, offer string) ([]Total, error) {
-	all, err := collect(ctx, l, scanTotal, selectTotals(`offer = $1`), offer)
+	all, err := collect(ctx, l, totalTable.scan, selectTotals(`offer = $1`), offer)
 	return sorted(all), err
 }
 
 // AllTotals reads the sums of all offers, by offer, in one query.
 func (l *Ledger) AllTotals(ctx context.Context) (map[string][]Total, error) {
-	all, err := collect(ctx, l, scanTotal, selectTotals(`TRUE`))
+	all, err := collect(ctx, l, totalTable.scan, selectTotals(`TRUE`))
 	offers := make(map[string][]Total)
 	for _, t := range sorted(all) {
 		offers[t.Offer] = append(offers[t.Offer], t)
@@ -29,8 +29,9 @@ func (l *Ledger) AllTotals(ctx context.Context) (map[string][]Total, error) {
 // selectTotals selects the sums that are not empty by a condition: those that are stored, and
 // those of open intents, which are few.
 func selectTotals(where string) string {
-	return `SELECT ` + totalsKey + `, ` + sumColumns + ` FROM totals WHERE count > 0 AND ` + where + `
-		UNION ALL SELECT offer, account, rail, '', '` + string(StatusSettling) + `', '', own, testnet, ` + intentSums + `
+	return totalTable.selecting(`count > 0 AND `+where) + `
+		UNION ALL SELECT offer, account, rail, '', 'settling', '', own, testnet,
+			count(*), CAST(sum(amount) AS BIGINT), 0, CAST(coalesce(sum(usd_cents), 0) AS BIGINT), 0, count(*) - count(usd_cents)
 		FROM intents WHERE state = 'settling' AND ` + where + ` GROUP BY offer, account, rail, own, testnet`
 }
 
@@ -39,18 +40,16 @@ func sorted(all []Total) []Total {
 	return all
 }
 
-const (
-	totalsKey  = `offer, account, rail, currency, status, evidence_level, own, testnet`
-	sumColumns = `count, amount, refunded, usd_cents, refunded_cents, unknown_usd`
-	// intentSums are the sumColumns of a group of intents.
-	intentSums = `count(*), CAST(sum(amount) AS BIGINT), 0, CAST(coalesce(sum(usd_cents), 0) AS BIGINT), 0, count(*) - count(usd_cents)`
-)
+const totalsKey = `offer, account, rail, currency, status, evidence_level, own, testnet`
 
-func scanTotal(row scanner) (t Total, err error) {
-	err = row.Scan(&t.Offer, &t.Account, &t.Rail, &t.Currency, &t.Status, &t.EvidenceLevel, &t.Own, &t.Testnet,
-		&t.Count, &t.Amount, &t.Refunded, &t.USDCents, &t.RefundedCents, &t.UnknownUSD)
-	return t, err
-}
+// totalTable begins with the columns of totalsKey.
+var totalTable = table[Total]{"totals", func(t *Total) []column {
+	return []column{
+		{"offer", &t.Offer}, {"account", &t.Account}, {"rail", &t.Rail}, {"currency", &t.Currency}, {"status", &t.Status},
+		{"evidence_level", &t.EvidenceLevel}, {"own", &t.Own}, {"testnet", &t.Testnet}, {"count", &t.Count}, {"amount", &t.Amount},
+		{"refunded", &t.Refunded}, {"usd_cents", &t.USDCents}, {"refunded_cents", &t.RefundedCents}, {"unknown_usd", &t.UnknownUSD},
+	}
+}}
 
 // isClaim reports whether only a facilitator or the operator reported that the intent was paid.
 func (i Intent) isClaim() bool { return i.State == IntentSettled && i.Evidence == EvidenceFacilitator }
@@ -71,8 +70,9 @@ func (r *recorder) checkSumLimits(ctx context.Context, next Receipt) error {
 	at := next.Total().BalanceKey
 	before, found := r.stored[at]
 	if !found {
-		total, _, err := atMostOne(query(ctx, r.tx, scanTotal, `SELECT `+totalsKey+`, `+sumColumns+` FROM totals
-			WHERE offer = $1 AND account = $2 AND rail = $3 AND currency = $4 AND status = $5 AND evidence_level = $6 AND own = $7 AND testnet = $8`,
+		total, _, err := atMostOne(totalTable.query(ctx, r.tx, `
+			offer = $1 AND account = $2 AND rail = $3 AND currency = $4 AND status = $5
+				AND evidence_level = $6 AND own = $7 AND testnet = $8`,
 			at.Offer, at.Account, at.Rail, at.Currency, at.Status, at.EvidenceLevel, at.Own, at.Testnet))
 		if err != nil {
 			return fmt.Errorf("reading the totals: %w", err)
@@ -87,16 +87,17 @@ func (r *recorder) checkSumLimits(ctx context.Context, next Receipt) error {
 
 // addToTotals adds the changes to the sums, in one order, as the last locks of a transaction.
 func addToTotals(ctx context.Context, tx *sql.Tx, changes accounting.Sums) error {
-	var rows rowValues
+	var added []Total
 	for _, at := range slices.SortedFunc(maps.Keys(changes), accounting.BalanceKey.Compare) {
 		if d := changes[at]; d != (accounting.Sum{}) {
-			rows.add(at.Offer, at.Account, at.Rail, at.Currency, at.Status, at.EvidenceLevel, at.Own, at.Testnet,
-				d.Count, d.Amount, d.Refunded, d.USDCents, d.RefundedCents, d.UnknownUSD)
+			added = append(added, Total{BalanceKey: at, Sum: d})
 		}
 	}
-	return rows.insert(ctx, tx, `totals AS sums (`+totalsKey+`, `+sumColumns+`)`, `
+	_, err := totalTable.insert(ctx, tx, `
 		ON CONFLICT (`+totalsKey+`) DO UPDATE SET
-			count = sums.count + excluded.count, amount = sums.amount + excluded.amount,
-			refunded = sums.refunded + excluded.refunded, usd_cents = sums.usd_cents + excluded.usd_cents,
-			refunded_cents = sums.refunded_cents + excluded.refunded_cents, unknown_usd = sums.unknown_usd + excluded.unknown_usd`)
+			count = totals.count + excluded.count, amount = totals.amount + excluded.amount,
+			refunded = totals.refunded + excluded.refunded, usd_cents = totals.usd_cents + excluded.usd_cents,
+			refunded_cents = totals.refunded_cents + excluded.refunded_cents,
+			unknown_usd = totals.unknown_usd + excluded.unknown_usd`, added...)
+	return err
 }

@@ -21,19 +21,9 @@ const (
 // circle: the named locks (lock) in one statement, receipts, intents by ID, and the sums last.
 type change func(ctx context.Context, tx *sql.Tx) error
 
-// write runs a change in one durable transaction.
-func (l *Ledger) write(ctx context.Context, do change) error {
-	return l.whileOpen(ctx, func(db *database) error {
-		if db.writer != nil {
-			return db.writer.commit(ctx, do)
-		}
-		return l.dialect.conceal(l.writeAlone(ctx, db, do))
-	})
-}
-
-// whileOpen runs use while the ledger is open. It returns nil only if the file of the
+// write runs a change in one durable transaction. It returns nil only if the file of the
 // database is still at its path.
-func (l *Ledger) whileOpen(ctx context.Context, use func(*database) error) error {
+func (l *Ledger) write(ctx context.Context, do change) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.db == nil {
@@ -45,8 +35,14 @@ func (l *Ledger) whileOpen(ctx context.Context, use func(*database) error) error
 	if err := l.requirePresent(l.db, compareEvery); err != nil {
 		return err
 	}
-	if err := use(l.db); err != nil {
-		return err
+	var err error
+	if l.db.writer != nil {
+		err = l.db.writer.commit(ctx, do)
+	} else {
+		err = l.writeAlone(ctx, l.db, do)
+	}
+	if err != nil {
+		return l.dialect.conceal(err)
 	}
 	return l.requirePresent(l.db, compareEvery)
 }
@@ -138,6 +134,5 @@ const (
 	offerLock                                  // changing receipts of an offer, with their transitions
 	entryLock                                  // signing in browsers of a payment
 	accountsLock                               // registering accounts
-	cursorsLock                                // moving cursors of several accounts
 	keysLock                                   // remembering keys
 )
