@@ -118,12 +118,12 @@ func (app *App) prepare(id string, demo *Sandbox) (err error) {
 		}
 	}
 	logger := app.slogger()
-	shared, hold, err := app.shared.shareLedger(database, logger)
+	shared, member, err := app.shared.shareLedger(database, logger)
 	if err != nil {
 		return err
 	}
 	app.runtime = service.NewRuntime(service.Config{
-		Ledger: shared.Ledger, DuePoller: shared.DuePoller, Open: shared.Open, Hold: hold,
+		Ledger: shared.Ledger, DuePoller: shared.DuePoller, Open: shared.Open, Hold: member.hold,
 		LedgerKey: database.key(), StorageKey: storageKey(app.storage), Storage: func() signature.Storage { return app.current().storage },
 		Share: app.shared.share, Emit: app.emit, Exiting: caddy.Exiting, Instruments: &instruments, Logger: logger,
 	})

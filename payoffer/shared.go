@@ -151,8 +151,8 @@ type sharedLedger struct {
 // the other.
 var closing = make(map[string]chan struct{})
 
-// shareLedger returns the ledger of a database, and what holds it open until release.
-func (r *references) shareLedger(d database, logger *slog.Logger) (l *sharedLedger, hold func() (release func(), held bool), err error) {
+// shareLedger returns the ledger of a database, and its member.
+func (r *references) shareLedger(d database, logger *slog.Logger) (*sharedLedger, *member, error) {
 	handle, err := d.handle()
 	if err != nil {
 		return nil, nil, err
@@ -163,7 +163,7 @@ func (r *references) shareLedger(d database, logger *slog.Logger) (l *sharedLedg
 	if m.value == any(made) {
 		made.before, closing[m.key] = closing[m.key], made.closed
 	}
-	return m.value.(*sharedLedger), m.hold, nil
+	return m.value.(*sharedLedger), m, nil
 }
 
 // Open opens the ledger when the handle before is closed. Closing any handle of a file drops the locks of its process

@@ -58,7 +58,8 @@ func (s *Service) shareRates() error {
 func (b Bitcoin) observer(svc *Service, usage *bitcoin.Usage, logger *slog.Logger) bitcoin.Config {
 	return bitcoin.Config{
 		OfferID: svc.Offer.ID, Rail: b.Bitcoin, Endpoints: b.Esplora, Usage: usage, Confirmations: b.Confirmations, Since: b.Since,
-		ClockOffset: svc.clockCorrection, Rate: svc.rates.Current, Ledger: svc.Ledger, Transport: svc.Instruments.Transport("esplora"), Logger: logger,
+		ClockOffset: svc.clockCorrection, Rate: svc.rates.Current,
+		Ledger: svc.Ledger, Transport: svc.Instruments.Transport("esplora"), Logger: logger,
 	}
 }
 

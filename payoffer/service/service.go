@@ -118,9 +118,9 @@ func (s *Service) Complete(gates ...offer.Gate) (err error) {
 		return err
 	}
 	s.Operator = &operator.Service{
-		Offer: s.Offer, Accounts: s.Accounts(), Ledger: s.Ledger, Health: s.Health, Facilitators: s.payments.Facilitators, Trouble: s.Trouble,
-		Summary: s.Server.Summary, Page: s.Server.ReceiptURL, Keeper: s.Server.Keeper, Rotate: s.rotateKey, Announcer: s.announcer,
-		Report: s.diagnostics, Now: time.Now, Logger: s.logger,
+		Offer: s.Offer, Accounts: s.Accounts(), Ledger: s.Ledger, Health: s.Health, Facilitators: s.payments.Facilitators,
+		Trouble: s.Trouble, Summary: s.Server.Summary, Page: s.Server.ReceiptURL, Keeper: s.Server.Keeper, Rotate: s.rotateKey,
+		Announcer: s.announcer, Report: s.diagnostics, Now: time.Now, Logger: s.logger,
 	}
 	s.listen()
 	s.publish()

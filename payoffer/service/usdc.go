@@ -58,7 +58,9 @@ func (u USDC) observe(svc *Service) (observer, error) {
 
 // reader configures the reader of the chain, which all offers with these endpoints share.
 func (u USDC) reader(svc *Service, logger *slog.Logger) evm.ChainConfig {
-	return evm.ChainConfig{Network: u.Network, Endpoints: u.RPC, Ledger: svc.Ledger, Transport: svc.Instruments.Transport("rpc"), Logger: logger}
+	return evm.ChainConfig{
+		Network: u.Network, Endpoints: u.RPC, Ledger: svc.Ledger, Transport: svc.Instruments.Transport("rpc"), Logger: logger,
+	}
 }
 
 // observer configures an observer. Without a configured reader of the chain it reads the chain itself.
