@@ -20,7 +20,7 @@ func TestOriginCountsPaymentsSinceStart(t *testing.T) {
 			t.Run(fmt.Sprint(blocks, account[:2]), func(t *testing.T) {
 				b, chain := newBench(t, account), newFakeIndex(t, 100)
 				before := pay("before", b.at(0), 1000)
-				chain.inBlock(97, before) // 20 minutes before the start
+				chain.inBlock(93, before) // more than an hour before the start
 				o := b.observer(chain)
 				chain.setFault(answer("/", 503, ""))
 				require.Error(t, o.Poll(t.Context()))
@@ -29,7 +29,7 @@ func TestOriginCountsPaymentsSinceStart(t *testing.T) {
 				names := []string{"first", "last"}
 				chain.bury(blocks-1, pay("first", b.at(0), 1000))
 				chain.bury(1, pay("last", b.at(0), 1000))
-				chain.blocks[100].late = -20 * 60 // its miner's clock is behind, that of the next one too far
+				chain.blocks[100].late = -60 * 60 // its miner's clock is behind, that of the next one too far
 				chain.mine(pay("by its time before the start", b.at(0), 1000))
 				chain.blocks[len(chain.blocks)-1].late = -20 * 3600
 				b.clock.Pass(time.Duration(blocks+2) * 10 * time.Minute)

@@ -21,7 +21,7 @@ const (
 	// droppedFor is how long a dropped payment still counts towards maxUnconfirmed.
 	droppedFor = 24 * time.Hour
 	// slowClock is how far a miner's clock can be behind: a block with an earlier time than the first start can be later.
-	slowClock = 10 * time.Minute
+	slowClock = time.Hour
 )
 
 // position is how far the account was read: the cursor's Position, as JSON. The cursor's Anchor is the hash of the

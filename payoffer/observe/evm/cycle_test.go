@@ -113,15 +113,48 @@ func misnumbered(r rule) rule {
 	}
 }
 
-func TestMissingFinalityTagIsError(t *testing.T) {
+// Where a chain has no safe or final blocks, those far below its head count as such.
+func TestFinalityFallsBackToDeepBlocks(t *testing.T) {
+	t.Parallel()
+	for name, instead := range map[string]any{"an error": fault{code: -32602}, "null": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, 1, Safe)
+			s.nodes[0].withoutTags(instead)
+			s.round()
+			payment := s.chain.pay(price)
+			s.chain.mine(deepBlocks - 1)
+			s.round()
+			s.requireStatus(ledger.StatusSeen, payment)
+			s.chain.mine(1)
+			s.requireRightAfterRound()
+			require.True(t, s.row(payment).Final)
+			require.Equal(t, s.chain.head()-deepBlocks, s.cursor())
+			require.Equal(t, 1, strings.Count(s.log.String(), "reports no finalized blocks"), s.log.String())
+		})
+	}
+}
+
+// One that knew the tags once and does not answer them now has failed: blocks far below the head could be less final.
+func TestLostFinalityTagIsError(t *testing.T) {
 	t.Parallel()
 	for name, instead := range map[string]any{"an error": fault{code: -32602}, "null": nil} {
 		t.Run(name, func(t *testing.T) {
 			s := openReadBeside(t, 1)
 			s.nodes[0].withoutTags(instead)
 			s.requireError("bad_answer (one.example)", true)
+			require.NotContains(t, s.log.String(), "far below its head")
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, 1)
+		s.nodes[0].withoutTags(fault{code: -32005})
+		s.requireError("rate_limited (one.example)", true)
+		s.elapse(time.Minute)
+		s.nodes[0].withoutTags(fault{status: 500})
+		s.requireError("unreachable (one.example)", true)
+		require.NotContains(t, s.log.String(), "far below its head", "to be limited is not to lack a tag")
+	})
 }
 
 // A chain that shows no new block for minutes hides what was paid since: the rail does not claim to know all.

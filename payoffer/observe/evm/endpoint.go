@@ -42,8 +42,9 @@ type endpoint struct {
 
 	mu      sync.Mutex // guards the fields below
 	witness observe.Witness
-	outcome error // of the last reading
-	checked bool  // it serves the configured chain and token
+	outcome error          // of the last reading
+	checked bool           // it serves the configured chain and token
+	tagged  map[Level]bool // the block tags that it has answered
 	// failures counts failed calls in a row, and refusals those with too many calls. Until pausedUntil it is not called,
 	// because of pause.
 	failures, refusals int
@@ -67,7 +68,7 @@ func newEndpoint(address string, transport http.RoundTripper, now func() time.Ti
 	}
 	return &endpoint{
 		url: u.String(), host: u.Hostname(), client: source.Client{Transport: transport, Timeout: callTimeout}, now: now,
-		receipts: make(map[common.Hash]*placed),
+		tagged: make(map[Level]bool), receipts: make(map[common.Hash]*placed),
 	}, nil
 }
 

@@ -168,6 +168,7 @@ type Chain struct {
 	hosts     string // of the endpoints
 	loop      source.Loop
 	headAge   atomic.Pointer[time.Duration] // of the newest block, when it was last read
+	deep      sync.Once                     // logs a missing tag
 	probing   sync.WaitGroup                // the readings of endpoints that failed
 
 	cycling sync.Mutex // guards the fields below

@@ -3,6 +3,7 @@ package evm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -16,10 +17,14 @@ import (
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 	"github.com/payoffer/caddy-pay-offer/payoffer/observe"
+	"github.com/payoffer/caddy-pay-offer/payoffer/observe/source"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
 const (
+	// deepBlocks is how far below the head a block counts as final if an endpoint has no such tags: ten minutes of an
+	// OP stack chain.
+	deepBlocks    = 300
 	parallelReads = 8   // of transactions
 	widthMost     = 100 // accounts in one query
 )
@@ -47,7 +52,7 @@ func (s *sources) open(ctx context.Context, e *endpoint) (*reading, error) {
 	r := &reading{endpoint: e}
 	err := e.ready(ctx, s.config.Network.ChainID, s.token)
 	if err == nil {
-		err = r.readHeads(ctx)
+		err = s.readHeads(ctx, r)
 	}
 	for hash, number := range s.anchors {
 		var b *block
@@ -68,22 +73,47 @@ func (s *sources) open(ctx context.Context, e *endpoint) (*reading, error) {
 	return r, err
 }
 
-// readHeads reads the newest blocks at all levels.
-func (r *reading) readHeads(ctx context.Context) error {
-	levels := []Level{Latest, Safe, Finalized}
-	heads, errs := each(levels, func(level Level) (*block, error) { return r.block(ctx, string(level)) })
+// readHeads reads the newest blocks at all levels. If the endpoint has no tags of finality, it is a block far below.
+func (s *sources) readHeads(ctx context.Context, r *reading) error {
+	heads, errs := each([]Level{Latest, Safe, Finalized}, func(level Level) (*block, error) { return r.tag(ctx, level) })
 	if err := cmp.Or(errs...); err != nil {
 		return err
 	}
-	r.heads = make(map[Level]*block)
-	for i, b := range heads {
-		if b == nil {
-			return r.bad()
+	latest, safe, final := heads[0], heads[1], heads[2]
+	if latest == nil {
+		return r.bad()
+	}
+	if safe == nil || final == nil {
+		below, err := r.blockOnce(ctx, uint64(latest.Number)-min(deepBlocks, uint64(latest.Number)))
+		if err != nil || below == nil {
+			return cmp.Or(err, r.bad())
 		}
-		r.heads[levels[i]] = b
+		safe, final = cmp.Or(safe, below), cmp.Or(final, below)
+		s.deep.Do(func() {
+			s.config.Logger.Warn("RPC endpoint reports no finalized blocks", "blocks", deepBlocks,
+				"hint", "blocks that far below the head count as final; use another endpoint to avoid this")
+		})
+	}
+	r.heads = map[Level]*block{Latest: latest, Safe: safe, Finalized: final}
+	for _, b := range []*block{latest, safe, final} {
 		r.blocks.Store(uint64(b.Number), b)
 	}
 	return nil
+}
+
+// tag reads the block at a level; nil if the endpoint does not know the tag. If it knew it once, that is a failure.
+func (e *endpoint) tag(ctx context.Context, level Level) (*block, error) {
+	b, err := e.block(ctx, string(level))
+	if err != nil && (!errors.As(err, new(rpcError)) || source.Code(err) == observe.ErrLimited) {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b == nil && e.tagged[level] {
+		return nil, cmp.Or(err, e.bad())
+	}
+	e.tagged[level] = b != nil
+	return b, nil
 }
 
 func (r *reading) blockOnce(ctx context.Context, number uint64) (*block, error) {
