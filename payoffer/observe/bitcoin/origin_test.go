@@ -20,7 +20,7 @@ func TestOriginCountsPaymentsSinceStart(t *testing.T) {
 			t.Run(fmt.Sprint(blocks, account[:2]), func(t *testing.T) {
 				b, chain := newBench(t, account), newFakeIndex(t, 100)
 				before := pay("before", b.at(0), 1000)
-				chain.inBlock(93, before) // more than an hour before the start
+				chain.inBlock(92, before) // more than an hour before the start
 				o := b.observer(chain)
 				chain.setFault(answer("/", 503, ""))
 				require.Error(t, o.Poll(t.Context()))
