@@ -173,7 +173,7 @@ func TestLowerOriginKeepsAddress(t *testing.T) {
 	require.Equal(t, b.at(1), o.Address())
 	chain.setPool()
 
-	b.since = start.Add(-time.Hour).Unix()
+	b.since = start.Add(-2 * time.Hour).Unix()
 	o = b.observer(chain)
 	chain.setFault(answer("/address/", 503, "")) // the origin is lowered, and nothing else is read
 	b.clock.Pass(pollEvery)
