@@ -3,6 +3,7 @@ package payoffer
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -85,6 +86,9 @@ func (a *AnnounceConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Err("announce: the address of the topic is missing; write for example 'announce ntfy https://ntfy.sh/your-topic'")
 	case "email":
 		return d.Err("announce: the mailbox is missing; write for example 'announce email me@example.org'")
+	}
+	if a.Ntfy == nil && a.Email == nil && strings.Contains(a.URL, "@") && !strings.Contains(a.URL, "://") {
+		return d.Err("announce: for a mailbox write 'announce email me@example.org { smtp mail.example.org:587 }'")
 	}
 	if _, err := own.unmarshalBlock(d, block); err != nil {
 		return err

@@ -57,6 +57,7 @@ type App struct {
 	storage  certmagic.Storage
 	shared   references
 	runtime  *service.Runtime // nil without an offer
+	demo     *Sandbox         // nil unless the offer is a demo
 
 	// What the modules register in their Provision, which is never concurrent.
 	offers   []*service.Service
@@ -112,7 +113,7 @@ func (app *App) prepare(id string, demo *Sandbox) (err error) {
 	}
 	database := app.database
 	app.storage = app.ctx.Storage()
-	if demo != nil {
+	if app.demo = demo; demo != nil {
 		if database, app.storage, err = demo.files(id); err != nil {
 			return err
 		}
@@ -228,7 +229,8 @@ func (app *App) Stop() error {
 }
 
 // Cleanup releases what the configuration used. Unused parts end in the background,
-// after settlements under way and requests that are still answered. It does not wait.
+// after settlements under way and requests that are still answered. It waits only if
+// the first start of a demo was refused.
 func (app *App) Cleanup() error {
 	// Waits for a request that acquires; a later request acquires nothing.
 	app.acquiring.Do(func() { app.err = errors.New("the configuration has ended") })
@@ -241,12 +243,16 @@ func (app *App) Cleanup() error {
 		}
 		app.shared.release()
 	}()
+	if app.demo != nil {
+		app.demo.tearDown()
+	}
 	return nil
 }
 
 // Handle implements caddyevents.Handler. It logs the addresses of the offers after the
 // start.
 func (app *App) Handle(context.Context, caddy.Event) error {
+	everStarted.Store(true)
 	for _, svc := range app.running() {
 		if svc.IsOpen() {
 			svc.LogOpen()

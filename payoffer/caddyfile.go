@@ -1,7 +1,6 @@
 package payoffer
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,7 +146,7 @@ func unmarshalField(d *caddyfile.Dispenser, name string, field any) error {
 		}
 		return nil
 	case *caddy.Duration:
-		if err := arguments(d, name+" <duration>", &value); err != nil {
+		if err := arguments(d, name+" <duration>, such as "+name+" "+exampleDuration(name), &value); err != nil {
 			return err
 		}
 		return parseDuration(d, name, value, field)
@@ -192,11 +191,17 @@ func arguments(d *caddyfile.Dispenser, usage string, values ...*string) error {
 func parseDuration(d *caddyfile.Dispenser, name, value string, into *caddy.Duration) error {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil || duration <= 0 {
-		example := cmp.Or(map[string]string{"access": "1h or 30d"}[name], "30s or 1m")
-		return d.WrapErr(redact(fmt.Errorf("%s: %q is not a positive duration; write for example %s", name, value, example)))
+		return d.WrapErr(redact(fmt.Errorf("%s: %q is not a positive duration; write for example %s", name, value, exampleDuration(name))))
 	}
 	*into = caddy.Duration(duration)
 	return nil
+}
+
+func exampleDuration(name string) string {
+	if name == "access" {
+		return "30d"
+	}
+	return "30s"
 }
 
 // unrecognized is the error for an option that a block does not have.
@@ -207,7 +212,9 @@ func (o options) unrecognized(name, block string) error {
 	names := slices.Sorted(maps.Keys(o))
 	distance := func(known string) int { return smetrics.WagnerFischer(name, known, 1, 1, 1) }
 	nearest := slices.MinFunc(names, func(a, b string) int { return distance(a) - distance(b) })
-	if blocks := blocksWith(name, "pay_offer", new(Handler).options()); len(blocks) > 0 {
+	if blocks := blocksWith(name, "pay_offer", new(Handler).options()); len(blocks) > 0 && o["ledger"] != nil {
+		return fmt.Errorf("'%s' belongs inside the %s block of a site; this one of the global options takes only 'ledger'", name, strings.Join(blocks, " or "))
+	} else if len(blocks) > 0 {
 		return fmt.Errorf("'%s' belongs inside the %s block; if it is there, a '}' above it is missing", name, strings.Join(blocks, " or "))
 	} else if name == "ledger" {
 		return errors.New("'ledger' belongs inside the 'pay_offer { }' block of the global options, at the top of the file")

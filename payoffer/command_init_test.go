@@ -58,7 +58,7 @@ func TestInitWritesAValidCaddyfile(t *testing.T) {
 	}{
 		"the least": {
 			want:  Handler{Card: &CardConfig{URL: "https://buy.example.net/pay"}},
-			steps: []string{"1. Point https://pay.example.org to this machine", "2. Card", "To confirm payments by card, add", "3. Secrets", "     CARD_API_KEY\n     CARD_WEBHOOK_SECRET\n", "4. Check the file", "     caddy pay-offer check\n     caddy run\n"},
+			steps: []string{"1. Point https://pay.example.org to this machine", "2. Card", "To confirm payments by card, add", "3. Secrets", "     CARD_API_KEY\n     CARD_WEBHOOK_SECRET\n", "4. On a server", "check the file", "     caddy pay-offer check\n     caddy run\n"},
 		},
 		"card": {
 			answers: map[int]string{3: "My app #1", 4: "Jane Doe <jane@example.org>", 5: "https://buy.stripe.com/abc plink_1Abc"},

@@ -1,11 +1,13 @@
 package payoffer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -30,8 +32,10 @@ type Demo interface {
 
 // Sandbox is the fake services of a demo, on loopback and until the process ends.
 type Sandbox struct {
-	// Folder returns the folder of the ledger and the keys, and makes it if needed.
+	// Folder returns the folder of the ledger and the keys, and makes it if needed. Remove
+	// removes it before the process ends.
 	Folder func() (string, error)
+	Remove func()
 	// Checkout is the address of the card checkout, WebhookSecret signs its webhooks, and
 	// Facilitator is the address of the facilitator.
 	Checkout, WebhookSecret, Facilitator string
@@ -157,6 +161,21 @@ func (s *Sandbox) files(id string) (database, certmagic.Storage, error) {
 	folder, err := s.Folder()
 	return database{driverSQLite, filepath.Join(folder, certmagic.StorageKeys.Safe(id)+".db")},
 		&certmagic.FileStorage{Path: filepath.Join(folder, "storage")}, err
+}
+
+// everStarted says that a configuration of this process has started. If Caddy refuses the
+// first one, it ends the process without a callback.
+var everStarted atomic.Bool
+
+// tearDown removes the files of a demo that Caddy refused to start, after the last write.
+func (s *Sandbox) tearDown() {
+	if everStarted.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
+	defer cancel()
+	_ = awaitUnended(ctx)
+	s.Remove()
 }
 
 // addListeners records the listen addresses of a server with a module of this package.

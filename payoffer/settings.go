@@ -28,7 +28,7 @@ type RateLimitConfig struct {
 // UnmarshalCaddyfile reads 'rate_limit <attempts> <window>'.
 func (r *RateLimitConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	var attempts, window string
-	if err := arguments(d, "rate_limit <attempts> <window>", &attempts, &window); err != nil {
+	if err := arguments(d, "rate_limit <attempts> <window>, such as rate_limit 10 1m", &attempts, &window); err != nil {
 		return err
 	}
 	var err error

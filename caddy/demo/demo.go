@@ -89,7 +89,7 @@ func (s *sandbox) build() error {
 		return fmt.Errorf("listen on loopback: %w", err)
 	}
 	s.built = payoffer.Sandbox{
-		Folder: s.folder, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
+		Folder: s.folder, Remove: s.remove, Checkout: checkout, WebhookSecret: "whsec_" + rand.Text(), Facilitator: facilitator,
 	}
 	s.inAMinute = func(f func()) { time.AfterFunc(time.Minute, f) }
 	s.client = http.Client{Timeout: timeout, Transport: &http.Transport{

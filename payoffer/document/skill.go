@@ -144,7 +144,7 @@ func skillGates(b *strings.Builder, o *offer.Offer) {
 	if len(o.Gates) == 0 {
 		return
 	}
-	b.WriteString("\n## What the payment opens\n\nOne payment opens all of these. Never pay for each.\n\n")
+	b.WriteString("\n## What the payment opens\n\nOne payment opens all of these. Never pay for each: a GET of access.url in the\nanswer to a payment opens them, if you follow redirects and keep cookies.\n\n")
 	listGates(b, o)
 	if len(o.USDC()) > 0 {
 		b.WriteString(`

@@ -92,6 +92,9 @@ func New(terms Terms, card *Card, rails ...Rail) (*Offer, error) {
 		return nil, errors.New("the card checkout is missing, and every offer needs one; add for example 'card https://buy.stripe.com/YOUR_LINK'")
 	}
 	terms.Home, terms.Accent = cmp.Or(terms.Home, terms.SiteURL+"/"), cmp.Or(terms.Accent, DefaultAccent)
+	if terms.Home == card.URL || terms.Home == terms.SiteURL+PathSite {
+		return nil, errors.New("home: this address leads to the checkout, and payers come there after they paid; write another page of yours")
+	}
 	o := &Offer{Terms: terms, Card: card, Rails: append([]Rail{card}, rails...)}
 	seen := make(map[string]bool)
 	for _, r := range o.Rails {

@@ -137,6 +137,17 @@ func TestNewRefusesDuplicateRailNames(t *testing.T) {
 	require.ErrorContains(t, errorOf(New(Terms{}, nil)), "card")
 }
 
+// Who goes back after a payment must not be asked to pay again.
+func TestNewRefusesHomeThatLeadsToCheckout(t *testing.T) {
+	card := must(NewCard("https://checkout.example/pay", nil, 4200))(t)
+	for home, refused := range map[string]bool{
+		"": false, "https://example.org/": false, "https://checkout.example/pay": true, "https://example.org/offer/": true,
+	} {
+		_, err := New(Terms{SiteURL: "https://example.org", Home: home}, card)
+		require.Equal(t, refused, err != nil, home)
+	}
+}
+
 func TestOfferTestFlag(t *testing.T) {
 	for _, c := range []struct {
 		account string

@@ -160,7 +160,7 @@ func (i IntentOutcome) key() (ledger.IntentKey, error) {
 	case i.Outcome != "paid" && i.Outcome != "not_paid":
 		err = refuse(Invalid, "the outcome %.20q is unknown; write paid or not_paid", i.Outcome)
 	case i.Outcome == "paid" && (!transactionHash.MatchString(i.Transaction) || strings.Trim(i.Transaction[2:], "0") == ""):
-		err = refuse(Invalid, "the hash of the transaction is missing or wrong; copy it from the block explorer: 0x and 64 hexadecimal digits")
+		err = refuse(Invalid, "transaction (--paid): the hash is missing or wrong; copy it from the block explorer: 0x and 64 hexadecimal digits")
 	case i.Outcome == "not_paid" && i.Transaction != "":
 		err = refuse(Invalid, "not_paid takes no transaction; leave the transaction out")
 	}

@@ -48,7 +48,7 @@ func TestPaymentByHandSaysWhereReceiptComesFrom(t *testing.T) {
 			require.Equal(t, sent, strings.Contains(row, l.Text("pay.next", "time", rail.Face().Hint)), "%s %s", l.Tag, name)
 			require.False(t, sent && !rail.Face().Asks, "the page would wait for nothing")
 			if sent { // the payer compares before sending
-				require.Regexp(t, `</dl>(\s|<p class="small only">.*</p>)*<p class="actions">.*</p>\s<p class="quiet small">`+l.Say(rail.Face().Fee)+" "+l.Say(rail.Face().Note), row)
+				require.Regexp(t, `</dl>(\s|<p class="small only">.*</p>)*<p class="actions">.*</p>\s<p class="quiet small waiting" hidden>.*</p>\s<p class="quiet small">`+l.Say(rail.Face().Fee)+" "+l.Say(rail.Face().Note), row)
 			}
 			require.Equal(t, sent, strings.Contains(row, l.Text("pay.sent")+` <a href="mailto:pay@example.org">`), "%s %s", l.Tag, name)
 		}

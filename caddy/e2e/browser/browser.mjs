@@ -45,7 +45,7 @@ const deeds = {
   again: (page) => page.getByText("Yes, pay again").click(),
   key: (page) => page.keyboard.press("Shift"),
   focus: (page) => page.getByRole("link").last().focus(),
-  pointer: (page) => page.mouse.move(300, 300),
+  pointer: (page) => page.mouse.move(300, 300, { steps: 3 }), // the first event has no movement
   scroll: async (page) => {
     await heard(page, "resize", () => page.setViewportSize({ width: 1280, height: 200 }));
     await heard(page, "scroll", () => page.evaluate(() => scrollBy(0, 100)));
