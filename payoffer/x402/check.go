@@ -72,10 +72,15 @@ func (s *Service) checkTimes(p *payment) *finding {
 	switch {
 	case seconds(p.authorization.ValidAfter) > now.Unix():
 		return declined(reasonEarly, "authorization.validAfter is "+p.authorization.ValidAfter+clock)
-	case p.validBefore() < now.Add(settleMargin).Unix(), p.isTooLong(s.Now()):
+	case p.hasEnded(s.Now()), p.isTooLong(s.Now()):
 		return declined(reasonLate, "authorization.validBefore is "+p.authorization.ValidBefore+clock)
 	}
 	return nil
+}
+
+// hasEnded reports whether the authorization ends too soon to be settled, by the clock or the newest block.
+func (p *payment) hasEnded(now time.Time) bool {
+	return p.validBefore() < now.Add(p.behind+settleMargin).Unix()
 }
 
 // isTooLong reports whether the authorization is valid for longer than a quote plus clockSlack.

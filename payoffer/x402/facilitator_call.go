@@ -39,29 +39,32 @@ func badReply(status int) *callError {
 func (f *Facilitator) request(ctx context.Context, call string, in facilitatorRequest) (r reply, err error) {
 	data, header, status, err := f.exchange(ctx, call, offer.JSON(in))
 	unread := json.Unmarshal(data, &r)
-	isCode := f.sanitizeReply(&r)
+	isCode, answer := f.sanitizeReply(&r), r.IsValid
+	if call == callSettle {
+		answer = r.Success
+		if r.PaymentID != "" {
+			r.reason = reasonPending
+		}
+	}
 	if status/100 == 4 {
 		r.rejection = f.explain(call, status, r, data)
 	}
 	if in.X402Version == 2 { // only these payments ask for a listing
 		r.listing = f.listing(header)
 	}
-	verdict := r.IsValid
-	if call == callSettle {
-		verdict = r.Success
-	}
 	switch {
 	case err != nil:
 	case unread != nil && !errors.As(unread, new(*json.UnmarshalTypeError)): // members of other types stay empty
 		err = badReply(status)
-	case verdict == nil && !(isCode && status/100 == 4), verdict != nil && *verdict && status/100 != 2:
+	case answer == nil && !(isCode && status/100 == 4), answer != nil && *answer && status/100 != 2:
 		err = &callError{code: "bad_answer"}
 	}
 	if err != nil && r.rejection != "" && strings.HasPrefix(err.Error(), "bad_answer") {
 		err = &callError{code: "unexpected_" + call + "_error"} // a code of the specification
 	}
-	r.yes = err == nil && verdict != nil && *verdict && r.reason != reasonPending
-	if call == callSettle || err != nil && r.rejection != "" { // a verdict of verify is about the payer
+	pending := call == callSettle && r.reason == reasonPending
+	r.yes = err == nil && answer != nil && *answer && !pending
+	if call == callSettle || err != nil && r.rejection != "" { // a no of verify is about the payer
 		f.rejection.Store(r.rejection)
 	}
 	if err != nil {

@@ -51,9 +51,6 @@ func (f *Facilitator) sanitizeReply(r *reply) (isCode bool) {
 	code := cmp.Or(r.InvalidReason, r.ErrorReason)
 	r.reason, r.message = f.sanitize(cmp.Or(code, r.ErrorType, r.Error), cmp.Or(r.InvalidMessage, r.ErrorMessage, r.Message))
 	isCode = r.reason == code
-	if r.PaymentID != "" {
-		r.reason = reasonPending
-	}
 	return isCode
 }
 

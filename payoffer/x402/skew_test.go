@@ -41,6 +41,7 @@ func TestAuthorizationTimesUseClockAndBlock(t *testing.T) {
 		{"behind", 120, none, 126, Settled, Settled, ""},
 		{"behind", 120, none, 125, retry, Settled, reasonLate},
 		{"behind", 120, none, 119, final, Settled, reasonLate},
+		{"behind", 1200, none, 1100, final, final, reasonLate}, // by the block it has expired, by the clock it is too long
 		{"behind", 1200, none, 1500, retry, final, reasonLate},
 		{"behind", 1200, none, 2100, retry, final, reasonLate},
 		{"behind", 1200, none, 2101, final, final, reasonLate},

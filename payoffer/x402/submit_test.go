@@ -108,6 +108,16 @@ func TestPayStoresNothingIfVerifyFails(t *testing.T) {
 	}
 }
 
+// Only a settlement can be pending: a yes to verify is a yes, whatever else it has.
+func TestVerifyReplyIsNeverPending(t *testing.T) {
+	for _, body := range []string{`{"isValid":true,"paymentId":"p-1"}`, `{"isValid":true,"invalidReason":"settlement_pending"}`} {
+		withShop(t, body, func(t *testing.T, s *shop, f *payoffertest.Facilitator) {
+			f.Script(verifyCall, payoffertest.FacilitatorReply{Body: body})
+			require.Equal(t, Settled, s.pay(newBuyer(1).v2(t)).Status)
+		})
+	}
+}
+
 // goneAfterVerify makes a facilitator verify one payment and be gone before it
 // is asked to settle.
 func goneAfterVerify(f *payoffertest.Facilitator) {

@@ -39,8 +39,7 @@ type finding struct {
 }
 
 // inspect reads the chain about a payment that the ledger does not have, before a facilitator is asked and before the
-// payment may be refused: another service may have settled it. Error: the ledger
-// cannot be read.
+// payment may be refused: another service may have settled it. Error: the ledger cannot be read.
 func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (finding, error) {
 	var reading ledger.Reading
 	var unread error
@@ -49,7 +48,7 @@ func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse fu
 		p.behind = max(0, time.Unix(reading.Time, 0).Sub(s.Now()))
 	}
 	refused := s.checkTimes(p)
-	expired := refused != nil && refused.reason == reasonLate && !p.isTooLong(s.Now()) // it was valid once
+	expired := refused != nil && refused.reason == reasonLate && p.hasEnded(s.Now()) // it was valid once
 	if refuse != nil {
 		if reason, detail := refuse(); reason != "" {
 			refused = declined(reason, detail)

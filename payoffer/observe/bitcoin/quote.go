@@ -92,8 +92,8 @@ func (o *Observer) storeQuotes(ctx context.Context) error {
 }
 
 // value returns an output's value in US cents and its basis: by the quote that it covers, or else by the price in its
-// evidence, once the payment counts. If both are unknown it is nil, and the
-// operator can state it. The ledger keeps the first value of a confirmed receipt.
+// evidence, once the payment counts. If both are unknown it is nil, and the operator can state it.
+// The ledger keeps the first value of a confirmed receipt.
 func (o *Observer) value(ctx context.Context, row ledger.Receipt, satoshis int64, proof evidence, occurredAt int64, counts bool) (*int64, ledger.ValueBasis, error) {
 	if row.State == ledger.StatusConfirmed && row.USDCents != nil && row.ValueBasis != ledger.BasisStated && row.Amount == satoshis {
 		return row.USDCents, row.ValueBasis, nil
