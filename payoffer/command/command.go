@@ -68,7 +68,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		if args[0] == "help" { // cobra has it at the root alone
+		if args[0] == "help" { // cobra has it only at the root
 			if asked, _, err := cmd.Find(args[1:]); err == nil {
 				return asked.Help()
 			}

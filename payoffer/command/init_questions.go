@@ -70,7 +70,7 @@ func (i *interview) answers() (a answers) {
 	return a
 }
 
-// real returns the names of the rails that take real money beside a card in test mode.
+// real returns the names of the rails that take real money although the card takes test money.
 func (a answers) real() string {
 	var names []string
 	if a.USDC.Address != "" && !a.USDC.Test {

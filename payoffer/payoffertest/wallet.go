@@ -270,17 +270,17 @@ func (w *Wallet) verify(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusNotFound, "Not found")
 		return
 	}
-	told := *w.invoices[n]
+	shown := *w.invoices[n]
 	if w.script.Lie {
-		told = *w.newInvoice(told.Millisatoshis)
-		told.Paid = true
+		shown = *w.newInvoice(shown.Millisatoshis)
+		shown.Paid = true
 	}
-	told.Paid = told.Paid || w.script.Settled
-	body := map[string]any{"status": "OK", "settled": told.Paid, "preimage": nil, "pr": told.Request}
-	if told.Paid && w.script.Preimage != "none" {
-		body["preimage"] = told.Preimage
+	shown.Paid = shown.Paid || w.script.Settled
+	body := map[string]any{"status": "OK", "settled": shown.Paid, "preimage": nil, "pr": shown.Request}
+	if shown.Paid && w.script.Preimage != "none" {
+		body["preimage"] = shown.Preimage
 	}
-	if told.Paid && w.script.Preimage == "wrong" {
+	if shown.Paid && w.script.Preimage == "wrong" {
 		body["preimage"] = strings.Repeat("ab", 32)
 	}
 	w.answer(rw, http.StatusOK, body)

@@ -34,14 +34,14 @@ const (
 	clockSlack = 10 * time.Minute
 )
 
-// declined is the finding of a payment that is wrong.
-func declined(reason, detail string) *finding {
-	return &finding{event: accounting.EventDeclined, reason: reason, detail: detail}
+// declined is the assessment of a payment that is wrong.
+func declined(reason, detail string) *assessment {
+	return &assessment{event: accounting.EventDeclined, reason: reason, detail: detail}
 }
 
 // check compares a payment with what this offer accepts and recovers the signer. It returns the rail
 // that the payment is for. It does not check times.
-func (s *Service) check(p *payment) (*Rail, *finding) {
+func (s *Service) check(p *payment) (*Rail, *assessment) {
 	rail, differs := s.match(p)
 	if rail == nil {
 		return nil, declined(reasonRequirements, differs+". Take all values from one entry of 'accepts' and sign again.")
@@ -66,7 +66,7 @@ func (s *Service) check(p *payment) (*Rail, *finding) {
 }
 
 // checkTimes returns why a payment cannot be sent now because of its times, or nil.
-func (s *Service) checkTimes(p *payment) *finding {
+func (s *Service) checkTimes(p *payment) *assessment {
 	now := s.Now().Add(p.behind)
 	clock := fmt.Sprintf(", and this server's clock is at %d. Sign a new one with validAfter 0 and a validBefore %d seconds from now.", now.Unix(), maxTimeoutSeconds)
 	switch {

@@ -332,7 +332,7 @@ func (s *Service) afterInsertError(ctx context.Context, p *payment, i ledger.Int
 	case errors.As(err, &conflict):
 		return s.recordRejection(ctx, p, conflict.Other)
 	case errors.Is(err, ledger.ErrPaymentID):
-		return p.answer(finding{event: accounting.EventIDInUse, reason: "payment_identifier_in_use",
+		return p.answer(assessment{event: accounting.EventIDInUse, reason: "payment_identifier_in_use",
 			detail: "This payment was not sent, because its payment identifier belongs to another one, which may have been charged. " +
 				"Send that one again; do not sign a new one."})
 	default:

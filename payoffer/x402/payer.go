@@ -80,7 +80,7 @@ func (s *Service) recordRejection(ctx context.Context, p *payment, other ledger.
 	case ledger.IntentRefused: // since the look-up
 		return p.unavailable("payer_had_open_payment", retrySoon)
 	default:
-		o := p.answer(finding{event: accounting.EventPayerOpen, reason: reasonRejected,
+		o := p.answer(assessment{event: accounting.EventPayerOpen, reason: reasonRejected,
 			detail: "This payment was not sent, because an earlier one of this payer is not decided yet; its nonce is in 'intent'. " +
 				"Send the earlier one again; do not sign a new one."})
 		o.Intent = other.Nonce

@@ -29,18 +29,18 @@ const blockWait = 3 * time.Second
 // nothingCharged is added to an answer only if the chain has shown it.
 const nothingCharged = " Nothing was charged."
 
-// finding is what is known of a payment that the ledger does not have: the event, and the code and the sentence for the payer.
-type finding struct {
+// assessment is what is known of a payment that the ledger does not have: the event, and the code and the sentence for the payer.
+type assessment struct {
 	event          accounting.Event // "" if the payment can be taken
 	funded         bool             // its payer is proven to have the money
 	reason, detail string
-	retryAfter     time.Duration  // of EventClockDoubt
+	retryAfter     time.Duration  // of EventClocksDisagree
 	receipt        ledger.Receipt // of EventPaid
 }
 
 // inspect reads the chain about a payment that the ledger does not have, before a facilitator is asked and before the
 // payment may be refused: another service may have settled it. Error: the ledger cannot be read.
-func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (finding, error) {
+func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse func() (reason, detail string)) (assessment, error) {
 	var reading ledger.Reading
 	var unread error
 	if rail.Chain != nil {
@@ -60,44 +60,44 @@ func (s *Service) inspect(ctx context.Context, p *payment, rail *Rail, refuse fu
 	case rail.Chain == nil && refused != nil:
 		return *refused, nil
 	case refused == nil && (rail.Chain == nil || unread != nil):
-		return finding{}, nil
+		return assessment{}, nil
 	case unread != nil:
-		return finding{event: accounting.EventUnreadable, reason: reasonChain}, nil
+		return assessment{event: accounting.EventUnreadable, reason: reasonChain}, nil
 	case reading.Used:
 		return s.inspectUse(ctx, p, rail, reading)
 	case refused == nil:
-		return finding{funded: p.proven && reading.Funds >= rail.amount()}, nil
+		return assessment{funded: p.proven && reading.Funds >= rail.amount()}, nil
 	case expired && reading.Time <= p.validBefore(),
 		refused.reason == reasonLate && !expired && !p.isTooLong(time.Unix(reading.Time, 0)):
 		// The chain may still accept it.
-		return finding{event: accounting.EventClockDoubt, reason: refused.reason, detail: detailUnavailable, retryAfter: retrySoon}, nil
+		return assessment{event: accounting.EventClocksDisagree, reason: refused.reason, detail: detailUnavailable, retryAfter: retrySoon}, nil
 	default:
 		refused.detail += nothingCharged
 		return *refused, nil
 	}
 }
 
-// chargeUnknown is the finding of a payment that may have been charged before it came here.
-func chargeUnknown(event accounting.Event, reason, why string) finding {
-	return finding{event: event, reason: reason, detail: "This authorization was not sent, because " + why + "; it may have been charged elsewhere. " +
+// chargeUnknown is the assessment of a payment that may have been charged before it came here.
+func chargeUnknown(event accounting.Event, reason, why string) assessment {
+	return assessment{event: event, reason: reason, detail: "This authorization was not sent, because " + why + "; it may have been charged elsewhere. " +
 		"Check the wallet's history before you sign a new one."}
 }
 
 // inspectUse reads the observer's receipts about an authorization that is used on the chain.
-func (s *Service) inspectUse(ctx context.Context, p *payment, rail *Rail, reading ledger.Reading) (finding, error) {
+func (s *Service) inspectUse(ctx context.Context, p *payment, rail *Rail, reading ledger.Reading) (assessment, error) {
 	receipt, event, err := s.classifyUse(ctx, rail, p.key(), p.validBefore(), reading)
 	switch event {
 	case accounting.EventBefore:
 		return chargeUnknown(event, reasonUsed, "it is already used"), err
 	case accounting.EventElsewhere:
-		return finding{event: event, reason: reasonElsewhere, detail: detailElsewhere}, err
+		return assessment{event: event, reason: reasonElsewhere, detail: detailElsewhere}, err
 	case accounting.EventPaid:
 		if !p.proven { // receipts are public, and the sender may be a stranger
-			return finding{event: accounting.EventUnproven, reason: reasonChain, detail: "Transaction " + receipt.Transaction +
+			return assessment{event: accounting.EventUnproven, reason: reasonChain, detail: "Transaction " + receipt.Transaction +
 				" shows that this authorization has paid this offer, but its signature cannot be checked now."}, err
 		}
 	}
-	return finding{event: event, reason: reasonUsed, receipt: receipt}, err
+	return assessment{event: event, reason: reasonUsed, receipt: receipt}, err
 }
 
 // detailElsewhere explains reasonElsewhere to the payer.
@@ -128,7 +128,7 @@ func (s *Service) classifyUse(ctx context.Context, rail *Rail, key ledger.Intent
 // inspectDeclined reads the chain about a payment that a facilitator does not accept. Its reply is not enough, because the
 // authorization may have been used. If the chain does not show why, a transaction may be on its way to a block. Error: the
 // ledger cannot be read.
-func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, said reply) (finding, error) {
+func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, said reply) (assessment, error) {
 	f := *declined(said.reason, "The facilitator rejected this payment; correct what the reason names and sign a new one.")
 	if rail.Chain == nil {
 		if said.mentions(wordsUsed) || said.mentions(wordsLate) {
@@ -146,12 +146,12 @@ func (s *Service) inspectDeclined(ctx context.Context, p *payment, rail *Rail, s
 	}
 	switch {
 	case err != nil:
-		return finding{event: accounting.EventUnreadable, reason: reasonChain}, nil
+		return assessment{event: accounting.EventUnreadable, reason: reasonChain}, nil
 	case reading.Used:
 		return s.inspectUse(ctx, p, rail, reading)
 	case said.mentions(wordsUsed):
 		// The facilitator may have seen a block that our endpoints have not.
-		return finding{event: accounting.EventSaidUsed, reason: reasonUsed}, nil
+		return assessment{event: accounting.EventSaidUsed, reason: reasonUsed}, nil
 	case p.proven: // blockWait has passed
 		f.detail += nothingCharged
 	}
@@ -163,7 +163,7 @@ const detailNotSent = "It is not known yet whether this authorization has alread
 
 // enter does what the table says of a payment that the ledger does not have, and answers it. A suspended payment is decided
 // by Resolve; no other payment of its payer is sent meanwhile.
-func (s *Service) enter(ctx context.Context, p *payment, rail *Rail, f finding) Outcome {
+func (s *Service) enter(ctx context.Context, p *payment, rail *Rail, f assessment) Outcome {
 	if !p.proven && accounting.Entries[f.event].To == accounting.StageSuspended {
 		f.event = accounting.EventUnproven
 	}
@@ -183,7 +183,7 @@ func (s *Service) enter(ctx context.Context, p *payment, rail *Rail, f finding) 
 }
 
 // answer is that of the table to a payment that the ledger does not have.
-func (p *payment) answer(f finding) Outcome {
+func (p *payment) answer(f assessment) Outcome {
 	o := p.outcome(accounting.Entries[f.event].Answer, f.reason, cmp.Or(f.detail, detailNotSent))
 	o.RetryAfter = cmp.Or(f.retryAfter, o.RetryAfter)
 	return o
@@ -193,7 +193,7 @@ func (p *payment) answer(f finding) Outcome {
 func (s *Service) importPayment(ctx context.Context, p *payment, rail *Rail, receipt ledger.Receipt) Outcome {
 	transfer, found, err := rail.Chain.Prove(ctx, p.key(), receipt.Transaction)
 	if err != nil || !found {
-		return s.enter(ctx, p, rail, finding{event: accounting.EventUnobserved, reason: reasonUsed})
+		return s.enter(ctx, p, rail, assessment{event: accounting.EventUnobserved, reason: reasonUsed})
 	}
 	intent := s.newIntent(p, rail)
 	intent.Transaction, intent.Evidence = transfer.Transaction, ledger.EvidenceChain

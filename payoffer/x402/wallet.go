@@ -19,7 +19,7 @@ const (
 // prove asks the chain about a signature that the payer's key did not make: the payer may be a
 // contract (ERC-1271, EIP-7702) or become one (ERC-6492). If the chain cannot be read, the
 // signature stays unproven and the facilitator decides.
-func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *finding {
+func (s *Service) prove(ctx context.Context, p *payment, rail *Rail) *assessment {
 	if p.proven || rail.Chain == nil {
 		return nil
 	}
@@ -58,6 +58,6 @@ func (s *Service) reject(ctx context.Context, p *payment, i, other ledger.Intent
 }
 
 func (p *payment) rejected() Outcome {
-	return p.answer(finding{event: accounting.EventForged, reason: reasonRejected, detail: "This payment was not sent, because another payment of this payer " +
+	return p.answer(assessment{event: accounting.EventForged, reason: reasonRejected, detail: "This payment was not sent, because another payment of this payer " +
 		"came first. Send that one again to learn its outcome. Sign a new one only if that one was not charged."})
 }

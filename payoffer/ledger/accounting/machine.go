@@ -30,21 +30,21 @@ type Event string
 
 // The events of a payment that the ledger does not have.
 const (
-	EventDeclined   Event = "declined"    // it is wrong, or a facilitator declines it, and nothing says that it is used
-	EventSaidUsed   Event = "said used"   // a facilitator says that it is used, and the chain does not show it
-	EventPaid       Event = "paid"        // the chain shows its Transfer to this offer
-	EventElsewhere  Event = "elsewhere"   // it was used, and did not pay this offer
-	EventBefore     Event = "before"      // it was used, perhaps before the records of this offer begin
-	EventUnobserved Event = "unobserved"  // it was used, and the observer has not reached its block
-	EventUnreadable Event = "unreadable"  // it would be refused, and the chain cannot be read
-	EventUnproven   Event = "unproven"    // said used, paid, unobserved or unreadable, with a signature that is not proven
-	EventNoChain    Event = "no chain"    // it has expired or is said to be used, and no chain is configured
-	EventClockDoubt Event = "clock doubt" // it would be refused for its times, which another clock contradicts
-	EventPayerOpen  Event = "payer open"  // another payment of its payer is open
-	EventEarlier    Event = "earlier"     // an earlier charge of its payer is the response to it
-	EventForged     Event = "forged"      // it conflicts with another payment, and its signature is not proven
-	EventIDInUse    Event = "id in use"   // its payment identifier belongs to another payment
-	EventVerified   Event = "verified"    // a facilitator has verified it
+	EventDeclined       Event = "declined"        // it is wrong, or a facilitator declines it, and nothing says that it is used
+	EventSaidUsed       Event = "said used"       // a facilitator says that it is used, and the chain does not show it
+	EventPaid           Event = "paid"            // the chain shows its Transfer to this offer
+	EventElsewhere      Event = "elsewhere"       // it was used, and did not pay this offer
+	EventBefore         Event = "before"          // it was used, perhaps before the records of this offer begin
+	EventUnobserved     Event = "unobserved"      // it was used, and the observer has not reached its block
+	EventUnreadable     Event = "unreadable"      // it would be refused, and the chain cannot be read
+	EventUnproven       Event = "unproven"        // said used, paid, unobserved or unreadable, with a signature that is not proven
+	EventNoChain        Event = "no chain"        // it has expired or is said to be used, and no chain is configured
+	EventClocksDisagree Event = "clocks disagree" // it would be refused for its times, which another clock contradicts
+	EventPayerOpen      Event = "payer open"      // another payment of its payer is open
+	EventEarlier        Event = "earlier"         // an earlier charge of its payer is the response to it
+	EventForged         Event = "forged"          // it conflicts with another payment, and its signature is not proven
+	EventIDInUse        Event = "id in use"       // its payment identifier belongs to another payment
+	EventVerified       Event = "verified"        // a facilitator has verified it
 )
 
 // The events of a payment that the ledger has.
@@ -83,21 +83,21 @@ type Cell struct {
 
 // Entries are the cells of a payment that the ledger does not have.
 var Entries = map[Event]Cell{
-	EventDeclined:   {StageNone, AnswerRefused},
-	EventSaidUsed:   {StageSuspended, AnswerOpen},
-	EventPaid:       {StageProven, AnswerSettled},
-	EventElsewhere:  {StageNone, AnswerRefused},
-	EventBefore:     {StageNone, AnswerConflict},
-	EventUnobserved: {StageSuspended, AnswerOpen},
-	EventUnreadable: {StageSuspended, AnswerOpen},
-	EventUnproven:   {StageNone, AnswerOpen},
-	EventNoChain:    {StageNone, AnswerConflict},
-	EventClockDoubt: {StageNone, AnswerUnavailable},
-	EventPayerOpen:  {StageNone, AnswerConflict},
-	EventEarlier:    {StageNone, AnswerSettled},
-	EventForged:     {StageRefused, AnswerConflict},
-	EventIDInUse:    {StageNone, AnswerConflict},
-	EventVerified:   {StageSending, AnswerOpen},
+	EventDeclined:       {StageNone, AnswerRefused},
+	EventSaidUsed:       {StageSuspended, AnswerOpen},
+	EventPaid:           {StageProven, AnswerSettled},
+	EventElsewhere:      {StageNone, AnswerRefused},
+	EventBefore:         {StageNone, AnswerConflict},
+	EventUnobserved:     {StageSuspended, AnswerOpen},
+	EventUnreadable:     {StageSuspended, AnswerOpen},
+	EventUnproven:       {StageNone, AnswerOpen},
+	EventNoChain:        {StageNone, AnswerConflict},
+	EventClocksDisagree: {StageNone, AnswerUnavailable},
+	EventPayerOpen:      {StageNone, AnswerConflict},
+	EventEarlier:        {StageNone, AnswerSettled},
+	EventForged:         {StageRefused, AnswerConflict},
+	EventIDInUse:        {StageNone, AnswerConflict},
+	EventVerified:       {StageSending, AnswerOpen},
 }
 
 // Steps has the stage after each event of a payment that the ledger has. An event without a step is an error and changes nothing.

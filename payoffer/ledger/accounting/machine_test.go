@@ -121,7 +121,7 @@ func TestEntryTable(t *testing.T) {
 		EventPaid: {StageProven, AnswerSettled}, EventEarlier: {StageNone, AnswerSettled}, EventUnproven: {StageNone, AnswerOpen},
 		EventBefore: {StageNone, AnswerConflict}, EventNoChain: {StageNone, AnswerConflict}, EventPayerOpen: {StageNone, AnswerConflict},
 		EventIDInUse: {StageNone, AnswerConflict}, EventForged: {StageRefused, AnswerConflict},
-		EventClockDoubt: {StageNone, AnswerUnavailable}, EventVerified: {StageSending, AnswerOpen},
+		EventClocksDisagree: {StageNone, AnswerUnavailable}, EventVerified: {StageSending, AnswerOpen},
 	}
 	require.Equal(t, want, Entries)
 	for e, cell := range Entries {

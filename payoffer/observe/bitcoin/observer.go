@@ -243,11 +243,11 @@ func (o *Observer) updateHealth(c *cycle, err error) error {
 	}
 	sweeping := o.swept < min((c.readings[0].oldest+slowAtOnce-1)/slowAtOnce, slowCycles)
 	problem := cmp.Or(c.problem, c.reason)
-	if known, ok := problem.(*observe.Error); ok && known.Code == observe.ErrHistory { // one endpoint alone says so
+	if known, ok := problem.(*observe.Error); ok && known.Code == observe.ErrHistory { // only one endpoint says so
 		problem = &observe.Error{Code: observe.ErrDisagree, Host: known.Host}
 	}
-	partial := !c.alone && len(c.hosts) < 2 || !c.settled && problem != nil
-	o.health.Partial = partial || c.alone || sweeping || c.stale
+	partial := !c.trusted && len(c.hosts) < 2 || !c.settled && problem != nil
+	o.health.Partial = partial || c.trusted || sweeping || c.stale
 	o.health.LastError = source.Code(problem)
 	if !c.waits {
 		o.health.ObservedThrough, o.health.At = fmt.Sprintf("block %d", c.head), o.ended.Unix()
@@ -255,7 +255,7 @@ func (o *Observer) updateHealth(c *cycle, err error) error {
 	if c.stale && problem == nil {
 		o.health.LastError = observe.ErrLagging
 	}
-	if partial || c.alone && len(Hosts(o.config.Endpoints)) > 1 {
+	if partial || c.trusted && len(Hosts(o.config.Endpoints)) > 1 {
 		return problem
 	}
 	return nil

@@ -18,9 +18,9 @@ type conclusion struct {
 	// head is the newest block that two endpoints show, or the only one. stale means that it is old.
 	head  int64
 	stale bool
-	// alone means that the reader is trusted, because no other host is live. waits means that a live witness could not be
-	// read, and settled that nothing waits for an endpoint.
-	alone, waits, settled bool
+	// trusted means that the reader decides without a witness, because no other host is live. waits means that a live
+	// witness could not be read, and settled that nothing waits for an endpoint.
+	trusted, waits, settled bool
 	// disputed is the lowest block with a payment on which no two endpoints agree, and reason says why.
 	disputed int64
 	reason   error
@@ -38,7 +38,7 @@ type decision struct {
 
 // conclude decides about all transactions.
 func (c *cycle) conclude(ctx context.Context) error {
-	c.conclusion = conclusion{disputed: maxHeight + 1, alone: !c.awaits(), spent: make(map[string]bool)}
+	c.conclusion = conclusion{disputed: maxHeight + 1, trusted: !c.awaits(), spent: make(map[string]bool)}
 	if len(c.readings) > 1 {
 		c.askEach(ctx)
 	}
@@ -53,7 +53,7 @@ func (c *cycle) conclude(ctx context.Context) error {
 				return err
 			}
 			d := c.decide(id)
-			if decisions[id] = d; !c.alone && !final {
+			if decisions[id] = d; !c.trusted && !final {
 				c.dispute(id, d)
 			}
 			for _, in := range d.tx.Inputs {
@@ -61,7 +61,7 @@ func (c *cycle) conclude(ctx context.Context) error {
 			}
 		}
 	}
-	c.waits = !c.alone && len(c.readings) < 2
+	c.waits = !c.trusted && len(c.readings) < 2
 	split := c.advanceCursor(ctx)
 	if split && c.reason == nil {
 		c.reason = disagree(c.readings...)
@@ -114,7 +114,7 @@ func (c *cycle) decide(id string) decision {
 		if !is || said.failed {
 			continue
 		}
-		if c.alone {
+		if c.trusted {
 			return decision{report: said, agreed: true, shown: !said.unknown}
 		}
 		for _, other := range c.readings[:i] {
@@ -126,7 +126,7 @@ func (c *cycle) decide(id string) decision {
 				return decision{report: said, agreed: true, shown: both}
 			}
 		}
-		if d.unknown && !said.unknown && (!said.own || first.Own) { // one endpoint alone cannot make it own money
+		if d.unknown && !said.unknown && (!said.own || first.Own) { // one endpoint cannot make it own money
 			d.report = said
 			d.tx.Status = status{}
 		}
@@ -173,7 +173,7 @@ func (c *cycle) dispute(id string, d decision) {
 // address without a payment. split means that no two endpoints show the same chain: a single block can differ for a while.
 func (c *cycle) advanceCursor(ctx context.Context) (split bool) {
 	base, final := c.readings[0], int64(-1)
-	if c.next, c.head = c.state.position, base.tip.Height; c.alone {
+	if c.next, c.head = c.state.position, base.tip.Height; c.trusted {
 		final = base.final()
 	}
 	var indexes []uint32

@@ -335,7 +335,7 @@ func TestAddressAdvanceNeedsTwoHosts(t *testing.T) {
 	}
 }
 
-// A live witness fails: the reader alone does not advance the address.
+// A live witness fails: the reader does not advance the address.
 func TestAddressWaitsForWitness(t *testing.T) {
 	t.Parallel()
 	b, n, o := hosted(t, zpub, 2)

@@ -168,8 +168,8 @@ func (cy *cycle) apply(a *account) {
 		o.history = a.err
 	}
 	o.anchors = cy.anchors
-	alone := len(cy.readings) < 2 && slices.ContainsFunc(cy.endpoints, func(e *endpoint) bool { return !cy.reads(e.host) })
-	o.health.Blind, o.health.Partial = a.err != nil, a.err != nil || a.undecided && a.problem != nil || cy.missing || alone
+	unwitnessed := len(cy.readings) < 2 && slices.ContainsFunc(cy.endpoints, func(e *endpoint) bool { return !cy.reads(e.host) })
+	o.health.Blind, o.health.Partial = a.err != nil, a.err != nil || a.undecided && a.problem != nil || cy.missing || unwitnessed
 	o.health.LastError = source.Code(cmp.Or(a.err, a.problem, cy.problem))
 	if !a.isRead() || cy.through == 0 {
 		return

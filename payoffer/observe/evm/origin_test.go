@@ -144,7 +144,7 @@ func TestOriginSearchCallLimit(t *testing.T) {
 	s.requireOrigin("0")
 }
 
-// The time of a block is what enough endpoints say: one alone cannot put the origin anywhere.
+// The time of a block is what enough endpoints say: one endpoint cannot choose the origin.
 func TestOriginNeedsAgreement(t *testing.T) {
 	t.Parallel()
 	for endpoints, problem := range map[int]string{1: "", 2: "sources_disagree (one.example, two.example)", 3: ""} {

@@ -190,7 +190,7 @@ func TestFindSearchesBackToSignature(t *testing.T) {
 	require.False(t, found)
 }
 
-// An authorization is dead when it was canceled, paid somebody else, or expired unused, in final blocks alone.
+// An authorization is dead when it was canceled, paid to another account, or expired unused, and only final blocks show it.
 func TestAuthorizationDeadNeedsFinalBlocks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
