@@ -42,6 +42,21 @@ func TestCheckRefusesOfferWithoutRequests(t *testing.T) {
 	}
 }
 
+// An offer whose address no site block has is published, and nobody finds it there.
+func TestCheckWarnsOfBaseURLOfOtherHost(t *testing.T) {
+	for site, warns := range map[string]bool{
+		"https://example.com": true, "https://pay.example.org, https://example.com": false, "https://PAY.example.org": false,
+		"https://*.example.org": false, ":8402": false, "http://": false, "https://pay.example.org:8443": false,
+	} {
+		file := filepath.Join(t.TempDir(), "Caddyfile")
+		require.NoError(t, os.WriteFile(file, []byte("{\n\tadmin off\n}\n"+site+" {\n\tpay_offer {\n\t\tbase_url https://pay.example.org\n"+
+			"\t\tcard https://buy.stripe.com/x\n\t}\n}\n"), 0o600))
+		printed, err := payOffer(t, "check", "--config", file)
+		require.NoError(t, err)
+		require.Equal(t, warns, strings.Contains(printed, "no site block with pay_offer answers for pay.example.org, the host of base_url"), site)
+	}
+}
+
 // check says what to do about a file that it cannot read.
 func TestCheckExplainsUnreadFile(t *testing.T) {
 	t.Chdir(t.TempDir())

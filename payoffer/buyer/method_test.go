@@ -71,6 +71,8 @@ func TestQuoteOfPaymentPageNamesAddress(t *testing.T) {
 	for _, method := range []string{"", http.MethodPost} {
 		_, err := c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/pay"))(t))
 		require.ErrorContains(t, err, "this is the page for people; pay at "+s.base+"/v1/sponsor")
+		_, err = c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/receipt/abc/enter"))(t))
+		require.ErrorContains(t, err, "this address belongs to a receipt and costs nothing")
 	}
 }
 

@@ -205,9 +205,12 @@ func (p *Purchase) markPaid(a *answer) error {
 	}
 	var body struct {
 		ReceiptURL string `json:"receiptUrl"`
+		Access     struct {
+			URL string `json:"url"`
+		} `json:"access"`
 	}
 	_ = json.Unmarshal(a.body, &body) // other sellers send none
-	p.ReceiptURL = Plain(body.ReceiptURL)
+	p.ReceiptURL, p.AccessURL = Plain(body.ReceiptURL), body.Access.URL
 	failpoint.Hit(failpoint.BuyAnswered)
 	err := p.store()
 	failpoint.Hit(failpoint.BuyNoted)

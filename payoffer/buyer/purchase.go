@@ -69,6 +69,8 @@ type Payment struct {
 	// Cookies are lines of Set-Cookie. They are secrets: anyone who reads them can open what
 	// was paid.
 	Cookies []string `json:"cookies,omitempty"`
+	// AccessURL sets the cookies of what the payment opens elsewhere. It is a secret, too.
+	AccessURL string `json:"accessUrl,omitempty"`
 }
 
 // voidAfter is how long an expired authorization counts as spendable, because this

@@ -58,6 +58,10 @@ type required struct {
 	Resource    json.RawMessage            `json:"resource"`
 	Accepts     []json.RawMessage          `json:"accepts"`
 	Extensions  map[string]json.RawMessage `json:"extensions"`
+	// Fallback is the checkout for people of an offer of this plugin.
+	Fallback struct {
+		URL string `json:"url"`
+	} `json:"fallback"`
 }
 
 // errNoQuote means that the seller does not ask for a payment by the method.
@@ -93,9 +97,14 @@ func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%s sent no quote: %w; check the URL and the network connection", offer.Host(t.Origin()), err)
 	}
-	if err := a.checkQuote(); errors.Is(err, errNoQuote) && t.URL() == t.Origin()+offer.PathMethods {
+	err = a.checkQuote()
+	switch path := t.url.Path; {
+	case err == nil:
+	case path == offer.PathMethods && errors.Is(err, errNoQuote):
 		return nil, fmt.Errorf("%w: this is the page for people; pay at %s", errNoQuote, t.Origin()+offer.PathSponsor)
-	} else if err != nil {
+	case strings.HasPrefix(path, offer.PathReceipt+"/"):
+		return nil, fmt.Errorf("%w: this address belongs to a receipt and costs nothing; open it in a browser, or name the address that you paid for", errNoQuote)
+	default:
 		return nil, err
 	}
 	in, err := parseRequired(a.header, a.body)
@@ -144,7 +153,10 @@ func parseRequired(header http.Header, body []byte) (in required, err error) {
 			return in, fmt.Errorf("the quote cannot be read: the header %s is not base64; ask the seller to correct it", x402.HeaderRequired)
 		}
 	}
-	if strict.Unmarshal(body, &in) != nil || in.X402Version == 0 {
+	switch err := strict.Unmarshal(body, &in); {
+	case err == nil && in.X402Version == 0 && in.Fallback.URL != "":
+		return in, fmt.Errorf("the seller takes no x402 payment; a person can pay at %s", quoted(in.Fallback.URL))
+	case err != nil || in.X402Version == 0:
 		return in, errors.New("the 402 has no x402 quote, neither in " + x402.HeaderRequired + " nor in the body; check that the seller takes x402")
 	}
 	if in.X402Version != 2 {

@@ -42,7 +42,7 @@ Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 			return caddy.ExitCodeFailedStartup, errors.New("--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 		}
 		app, raw, err := provisionApp(fl, warnings)
-		if err == nil && !reachesOffer(raw) {
+		if err == nil && !reachesOffer(raw, offer.PathMethods, "path") {
 			err = fmt.Errorf("no request for %s reaches pay_offer, because a path matcher around it leaves that path out, such as 'handle_path /shop/*'; "+
 				"write pay_offer directly into the site block", offer.PathMethods)
 		}
@@ -52,6 +52,10 @@ Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		checked := app.Checked()
 		for i, o := range app.Offers() {
 			printOffer(cmd.OutOrStdout(), o)
+			if !reachesOffer(raw, o.URL(offer.PathMethods), "path", "host") {
+				fmt.Fprintf(cmd.OutOrStdout(), "  no site block with pay_offer answers for %s, the host of base_url; write it as the address of the site block, unless a proxy in front sends another Host\n",
+					offer.Host(o.BaseURL))
+			}
 			for _, option := range checked[i].LeftOut {
 				fmt.Fprintf(cmd.OutOrStdout(), "  %s is left out, because its address is empty; set its variable, or remove the option\n", option)
 			}
@@ -134,40 +138,50 @@ func explainLoad(err error) error {
 	return errors.New(strings.Replace(err.Error(), "did you mean to use a config adapter (the --adapter flag)?", "if it is a Caddyfile, add --adapter caddyfile", 1))
 }
 
-// reachesOffer reports whether no path matcher keeps requests for the payment page from all offers of a configuration.
-func reachesOffer(config []byte) bool {
+// reachesOffer reports whether a request for an address reaches any offer of a configuration, as far as the matchers of these
+// names decide: path, host.
+func reachesOffer(config []byte, address string, names ...string) bool {
 	var all any
 	_ = json.Unmarshal(config, &all) // it was provisioned
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
-	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, offer.PathMethods, nil) // a constant path
-	return reaches(request, all)
+	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) // of a valid offer
+	return reaches(request, all, names)
 }
 
-// reaches reports whether a request reaches a pay_offer handler in a part of a configuration. It judges only by paths.
-func reaches(request *http.Request, part any) bool {
+// reaches reports whether a request reaches a pay_offer handler in a part of a configuration.
+func reaches(request *http.Request, part any, names []string) bool {
 	switch part := part.(type) {
 	case []any:
-		return slices.ContainsFunc(part, func(inner any) bool { return reaches(request, inner) })
+		return slices.ContainsFunc(part, func(inner any) bool { return reaches(request, inner, names) })
 	case map[string]any:
 		sets, _ := part["match"].([]any)
-		if len(sets) > 0 && !slices.ContainsFunc(sets, func(set any) bool { return pathMatches(request, set) }) {
+		if len(sets) > 0 && !slices.ContainsFunc(sets, func(set any) bool { return matches(request, set, names) }) {
 			return false
 		}
-		return part["handler"] == "pay_offer" || reaches(request, slices.Collect(maps.Values(part)))
+		return part["handler"] == "pay_offer" || reaches(request, slices.Collect(maps.Values(part)), names)
 	}
 	return false
 }
 
-// pathMatches reports whether a matcher set has no path matcher, or one that matches.
-func pathMatches(request *http.Request, set any) bool {
+// matches reports whether no matcher with one of the names keeps a request from a matcher set.
+func matches(request *http.Request, set any, names []string) bool {
 	matchers, _ := set.(map[string]any)
-	words, isPath := matchers["path"].([]any)
-	var paths caddyhttp.MatchPath
-	for _, word := range words {
-		paths = append(paths, fmt.Sprint(word))
+	for _, name := range names {
+		words, isList := matchers[name].([]any)
+		if !isList {
+			continue
+		}
+		var list []string
+		for _, word := range words {
+			list = append(list, fmt.Sprint(word))
+		}
+		path, host := caddyhttp.MatchPath(list), caddyhttp.MatchHost(list)
+		_, _ = path.Provision(caddy.Context{}), host.Provision(caddy.Context{}) // to lower case, and sorted
+		if name == "path" && !path.Match(request) || name == "host" && !host.Match(request) {
+			return false
+		}
 	}
-	_ = paths.Provision(caddy.Context{}) // to lower case
-	return !isPath || paths.Match(request)
+	return true
 }
 
 // printClock prints how far the clock is wrong, and nothing if it is right.

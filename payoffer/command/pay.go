@@ -36,7 +36,7 @@ Pays a URL with USDC (x402 version 2): an offer of this plugin, or of any other
 seller. It shows the price and asks before it signs. Without --method it pays by
 GET if GET gets a quote, and by POST if the quote says so or only POST gets one.
 --output writes the content to a file, and replaces the file.
-If an earlier payment opens the URL by a cookie, as for files behind one gate,
+If an earlier payment to the seller opens the URL, as for files behind one gate,
 nothing is paid again.
 
 The payer's private key (64 hexadecimal digits) is in the variable
@@ -134,6 +134,11 @@ func (p *payer) run(ctx context.Context) (err error) {
 		defer os.RemoveAll(state)
 	}
 	key, err := p.key()
+	if errors.Is(err, errNoKey) { // first whether the seller can be paid at all
+		if _, problem := b.Quote(ctx, p.target); problem != nil {
+			return problem
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -174,10 +179,12 @@ func (p *payer) key() (buyer.Key, error) {
 	}
 	text, found := os.LookupEnv(keyVariable)
 	if !found {
-		return buyer.Key{}, errors.New("there is no key to pay with: set " + keyVariable + ", or write for example --key-file payer.key; --dry-run needs none")
+		return buyer.Key{}, errNoKey
 	}
 	return buyer.ParseKey(text)
 }
+
+var errNoKey = errors.New("there is no key to pay with: set " + keyVariable + ", or write for example --key-file payer.key; --dry-run needs none")
 
 // pay finishes an undecided payment, or requests the price, asks and signs.
 func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
@@ -209,7 +216,7 @@ func (p *payer) pay(ctx context.Context, b *buyer.Buyer, key buyer.Key) error {
 	if !again {
 		target := p.target
 		target.Method = p.quote.Method
-		switch opened, err := b.Open(ctx, target, p.purchase); {
+		switch opened, err := b.Open(ctx, target, p.quote, p.purchase); {
 		case err != nil:
 			return err
 		case opened:

@@ -144,6 +144,13 @@ func TestCommandPayNeedsKeyAndConfirmation(t *testing.T) {
 			require.Empty(t, kept)
 		})
 	}
+	checkout := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusPaymentRequired)
+		_, _ = w.Write([]byte(`{"fallback":{"url":"https://buy.example/1"}}`))
+	}))
+	defer checkout.Close()
+	err := errorOf(pay(t, t.TempDir(), checkout.URL)) // no key helps there
+	require.EqualError(t, err, `the seller takes no x402 payment; a person can pay at "https://buy.example/1"`)
 	require.Zero(t, *payments)
 }
 
