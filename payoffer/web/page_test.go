@@ -144,7 +144,7 @@ func TestReceivedPageDates(t *testing.T) {
 	}, {ID: 1, ExternalID: "0x:0", Rail: "usdc", Status: ledger.StatusMoved, EvidenceLevel: ledger.LevelChain, OccurredAt: at.Unix() - 86_400, ObservedAt: at.Unix() - 60}}
 	s := w.server(t)
 	page := read(t, send(t, s, "GET", "/v1/received", "", "Accept", browser))
-	require.Contains(t, page, `<td>Bank transfer<time class="apart quiet" datetime="2026-11-14T13:14:15Z" title="14 November 2026, 13:14 UTC">7 days ago</time><span class="tag">$10 returned</span></td>`)
+	require.Contains(t, page, `<td>Bank transfer<time class="apart quiet" datetime="2026-11-14T13:14:15Z" title="14 November 2026, 13:14 UTC">7 days ago</time><span class="tag">$10 paid back</span></td>`)
 	require.Contains(t, page, `14 November 2026, 13:14 UTC, recorded on 21 November 2026, 13:14 UTC, transfer, entered by the seller, value as the seller states it: INV-1`)
 	require.Contains(t, page, ">Latest payments</caption>")
 	require.NotRegexp(t, "<t[dh].*refunded", page, "the part may be disputed")
@@ -217,9 +217,9 @@ func TestReceiptStatusText(t *testing.T) {
 	for want, r := range map[string]report.Receipt{
 		"confirmed":                       receipt("confirmed", "chain", "", "0", false, false),
 		"by the seller":                   receipt("confirmed", "chain", "", "0", true, false),
-		"650 JPY returned":                receipt("confirmed", "signed", "JPY", "650", false, false),
-		"0.5 USDC returned":               receipt("confirmed", "chain", "USDC", "500000", false, false),
-		"$1 returned":                     receipt("confirmed", "signed", "USD", "100", false, false),
+		"650 JPY paid back":               receipt("confirmed", "signed", "JPY", "650", false, false),
+		"0.5 USDC paid back":              receipt("confirmed", "chain", "USDC", "500000", false, false),
+		"$1 paid back":                    receipt("confirmed", "signed", "USD", "100", false, false),
 		"pending":                         receipt("seen", "chain", "", "0", false, false),
 		"failed":                          receipt("dropped", "chain", "", "0", false, false),
 		"refunded":                        receipt("refunded", "signed", "", "1", false, false),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,7 @@ func newEndpoint(address string, transport http.RoundTripper, now func() time.Ti
 		return nil, err
 	}
 	return &endpoint{
-		url: u.String(), host: u.Hostname(), client: source.Client{Transport: transport, Timeout: callTimeout}, now: now,
+		url: u.String(), host: strings.ToLower(u.Hostname()), client: source.Client{Transport: transport, Timeout: callTimeout}, now: now,
 		tagged: make(map[Level]bool), receipts: make(map[common.Hash]*placed),
 	}, nil
 }

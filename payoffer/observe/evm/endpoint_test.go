@@ -126,6 +126,13 @@ func TestFailingEndpointBackoff(t *testing.T) {
 	}
 }
 
+// A host is no witness of itself, however it is written.
+func TestEndpointHostIgnoresCase(t *testing.T) {
+	e, err := newEndpoint("https://RPC.Example:443/v2/key", nil, time.Now)
+	require.NoError(t, err)
+	require.Equal(t, "rpc.example", e.host)
+}
+
 // Calls that were refused together are one refusal. Refusals in a row are longer and longer pauses.
 func TestRefusedEndpointIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

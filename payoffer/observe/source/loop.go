@@ -40,7 +40,7 @@ func (l *Loop) RunAfter(ctx context.Context, pause time.Duration) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.CancelWake() // this poll includes its work
+		l.cancelWake() // this poll includes its work
 		var err error
 		if pause, err = l.Once(ctx); err != nil && l.Least > 0 {
 			woken = nil
@@ -58,8 +58,8 @@ func (l *Loop) Wake() {
 	}
 }
 
-// CancelWake cancels a Wake that waits for the running poll, because that poll includes its work.
-func (l *Loop) CancelWake() {
+// cancelWake cancels a Wake that waits for the running poll, because that poll includes its work.
+func (l *Loop) cancelWake() {
 	select {
 	case <-l.wakes():
 	default:

@@ -122,7 +122,7 @@ func TestLoopWakeDuringPoll(t *testing.T) {
 					rounds++
 					time.Sleep(time.Second)
 					if heard {
-						l.CancelWake()
+						l.cancelWake()
 					}
 					return time.Hour, nil
 				}}
