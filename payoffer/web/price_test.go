@@ -87,7 +87,9 @@ func TestReceiptExplainsClosedGate(t *testing.T) {
 					entry := strings.Contains(page, "/enter\"")
 					require.Equal(t, c.reason == "" && rows[0].Status == ledger.StatusConfirmed, entry, "%s %s", l.Tag, path)
 					if c.reason == "" {
-						require.NotContains(t, page, l.Text("gate.write"))
+						if entry { // else the page of a pending payment names the seller
+							require.NotContains(t, page, l.Text("gate.write"))
+						}
 						continue
 					}
 					require.Contains(t, page, l.Text("gate.closed."+string(c.reason))+" "+l.Text("gate.write")+` <a href="mailto:pay@example.org">`)

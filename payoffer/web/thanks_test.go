@@ -106,7 +106,7 @@ func TestThanksPagePaymentStates(t *testing.T) {
 	withThanks.Thanks = "Your licence comes by e-mail."
 	for want, r := range map[string]ledger.Receipt{
 		"Thank you, you paid $42":           with(func(*ledger.Receipt) {}),
-		"$10 of it was paid back.":          with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
+		"$10 of it was paid back to you.":   with(func(r *ledger.Receipt) { r.Refunded, r.RefundedCents = 10_00, 10_00 }),
 		"Your payment of $42 is on its way": with(func(r *ledger.Receipt) { r.Status = ledger.StatusSeen }),
 		"$42 refunded":                      with(func(r *ledger.Receipt) { r.Status, r.Refunded = ledger.StatusRefunded, 42_00 }),
 		"Payment of $42 reversed":           with(func(r *ledger.Receipt) { r.Status = ledger.StatusReversed }),

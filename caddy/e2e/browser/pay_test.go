@@ -68,7 +68,7 @@ func (v visit) copies(t *testing.T) {
 	for name, holds := range map[string]string{
 		"Copy: Amount, USDC on Base": "42", "Copy: Send to, USDC on Base": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045",
 		"Copy: Amount, Bitcoin": "0.00045678", "Copy: Send to, Bitcoin": "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq",
-		"Copy: Amount in euros, Bank transfer": "39.00", "Copy: IBAN, Bank transfer": "DE75512108001245126199",
+		"Copy: Price in euros, Bank transfer": "39.00", "Copy: IBAN, Bank transfer": "DE75512108001245126199",
 	} {
 		require.Contains(t, copied, Copied{name, holds, name, []string{"Copied"}})
 	}
