@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -84,6 +85,11 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		}
 	}
 	wrong := demoOptions(o)
+	for _, address := range addresses(o) {
+		if isExample(address) && !isExample(o.BaseURL) {
+			wrong = append(wrong, address+" is an example of the documentation")
+		}
+	}
 	if !publicHost(o.SiteURL) && !slices.Contains(wrong, "site_url") {
 		wrong = append(wrong, "site_url "+o.SiteURL+" is reachable only on this machine")
 	}
@@ -103,6 +109,11 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		"or remove its line:\n  - %s",
 		o.BaseURL, strings.Join(wrong, "\n  - "))
 }
+
+// example is a placeholder of the documentation, or a host that nobody can have (RFC 2606, RFC 6761).
+var example = regexp.MustCompile(`(?i)/your[-_]link$|[/@.](example|example\.(com|net|org)|test|invalid)(:[0-9]+)?(/.*)?$`)
+
+func isExample(address string) bool { return example.MatchString(address) }
 
 // demoOptions returns the names of the options that have a demo value.
 func demoOptions(o *offer.Offer) (options []string) {

@@ -90,7 +90,7 @@ func TestRequestDuringReloadIsAnswered(t *testing.T) {
 }
 
 // withBitcoin is smallest with a Bitcoin rail whose rate standInRate gives.
-var withBitcoin = strings.Replace(smallest, "\t\tusdc", `		bitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4 {
+var withBitcoin = strings.Replace(smallest, "\t\tusdc", `		bitcoin bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj {
 			rates mempool
 		}
 		usdc`, 1)

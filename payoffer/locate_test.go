@@ -42,18 +42,32 @@ func TestCheckRefusesOfferWithoutRequests(t *testing.T) {
 	}
 }
 
-// An offer whose address no site block has is published, and nobody finds it there.
-func TestCheckWarnsOfBaseURLOfOtherHost(t *testing.T) {
-	for site, warns := range map[string]bool{
-		"https://example.com": true, "https://pay.example.org, https://example.com": false, "https://PAY.example.org": false,
-		"https://*.example.org": false, ":8402": false, "http://": false, "https://pay.example.org:8443": false,
+// An offer or a gate that no request reaches at its published address is found before a payer comes.
+func TestCheckWarnsOfUnreachableAddress(t *testing.T) {
+	const pay, gate = "no site block with pay_offer answers for pay.example.org, the host of base_url", "no pay_offer_gate covers https://pay.example.org/x/, where its payers arrive"
+	directive := func(site string) string {
+		return site + " {\n\tpay_offer {\n\t\tbase_url https://pay.example.org\n\t\tcard https://buy.stripe.com/x\n\t}\n}\n"
+	}
+	gated := func(site, matcher, start string) string {
+		return directive("https://pay.example.org") + site + " {\n\tpay_offer_gate " + matcher + " {\n\t\tstart " + start + "\n\t}\n}\n"
+	}
+	for written, want := range map[string]string{
+		directive("https://example.com"):                               pay,
+		directive("https://pay.example.org, https://example.com"):      "",
+		directive("https://PAY.example.org"):                           "",
+		directive("https://*.example.org"):                             "",
+		directive(":8402"):                                             "",
+		directive("https://pay.example.org:8443"):                      "",
+		gated("https://example.org", "/x/*", "/x/"):                    gate,
+		gated("https://example.org", "/x/*", "https://example.org/x/"): "",
+		gated("https://example.org", "/x/*", "https://example.org/y/"): "no pay_offer_gate covers https://example.org/y/",
 	} {
 		file := filepath.Join(t.TempDir(), "Caddyfile")
-		require.NoError(t, os.WriteFile(file, []byte("{\n\tadmin off\n}\n"+site+" {\n\tpay_offer {\n\t\tbase_url https://pay.example.org\n"+
-			"\t\tcard https://buy.stripe.com/x\n\t}\n}\n"), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte("{\n\tadmin off\n}\n"+written), 0o600))
 		printed, err := payOffer(t, "check", "--config", file)
 		require.NoError(t, err)
-		require.Equal(t, warns, strings.Contains(printed, "no site block with pay_offer answers for pay.example.org, the host of base_url"), site)
+		require.Equal(t, want != "", strings.Contains(printed, "warning: "), written+printed)
+		require.Contains(t, printed, want)
 	}
 }
 
@@ -87,6 +101,9 @@ func TestCheckNamesLineOfEachMistake(t *testing.T) {
 		"key of CDP":             {"\t\tcard https://x.example\n\t\tusdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {\n\t\t\tfacilitator https://f.example {\n\t\t\t\tkey_id a\n\t\t\t\tkey_secret hidden\n\t\t\t}\n\t\t}\n\t}\n}\n", "Caddyfile:14: usdc base-sepolia facilitator key_secret: the secret is neither"},
 		"gate without offer":     {"\t\tcard https://x.example\n\t}\n\tpay_offer_gate {\n\t\toffer other\n\t}\n}\n", "Caddyfile:12: pay_offer_gate /: no offer has the id \"other\""},
 		"another directive":      {"\t\tcard https://x.example\n\t}\n\tnonsense\n}\n", "Caddyfile:12: unrecognized directive: nonsense"},
+		"option outside":         {"\t\tcard https://x.example\n\t}\n\tamount 20\n}\n", "Caddyfile:12: unrecognized directive: amount; an option of pay_offer belongs inside its braces"},
+		"brace missing":          {"\t\tcard https://x.example\n\tpay_offer_page\n}\n", "Caddyfile:11: "},
+		"placeholder open":       {"\t\tcard https://x.example {\n\t\t\tpayment_link plink_1\n\t\t\tapi_key {env.KEY\n\t\t}\n\t}\n}\n", "Caddyfile:12: card api_key: this placeholder does not end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "Caddyfile")

@@ -48,11 +48,11 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"two on one host":     {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example/a"}, {"url": "https://one.example/b"}]}]}`, "usdc has two facilitators on the host one.example"},
 		"negative timeout":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "facilitators": [{"url": "https://one.example", "timeout": -1}]}]}`, "timeout: the duration is negative"},
 		"bitcoin":             {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}}`, "bitcoin: "},
-		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "confirmations": 101}}`, "confirmations: "},
+		"confirmations":       {`{` + valid + `, "bitcoin": {"account": "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", "confirmations": 101}}`, "confirmations: "},
 		"unconfirmed key":     {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V"}}`, "bitcoin: an xpub does not say"},
 		"first address":       {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V", "first_address": "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"}}`, "bitcoin: first_address is address 1"},
 		"address type":        {`{` + valid + `, "bitcoin": {"account": "xpub6CatWdiZiodmUeTDp8LT5or8nmbKNcuyvz7WyksVFkKB4RHwCD3XyuvPEbvqAQY3rAPshWcMLoP2fMFMKHPJ4ZeZXYVUhLv1VMrjPC7PW6V", "address_type": "p2tr"}}`, "bitcoin address_type: p2tr"},
-		"repeated source":     {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "rates": ["kraken", "kraken"]}}`, "given twice"},
+		"repeated source":     {`{` + valid + `, "bitcoin": {"account": "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", "rates": ["kraken", "kraken"]}}`, "given twice"},
 		"reserved name":       {`{` + valid + `, "storefronts": [{"name": "usdc", "url": "https://shop.example"}]}`, "reserved"},
 		"storefront no name":  {`{` + valid + `, "storefronts": [{"url": "https://shop.example"}]}`, "the name is empty"},
 		"two rails, one name": {`{` + valid + `, "bank_transfer": {"inbox": "pay@example.com"}, "storefronts": [{"name": "transfer", "url": "https://shop.example"}]}`, `two rails are named "transfer"`},
@@ -75,7 +75,7 @@ func TestJSONConfigurationIsChecked(t *testing.T) {
 		"goal":                {`{` + valid + `, "goal": "much"}`, "goal: "},
 		"legal":               {`{` + valid + `, "legal": ["fine", "a\u0007b"]}`, "legal: "},
 		"explorer of usdc":    {`{` + valid + `, "usdc": [{"network": "base-sepolia", "address": "0x52908400098527886E0F7030069857D2E4169EE7", "explorer": "javascript:alert(1)//"}]}`, "explorer: the address must end"},
-		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "explorer": "https://explorer.example"}}`, "explorer: the address must end"},
+		"explorer of bitcoin": {`{` + valid + `, "bitcoin": {"account": "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", "explorer": "https://explorer.example"}}`, "explorer: the address must end"},
 		"two forms in one":    {`{` + valid + `, "announce": [{"url": "https://hooks.example", "ntfy": {"url": "https://ntfy.example/topic"}}]}`, "announce: url, ntfy and email are separate endpoints"},
 		"topic":               {`{` + valid + `, "announce": [{"ntfy": {"url": "https://ntfy.example"}}]}`, "announce ntfy: this is not the URL of a topic"},
 		"topic in the clear":  {`{` + valid + `, "announce": [{"ntfy": {"url": "http://ntfy.example/topic"}}]}`, "announce ntfy: the URL for host \"ntfy.example\" is plain http"},
@@ -215,7 +215,7 @@ func TestUSDCRailDefaults(t *testing.T) {
 	require.Empty(t, test.TransactionURL(""))
 
 	h.USDC[1].Explorer, h.USDC[2].Explorer = "https://explorer.example/?tx=", "off"
-	h.Bitcoin = &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Explorer: "off"}
+	h.Bitcoin = &BitcoinConfig{Account: "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", Explorer: "off"}
 	s = must(h.settings(newResolver(), today))(t)
 	require.Equal(t, "https://explorer.example/?tx=0x1", service.RailsOf[service.USDC](s)[0].TransactionURL("0x1"))
 	require.Empty(t, service.RailsOf[service.USDC](s)[1].TransactionURL("0x1"))

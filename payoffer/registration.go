@@ -113,11 +113,12 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 		warn("this is a demo", "its checkout, its facilitator and its money are fake and end with the server", zap.String("checkout", s.Offer.Card.URL))
 		return
 	}
-	if options := demoOptions(s.Offer); len(options) > 0 && !publicHost(s.Offer.BaseURL) { // else they were refused
+	options := slices.DeleteFunc(demoOptions(s.Offer), func(option string) bool { return option == "site_url" }) // it takes no money
+	if len(options) > 0 && !publicHost(s.Offer.BaseURL) {                                                        // else they were refused
 		warn("payments to the demo addresses are lost", "replace the values of these options by your own before you publish this offer", zap.Strings("options", options))
 	}
 	if len(r.secretsOff) > 0 {
-		warn("the variables of secrets are not set", "set their variables and restart the server; until then these options are off, such as the login at a mail server", zap.Strings("options", r.secretsOff))
+		warn("the variables of secrets are not set", "set their variables and restart the server; until then these options are off", zap.Strings("options", r.secretsOff))
 	}
 	for _, option := range s.LeftOut {
 		logger.Info("a rail without an address is left out", zap.String("option", option), zap.String("hint", "set its variable, or remove the option"))

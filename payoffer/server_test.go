@@ -33,7 +33,7 @@ func TestPathStatusesAndMediaTypes(t *testing.T) {
 			facilitator http://127.0.0.1:9
 			rpc off
 		}
-		bitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4 {
+		bitcoin bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj {
 			rates mempool
 		}
 		bank_transfer pay@example.com

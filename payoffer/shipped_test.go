@@ -48,7 +48,7 @@ func TestPackagedCaddyfileVariables(t *testing.T) {
 		"every variable": {
 			[]string{
 				base, site, card, usdc, "CARD_PAYMENT_LINK=plink_1", "CARD_WEBHOOK_SECRET=whsec_hidden-0123456789abcdef", "CARD_API_KEY=rk_live_hidden",
-				"BITCOIN_ADDRESS=bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "TRANSFER_INBOX=bank@example.org", "CDP_KEY_ID=hidden-id",
+				"BITCOIN_ADDRESS=bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", "TRANSFER_INBOX=bank@example.org", "CDP_KEY_ID=hidden-id",
 				"CDP_KEY_SECRET=" + base64.StdEncoding.EncodeToString(key), "LEDGER=postgres {env.OFFER_TEST_DSN}", "OFFER_TEST_DSN=postgres://u:hidden@h/base",
 				"CADDY_GLOBAL_OPTIONS=email operator@example.org\nacme_ca https://ca.example.net/dir", "CADDY_EXTRA_CONFIG=other.example.org {\nrespond other\n}",
 				"PAY_OFFER_OPTIONS=name Ours\nlegal \"Example Org\"", "CADDY_SERVER_EXTRA_DIRECTIVES=header X-Ours 1",

@@ -42,7 +42,7 @@ var production = map[string]string{
 	"base_url": "base_url https://pay.example.org", "site_url": "site_url https://www.example.org",
 	"card":               "card https://checkout.example.org/42",
 	"usdc":               "usdc base 0x52908400098527886E0F7030069857D2E4169EE7 {\n facilitator https://facilitator.example.org\n}",
-	"bitcoin":            "bitcoin bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+	"bitcoin":            "bitcoin bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj",
 	"bank_transfer":      "bank_transfer bank@example.org",
 	"storefront tip-jar": "storefront tip-jar https://shop.example.org/tip",
 	"storefront pack":    `storefront pack ""`,
@@ -66,6 +66,26 @@ func TestPublicOfferWithDemoValuesIsRefused(t *testing.T) {
 		require.ErrorContains(t, validateShipped(t, without(d.option)...), "\n  - "+d.option, "one forgotten line is enough")
 	}
 	require.Contains(t, err.Error(), "usdc is on a test network")
+}
+
+// What a seller copied from the documentation pays nobody. The documentation itself is at an example's address.
+func TestPublicOfferWithExampleAddressIsRefused(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"https://buy.stripe.com/your-link": true, "https://buy.stripe.com/YOUR_LINK": true, "https://checkout.example.com/link": true,
+		"https://checkout.example": true, "https://shop.test:8443/a": true, "https://example.org/a?b": true,
+		"https://buy.stripe.com/your-links": false, "https://my-example.com/a": false, "https://pay.test.dev/a": false, "https://buy.stripe.com/1": false,
+	} {
+		for base, shown := range map[string]bool{"https://pay.janedoe.dev": refused, "https://pay.example.org": false, "http://localhost:8402": false} {
+			h := &Handler{BaseURL: base, Card: &CardConfig{URL: address}}
+			_, err := h.settings(newResolver(), today)
+			require.Equal(t, shown, err != nil, "%s at %s", address, base)
+			if shown {
+				require.ErrorContains(t, err, "\n  - "+address+" is an example of the documentation")
+			}
+		}
+	}
+	h := &Handler{BaseURL: "https://pay.janedoe.dev", Card: &CardConfig{URL: "https://buy.stripe.com/1"}, Lightning: &LightningConfig{Address: "alice@wallet.example"}}
+	require.ErrorContains(t, errorOf(h.settings(newResolver(), today)), "alice@wallet.example is an example of the documentation")
 }
 
 func TestPublicTestNetworkNeedsTestnetOption(t *testing.T) {
@@ -233,7 +253,7 @@ func TestIncompleteEndpointLoginWarning(t *testing.T) {
 func sinceEverywhere(since string) *Handler {
 	return &Handler{
 		BaseURL: "http://localhost:8402", Card: &CardConfig{URL: "https://checkout.example/pay", Since: since},
-		Bitcoin:     &BitcoinConfig{Account: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", Since: since},
+		Bitcoin:     &BitcoinConfig{Account: "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", Since: since},
 		Storefronts: []*StorefrontConfig{{Name: "shop", URL: "https://shop.example", Since: since}},
 	}
 }

@@ -69,9 +69,11 @@ func TestQuoteOfPaymentPageNamesAddress(t *testing.T) {
 	s.sells(http.StatusOK)
 	c := newCustomer(t, s)
 	for _, method := range []string{"", http.MethodPost} {
-		_, err := c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/pay"))(t))
-		require.ErrorContains(t, err, "this is the page for people; pay at "+s.base+"/v1/sponsor")
-		_, err = c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/receipt/abc/enter"))(t))
+		for _, path := range []string{"/v1/pay", "/v1/invoice"} {
+			_, err := c.Quote(t.Context(), must(NewTarget(method, s.base+path))(t))
+			require.ErrorContains(t, err, "an offer of this plugin is paid at "+s.base+"/v1/sponsor")
+		}
+		_, err := c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/receipt/abc/enter"))(t))
 		require.ErrorContains(t, err, "this address belongs to a receipt and costs nothing")
 	}
 }

@@ -100,10 +100,10 @@ func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	err = a.checkQuote()
 	switch path := t.url.Path; {
 	case err == nil:
-	case path == offer.PathMethods && errors.Is(err, errNoQuote):
-		return nil, fmt.Errorf("%w: this is the page for people; pay at %s", errNoQuote, t.Origin()+offer.PathSponsor)
 	case strings.HasPrefix(path, offer.PathReceipt+"/"):
 		return nil, fmt.Errorf("%w: this address belongs to a receipt and costs nothing; open it in a browser, or name the address that you paid for", errNoQuote)
+	case strings.HasPrefix(path, "/v1/") && path != offer.PathSponsor && errors.Is(err, errNoQuote):
+		return nil, fmt.Errorf("%w; an offer of this plugin is paid at %s", err, t.Origin()+offer.PathSponsor)
 	default:
 		return nil, err
 	}

@@ -42,7 +42,7 @@ Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 			return caddy.ExitCodeFailedStartup, errors.New("--json and --address need --live; write for example 'caddy pay-offer check --live --json'")
 		}
 		app, raw, err := provisionApp(fl, warnings)
-		if err == nil && !reachesOffer(raw, offer.PathMethods, "path") {
+		if err == nil && !reaches(raw, "pay_offer", offer.PathMethods, "path") {
 			err = fmt.Errorf("no request for %s reaches pay_offer, because a path matcher around it leaves that path out, such as 'handle_path /shop/*'; "+
 				"write pay_offer directly into the site block", offer.PathMethods)
 		}
@@ -52,9 +52,8 @@ Exit status of --live: 0 no problems; 1 problems; 2 nothing could be checked.`,
 		checked := app.Checked()
 		for i, o := range app.Offers() {
 			printOffer(cmd.OutOrStdout(), o)
-			if !reachesOffer(raw, o.URL(offer.PathMethods), "path", "host") {
-				fmt.Fprintf(cmd.OutOrStdout(), "  no site block with pay_offer answers for %s, the host of base_url; write it as the address of the site block, unless a proxy in front sends another Host\n",
-					offer.Host(o.BaseURL))
+			for _, warning := range misplaced(raw, o) {
+				fmt.Fprintf(cmd.OutOrStdout(), "  warning: %s\n", warning)
 			}
 			for _, option := range checked[i].LeftOut {
 				fmt.Fprintf(cmd.OutOrStdout(), "  %s is left out, because its address is empty; set its variable, or remove the option\n", option)
@@ -138,27 +137,43 @@ func explainLoad(err error) error {
 	return errors.New(strings.Replace(err.Error(), "did you mean to use a config adapter (the --adapter flag)?", "if it is a Caddyfile, add --adapter caddyfile", 1))
 }
 
-// reachesOffer reports whether a request for an address reaches any offer of a configuration, as far as the matchers of these
+// misplaced says which addresses of an offer do not reach their handlers, by the hosts and paths of a configuration.
+func misplaced(config []byte, o *offer.Offer) (warnings []string) {
+	const proxy = ", unless a proxy in front sends another Host"
+	if !reaches(config, "pay_offer", o.URL(offer.PathMethods), "path", "host") {
+		warnings = append(warnings, "no site block with pay_offer answers for "+offer.Host(o.BaseURL)+
+			", the host of base_url; write it as the address of the site block"+proxy)
+	}
+	for _, g := range o.Gates {
+		if !reaches(config, "pay_offer_gate", g.Start, "path", "host") {
+			warnings = append(warnings, "no pay_offer_gate covers "+g.Start+", where its payers arrive; "+
+				"write the whole address at its option start, such as start https://example.org/members/, and a matcher that covers it"+proxy)
+		}
+	}
+	return warnings
+}
+
+// reaches reports whether a request for an address reaches a handler of a configuration, as far as the matchers of these
 // names decide: path, host.
-func reachesOffer(config []byte, address string, names ...string) bool {
+func reaches(config []byte, handler, address string, names ...string) bool {
 	var all any
 	_ = json.Unmarshal(config, &all) // it was provisioned
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
 	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) // of a valid offer
-	return reaches(request, all, names)
+	return leads(request, handler, all, names)
 }
 
-// reaches reports whether a request reaches a pay_offer handler in a part of a configuration.
-func reaches(request *http.Request, part any, names []string) bool {
+// leads reports whether a request reaches a handler in a part of a configuration.
+func leads(request *http.Request, handler string, part any, names []string) bool {
 	switch part := part.(type) {
 	case []any:
-		return slices.ContainsFunc(part, func(inner any) bool { return reaches(request, inner, names) })
+		return slices.ContainsFunc(part, func(inner any) bool { return leads(request, handler, inner, names) })
 	case map[string]any:
 		sets, _ := part["match"].([]any)
 		if len(sets) > 0 && !slices.ContainsFunc(sets, func(set any) bool { return matches(request, set, names) }) {
 			return false
 		}
-		return part["handler"] == "pay_offer" || reaches(request, slices.Collect(maps.Values(part)), names)
+		return part["handler"] == handler || leads(request, handler, slices.Collect(maps.Values(part)), names)
 	}
 	return false
 }

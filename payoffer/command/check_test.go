@@ -63,7 +63,7 @@ func (a *app) Offers() []*offer.Offer {
 	if err != nil {
 		panic(err)
 	}
-	bitcoin, err := offer.NewBitcoin(cmp.Or(a.Bitcoin, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), "Example", 4200)
+	bitcoin, err := offer.NewBitcoin(cmp.Or(a.Bitcoin, "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj"), "Example", 4200)
 	if err != nil {
 		panic(err)
 	}

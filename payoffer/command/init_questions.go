@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/announce"
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -194,7 +195,7 @@ func parseLightning(text string) (string, error) {
 
 func parseStorefront(text string) (s storefrontAnswer, err error) {
 	words := append(strings.Fields(text), "")
-	if len(words) < 3 || len(words) > 4 {
+	if len(words) < 3 || len(words) > 4 || !strings.Contains(words[1], "://") {
 		return s, errors.New("write the name, the checkout and, to confirm sales, the product id: tip-jar https://… ab12C")
 	}
 	s = storefrontAnswer{words[0], words[1], words[2]}
@@ -226,20 +227,23 @@ func parseNotifications(text string) (all []announceAnswer, err error) {
 
 func parseAnnounce(text string) (a announceAnswer, err error) {
 	words := strings.Fields(text)
+	isNtfy := len(words) > 0 && words[0] == "ntfy"
 	switch {
-	case len(words) == 1 && words[0] == "ntfy":
+	case isNtfy && (len(words) == 1 || !strings.Contains(words[1], "://")):
 		err = errors.New("the topic's address is missing; write ntfy https://ntfy.sh/your-topic")
 	case strings.Contains(text, "@") && !strings.Contains(text, "://") && words[0] != "email":
 		err = errors.New("for a mailbox write email me@example.org mail.example.org:587 user (without a password)")
-	case len(words) == 1:
+	case len(words) == 1 && strings.Contains(text, "://"):
 		a.Webhook = words[0]
 		_, err = offer.ParseURL(a.Webhook)
-	case len(words) == 2 && words[0] == "ntfy":
+	case isNtfy && len(words) == 2:
 		a.Ntfy = words[1]
 		_, err = offer.ParseURL(a.Ntfy)
 	case len(words) == 4 && words[0] == "email" && !strings.Contains(words[3], ":"):
 		a.Mailbox, a.SMTP, a.User = words[1], words[2], words[3]
+		_, wrong := announce.ChooseTLS(a.SMTP, "")
 		_, err = offer.ParseMailbox(a.Mailbox)
+		err = errors.Join(err, wrong)
 	default:
 		err = errors.New("write https://…, or ntfy https://ntfy.sh/topic, or email me@example.org mail.example.org:587 user (without a password)")
 	}

@@ -14,7 +14,9 @@ import (
 var (
 	// adapting is the text of Caddy before the mistake of an option, and placed the place after it.
 	adapting = regexp.MustCompile(`^adapting config using \w+: (?:(?:\S+:\d+: )?parsing caddyfile tokens for '\w+': )*`)
-	placed   = regexp.MustCompile(`^(.*?), at (\S+:\d+)( import chain \S+)?(?:, at .*)?$`)
+	placed   = regexp.MustCompile(`^(.*?), at (\S+:\d+)(?: import chain:? \[''\])?( import chain:? \S+)?(?:, at .*)?$`)
+	// unrecognized is Caddy's error of a directive.
+	unrecognized = regexp.MustCompile(`: unrecognized directive: \S+$`)
 	// provisioning is the text of Caddy before the mistakes of a directive.
 	provisioning = regexp.MustCompile(`(?s)^.*provision (http\.handlers\.)?(pay_offer|pay_offer_gate): `)
 	// option is the name of an option before a mistake, such as usdc base facilitator[1] key_id.
@@ -28,6 +30,9 @@ func locate(err error, file string) error {
 	text := adapting.ReplaceAllString(err.Error(), "")
 	if parts := placed.FindStringSubmatch(text); parts != nil {
 		return errors.New(parts[2] + ": " + parts[1] + parts[3])
+	}
+	if unrecognized.MatchString(text) {
+		return errors.New(text + "; an option of pay_offer belongs inside its braces")
 	}
 	directive := provisioning.FindStringSubmatch(text)
 	if strings.HasPrefix(text, "pay_offer_gate ") { // a gate without its offer, which only the app finds

@@ -39,9 +39,9 @@ func (l *Ledger) Register(ctx context.Context, accounts ...Account) error {
 		for _, a := range accounts {
 			before, found := stored[a.ID]
 			if found && before.Offer != a.Offer {
-				return fmt.Errorf("the account of %s of offer %q belongs to offer %q on this ledger. If its payments were only tests, stop the server and delete this ledger. "+
+				return fmt.Errorf("the account of %s of offer %q belongs to offer %q on the ledger %s. If its payments were only tests, stop the server and delete this ledger. "+
 					"Otherwise give the offer the id %q, or a ledger or an account of its own",
-					a.Rail, a.Offer, before.Offer, before.Offer)
+					a.Rail, a.Offer, before.Offer, l.Name(), before.Offer)
 			}
 			if after := before.merge(a); after != before {
 				stored[a.ID], changed[a.ID] = after, after

@@ -111,6 +111,9 @@ func parseBitcoin(account string) (*Bitcoin, error) {
 			return &Bitcoin{account: decoded.EncodeAddress(), single: decoded, network: network}, nil
 		}
 	}
+	if strings.HasPrefix(account, "0x") {
+		return nil, errors.New("this is an address of Ethereum and chains like it; write it at the option usdc, and here one that begins with bc1, 1 or 3")
+	}
 	return nil, errors.New("this is not a Bitcoin address: its checksum or its network is wrong; copy it again from your wallet (bc1…, 1… or 3…)")
 }
 

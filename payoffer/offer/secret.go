@@ -54,6 +54,11 @@ var testKeyAddresses = []string{
 	"bc1qlxgx0xk2lcjuyas4xua5p0ezg3kjfl6yd3h8y6",
 	"bc1qmxrw6qdh5g3ztfcwm0et5l8mvws4eva24kmp8m",
 	"0x9858EfFD232B4033E47d90003D41EC34EcaEda94",
+	// The private key 1: the P2WPKH address of BIP-173, and its others.
+	"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+	"1BgGZ9tcN4rm9KBzDn7KprQz87SZ26SAMH",
+	"3JvL6Ymt8MVWiCNHC7oWU6nLeHNJKLZGLN",
+	"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf",
 	// Accounts 0 to 4 of Hardhat and Anvil.
 	"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
 	"0x70997970C51812dc3A010C7d01b50e0d17dc79C8",

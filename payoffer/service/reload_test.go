@@ -26,7 +26,7 @@ func TestReloadKeepsWhatWasKnown(t *testing.T) {
 	defer h.release(first)
 	former := h.acquire(first, "one")
 	h.open(first, former)
-	former.addresses = knownAddress{former.addresses, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}
+	former.addresses = knownAddress{former.addresses, "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj"}
 	require.Error(t, former.observers["usdc"].(*evm.Observer).Poll(t.Context()))
 	known := former.Health()
 	require.NotEmpty(t, health(t, former, "usdc").LastError)
@@ -35,7 +35,7 @@ func TestReloadKeepsWhatWasKnown(t *testing.T) {
 	defer h.release(second)
 	svc := h.acquire(second, "another description")
 	require.Equal(t, known, svc.Health())
-	require.Equal(t, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", svc.live().Address)
+	require.Equal(t, "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", svc.live().Address)
 	require.True(t, svc.waitStarted(t.Context()))
 	require.Same(t, former.Server.Keeper.Memory, svc.Server.Keeper.Memory)
 	require.Same(t, former.keys, svc.keys)

@@ -91,7 +91,7 @@ func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 // A Bitcoin key or address that was replaced, and one whose line was removed, is
 // read on, by who reads its network today or else by the public endpoints.
 func TestRemovedBitcoinAccountsAreObserved(t *testing.T) {
-	const single, test = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
+	const single, test = "bc1q3qxu2dmlrw6sdls82tl369t02yu543z6qlp7lj", "tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl"
 	const public = "mempool.space"
 	for name, c := range map[string]struct {
 		today   string // none where the line was removed

@@ -89,6 +89,8 @@ func New(c Config) (*Observer, error) {
 		return nil, errors.New("card api_key: this is a live key, and test_mode is set; use a test key (rk_test_…), or remove test_mode")
 	case !c.TestMode && strings.Contains(c.APIKey, "_test_"):
 		return nil, errors.New("card api_key: this is a test key; use a live key (rk_live_…), or set test_mode")
+	case strings.HasPrefix(c.APIKey, "{"):
+		return nil, errors.New("card api_key: this placeholder does not end; write its closing brace, as in {env.CARD_API_KEY}")
 	case c.APIKey != "" && !strings.HasPrefix(c.APIKey, "rk_"):
 		return nil, errors.New("card api_key: this is not a restricted key, which begins with rk_ (the webhook's whsec_… belongs into webhook_secret); create one at Stripe, as docs/guides/stripe says")
 	}
