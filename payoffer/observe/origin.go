@@ -29,7 +29,7 @@ func Begin(ctx context.Context, l Ledger, offer, account string, since int64, of
 	}
 	b.First = min(stored.Since, now.Unix()) // if the clock was set back, it was ahead before
 	if offset != nil {
-		b.First = max(0, b.First-int64(offset().Seconds()))
+		b.First = max(0, b.First-int64(max(0, offset()).Seconds())) // never later: a payment in between would not count
 	}
 	before, err := Position(stored.Origin)
 	if err == nil && before < 0 {

@@ -190,14 +190,14 @@ func TestBeginAtFirstStartOrEarlier(t *testing.T) {
 		ahead                    time.Duration
 		want                     Beginning
 	}{
-		"the first start":                       {since: first, now: first + 5*day, want: Beginning{Origin: first, First: first}},
-		"a clock that is ahead":                 {since: first, now: first + 1, ahead: time.Hour, want: Beginning{Origin: first - 3600, First: first - 3600}},
-		"a clock that is behind":                {since: first, now: first + 1, ahead: -time.Hour, want: Beginning{Origin: first + 3600, First: first + 3600}},
+		"the first start":       {since: first, now: first + 5*day, want: Beginning{Origin: first, First: first}},
+		"a clock that is ahead": {since: first, now: first + 1, ahead: time.Hour, want: Beginning{Origin: first - 3600, First: first - 3600}},
+		// An endpoint that lies must not move the origin into the future: a payment in between would not count.
+		"a clock that seems behind":             {since: first, now: first + 1, ahead: -time.Hour, want: Beginning{Origin: first, First: first}},
 		"a clock that was never set":            {since: 60, now: 61, ahead: time.Hour, want: Beginning{}},
 		"a clock that was set back":             {since: first + day, now: first, want: Beginning{Origin: first, First: first}},
 		"a clock found ahead soon after":        {since: first, stored: first, now: first + 60, ahead: time.Hour, want: Beginning{first - 3600, first - 3600, first}},
 		"a clock found ahead long after":        {since: first, stored: first, now: first + day, ahead: time.Hour, want: Beginning{Origin: first, First: first - 3600}},
-		"a clock found behind raises nothing":   {since: first, stored: first, now: first + 60, ahead: -time.Hour, want: Beginning{Origin: first, First: first + 3600}},
 		"a date before it":                      {since: first, now: first + 60, from: first - day, want: Beginning{first - day, first, first}},
 		"a date later":                          {since: first, stored: first, now: first + day, from: first - day, want: Beginning{first - day, first, first}},
 		"a date after the start":                {since: first, now: first + day, from: first + 60, want: Beginning{Origin: first, First: first}},

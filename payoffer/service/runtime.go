@@ -118,10 +118,12 @@ func (r *Runtime) ClockOffset() (nearest time.Duration) {
 	return nearest
 }
 
-// longestCorrection is the age of the newest block up to which it shows how far this machine's clock is ahead. An older one
-// shows a chain or an endpoint that stands still.
+// longestCorrection bounds what the newest block says of this machine's clock. An older one shows a chain or an endpoint that
+// stands still, and one in the future an endpoint that lies.
 const longestCorrection = 10 * time.Minute
 
 // clockCorrection is what is subtracted from this machine's clock before it is compared with the times of a source, negative
 // if the clock is behind.
-func (r *Runtime) clockCorrection() time.Duration { return min(r.ClockOffset(), longestCorrection) }
+func (r *Runtime) clockCorrection() time.Duration {
+	return max(-longestCorrection, min(r.ClockOffset(), longestCorrection))
+}

@@ -67,8 +67,11 @@ func (s *Service) check(p *payment) (*Rail, *assessment) {
 
 // checkTimes returns why a payment cannot be sent now because of its times, or nil.
 func (s *Service) checkTimes(p *payment) *assessment {
-	now := s.Now().Add(p.behind)
-	clock := fmt.Sprintf(", and this server's clock is at %d. Sign a new one with validAfter 0 and a validBefore %d seconds from now.", now.Unix(), maxTimeoutSeconds)
+	now, clock := s.Now().Add(p.behind), "this server's clock"
+	if p.behind > 0 {
+		clock = "the newest block"
+	}
+	clock = fmt.Sprintf(", and %s is at %d. Sign a new one with validAfter 0 and a validBefore %d seconds from now.", clock, now.Unix(), maxTimeoutSeconds)
 	switch {
 	case seconds(p.authorization.ValidAfter) > now.Unix():
 		return declined(reasonEarly, "authorization.validAfter is "+p.authorization.ValidAfter+clock)

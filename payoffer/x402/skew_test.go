@@ -2,6 +2,7 @@ package x402
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,9 @@ func TestAuthorizationTimesUseClockAndBlock(t *testing.T) {
 				case Settled, Open:
 				default:
 					require.Equal(t, c.reason, got.Reason)
+					if want == Refused {
+						require.Equal(t, block == "known" && c.block > 0, strings.Contains(got.Detail, "the newest block is at"), got.Detail)
+					}
 					require.Equal(t, want == Refused && block == "known", saysNothingCharged(got))
 					require.Equal(t, want == Unavailable, got.RetryAfter > 0)
 					require.Empty(t, f.Calls(verifyCall))

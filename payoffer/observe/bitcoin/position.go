@@ -90,7 +90,7 @@ type state struct {
 }
 
 func (o *Observer) loadState(ctx context.Context) (s state, err error) {
-	offset := func() time.Duration { return slowClock + o.config.ClockOffset() }
+	offset := func() time.Duration { return slowClock + max(0, o.config.ClockOffset()) }
 	begun, err := observe.Begin(ctx, o.config.Ledger, o.config.OfferID, o.config.Rail.Account(), o.config.Since, offset, o.config.Now())
 	if err != nil {
 		return s, err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/payoffer/caddy-pay-offer/payoffer/ledger"
 )
 
 // So many blocks apart, in two minutes and in 40, heads and final blocks disagree.
@@ -90,4 +92,35 @@ func TestStalledFinalityIsNotLagging(t *testing.T) {
 	s.chain.pay(price)
 	s.requireRightAfterRound()
 	s.requireObserved()
+}
+
+// Of two endpoints one shows a head in the future. The other one is read, named right, and says what time it is.
+func TestFutureHeadIsNotRead(t *testing.T) {
+	t.Parallel()
+	for liar := range 2 {
+		s := openAt(t, 2, Safe)
+		s.round()
+		n := s.nodes[liar]
+		s.skew(n)
+		payment := s.chain.pay(price)
+		s.chain.finalize()
+		s.now.Add(int64(time.Unix(s.made(s.chain.head()), 0).Sub(s.clock())))
+		_ = s.look()
+		s.requireStatus(ledger.StatusSeen, payment)
+		require.Equal(t, fmt.Sprintf("sources_disagree (%s)", n.host), fmt.Sprint(s.look()))
+		offset, read := s.Observer.chain.ClockOffset()
+		require.True(t, read)
+		require.Zero(t, offset, "the clock is right")
+		reading, err := s.Read(t.Context(), ledger.IntentKey{})
+		require.NoError(t, err)
+		require.Equal(t, s.made(s.chain.head()), reading.Time)
+		s.now.Add(-int64(time.Hour)) // now the clock is behind both
+		reading, err = s.Read(t.Context(), ledger.IntentKey{})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, reading.Time, s.made(s.chain.head()))
+		s.now.Add(int64(time.Hour))
+		n.honest()
+		s.round()
+		s.requireStatus(ledger.StatusConfirmed, payment)
+	}
 }

@@ -167,8 +167,8 @@ func authorizationState(key ledger.IntentKey) []byte {
 		wordOf(common.HexToAddress(key.From)).Bytes(), common.HexToHash(key.Nonce).Bytes())
 }
 
-// Read asks one endpoint about an authorization, within 2 s in total, without changing any health. The error is an
-// *observe.Error.
+// Read asks one endpoint about an authorization, within 2 s in total, without changing any health, and another one if the first
+// is in the future. The error is an *observe.Error.
 func (o *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Reading, error) {
 	o.mu.Lock()
 	err := o.history
@@ -176,7 +176,19 @@ func (o *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	if err != nil {
 		return ledger.Reading{}, err
 	}
-	return ask(ctx, o.chain, func(ctx context.Context, e *endpoint) (ledger.Reading, error) { return o.readFrom(ctx, e, key) })
+	var future []ledger.Reading // if each head is in the future, this machine's clock is behind
+	r, err := ask(ctx, o.chain, func(ctx context.Context, e *endpoint) (ledger.Reading, error) {
+		r, err := o.readFrom(ctx, e, key)
+		if err == nil && o.chain.ahead(r.Time) > 0 {
+			future = append(future, r)
+			err = e.bad()
+		}
+		return r, err
+	})
+	if err != nil && len(future) > 0 {
+		return future[0], nil
+	}
+	return r, err
 }
 
 // ask asks the first endpoint that answers, of those that serve the chain, did not fail last and are live.

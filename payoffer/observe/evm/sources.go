@@ -73,10 +73,22 @@ func (s *sources) choose(ctx context.Context) error {
 		return s.problem
 	}
 	if !s.keepPair(Latest) {
-		s.retain(slices.MaxFunc(s.readings, func(a, b *reading) int { return cmp.Compare(a.heads[Latest].Time, b.heads[Latest].Time) }))
+		s.retain(slices.MaxFunc(s.readings, func(a, b *reading) int {
+			x, y := int64(a.heads[Latest].Time), int64(b.heads[Latest].Time)
+			return cmp.Or(cmp.Compare(s.ahead(y), s.ahead(x)), cmp.Compare(x, y))
+		}))
 	}
 	s.updateWaiting()
 	return nil
+}
+
+// ahead is by how many seconds a head is ahead of this machine's clock, 0 within a minute. Of heads that are far from each
+// other the latest one is the best, but not one from the future: its endpoint is wrong, or the clock.
+func (c *Chain) ahead(head int64) int64 {
+	if ahead := head - c.config.Now().Unix(); ahead > int64(lagMost[Latest]) {
+		return ahead
+	}
+	return 0
 }
 
 func (s *sources) reads(host string) bool {

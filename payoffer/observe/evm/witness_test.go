@@ -92,6 +92,7 @@ func TestPaymentWithTwoEndpoints(t *testing.T) {
 			n.branch = s.chain.fork()
 			n.rewind(reported + 1)
 			s.chain.mine(apart)
+			s.now.Add(int64(apart * blockTime * time.Second))
 		},
 			ledger.StatusSeen, ledger.StatusSeen, "lagging (%s)"},
 		"is ahead by minutes": {nil, func(s *till, n *node, _ *transaction) { s.skew(n) },
