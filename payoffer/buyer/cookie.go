@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/publicsuffix"
+
 	"github.com/payoffer/caddy-pay-offer/payoffer/offer"
 )
 
@@ -28,26 +30,56 @@ func (b *Buyer) Open(ctx context.Context, t Target, q *Quote, p *Purchase) (bool
 	}
 	jar, _ := cookiejar.New(nil) // never fails
 	for _, payment := range paid {
-		if from, err := url.Parse(payment.URL); err == nil && from.Host == t.url.Host { // cookies of a domain are not sent to its other hosts
-			for _, line := range payment.Cookies {
-				if cookie, err := http.ParseSetCookie(line); err == nil {
-					jar.SetCookies(from, []*http.Cookie{cookie})
-				}
+		for address, lines := range payment.Cookies {
+			if from, err := url.Parse(address); err == nil && from.Host == t.url.Host { // cookies of a domain are not sent to its other hosts
+				jar.SetCookies(from, cookiesOf(lines))
 			}
 		}
 	}
 	if opened, err := b.openBy(ctx, jar, t, p); opened || err != nil {
 		return opened, err
 	}
+	tried := make(map[string]bool) // the newest payment of each origin is enough
 	for _, payment := range slices.Backward(paid) {
-		if payment.AccessURL != "" && payment.PayTo == q.PayTo {
-			if err := b.enter(ctx, jar, payment, t); err != nil {
-				return false, err
-			}
-			return b.openBy(ctx, jar, t, p)
+		from, err := url.Parse(payment.URL)
+		if err != nil || payment.AccessURL == "" || payment.PayTo != q.PayTo || site(from) != site(t.url) || tried[offer.Origin(from)] {
+			continue
+		}
+		tried[offer.Origin(from)] = true
+		entered, lines, err := b.enter(ctx, payment.AccessURL, offer.Origin(from), q.page, t)
+		if err != nil {
+			return false, err
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		jar.SetCookies(entered, cookiesOf(lines))
+		if err := payment.addCookies(entered, lines); err != nil {
+			return false, err
+		}
+		if opened, err := b.openBy(ctx, jar, t, p); opened || err != nil {
+			return opened, err
 		}
 	}
 	return false, nil
+}
+
+func cookiesOf(lines []string) (cookies []*http.Cookie) {
+	for _, line := range lines {
+		if cookie, err := http.ParseSetCookie(line); err == nil {
+			cookies = append(cookies, cookie)
+		}
+	}
+	return cookies
+}
+
+// site is the registrable domain of a URL, or its host without one: no other seller has addresses there.
+func site(u *url.URL) string {
+	host := strings.ToLower(u.Hostname())
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return domain
+	}
+	return host
 }
 
 // openBy requests a target with the cookies of a jar.
@@ -75,51 +107,76 @@ func unopened(err error) error {
 	return fmt.Errorf("not paid: an earlier payment may open this URL, and the seller sent no answer: %w; run the same command again", err)
 }
 
-// enter collects the cookies of the AccessURL of a payment and of the gate to which it leads. It requests nothing but the
-// origins of the payment and of the target, because a seller must not lead this machine's requests elsewhere.
-func (b *Buyer) enter(ctx context.Context, jar http.CookieJar, payment Payment, t Target) error {
-	next, err := url.Parse(payment.URL)
-	if err != nil {
-		return nil // nor has it cookies
-	}
-	allowed := []string{offer.Origin(next), t.Origin()}
-	link := payment.AccessURL
-	for range 2 {
-		if next, err = next.Parse(link); err != nil || !slices.Contains(allowed, offer.Origin(next)) {
-			return nil
+// enter exchanges an AccessURL for the cookies of a target's origin, and returns who set them; none if it does not open the
+// target. page is the payment page of the target's quote, which knows to which gate the AccessURL is to lead. Requests go only
+// to the origin of the payment and then to the target's, because a seller must not lead this machine's requests elsewhere.
+func (b *Buyer) enter(ctx context.Context, access, origin, page string, t Target) (entered *url.URL, lines []string, err error) {
+	jar, _ := cookiejar.New(nil) // never fails
+	var a *answer
+	visit := func(address, origin string) (is bool, err error) {
+		u, err := url.Parse(address)
+		if err != nil || offer.Origin(u) != origin {
+			return false, nil
 		}
-		a, err := b.send(ctx, Target{Method: http.MethodGet, url: next, cookies: jar.Cookies(next)}, "", quoteTimeout, maxQuote)
+		a, err = b.send(ctx, Target{Method: http.MethodGet, url: u, cookies: jar.Cookies(u)}, "", quoteTimeout, maxQuote)
 		switch {
 		case err != nil:
-			return unopened(err)
+			return false, unopened(err)
 		case a.status >= 500 || a.status == http.StatusTooManyRequests:
-			return unopened(errors.New(a.reason()))
+			return false, unopened(errors.New(a.reason()))
 		}
-		jar.SetCookies(next, (&http.Response{Header: a.header}).Cookies())
-		if link = a.header.Get("Location"); link == "" {
-			return nil
-		}
+		jar.SetCookies(u, (&http.Response{Header: a.header}).Cookies())
+		entered = u
+		return true, nil
 	}
-	return nil
+	if _, err := visit(page, origin); err != nil {
+		return nil, nil, err
+	}
+	if is, err := visit(access, origin); !is {
+		return nil, nil, err
+	}
+	next, err := entered.Parse(a.header.Get("Location"))
+	if err != nil {
+		return nil, nil, nil
+	}
+	if is, err := visit(next.String(), t.Origin()); !is {
+		return nil, nil, err
+	}
+	return entered, a.cookieLines(), nil
+}
+
+// stored is a payment and its file.
+type stored struct {
+	Payment
+	file string
+}
+
+// addCookies stores more cookies of what a payment opens.
+func (s *stored) addCookies(from *url.URL, lines []string) error {
+	if s.Cookies == nil {
+		s.Cookies = make(map[string][]string)
+	}
+	s.Cookies[from.Scheme+"://"+from.Host+from.Path] = lines
+	return storePayment(s.file, &s.Payment)
 }
 
 // earlier are the payer's payments to all sellers, the newest last.
-func (p *Purchase) earlier() (paid []Payment, err error) {
+func (p *Purchase) earlier() (paid []stored, err error) {
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(p.folder), "*", "*.json"))
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range files {
-		var payment Payment
+		payment := stored{file: file}
 		text, err := os.ReadFile(file)
-		if err != nil || json.Unmarshal(text, &payment) != nil {
+		if err != nil || json.Unmarshal(text, &payment.Payment) != nil {
 			return nil, errors.Join(fmt.Errorf("not paid: %s cannot be read, and the payment in it may open this URL; move the file away", file), err)
 		}
 		if strings.EqualFold(payment.Payer, p.payer) {
 			paid = append(paid, payment)
 		}
 	}
-	slices.SortFunc(paid, func(a, b Payment) int { return a.SignedAt.Compare(b.SignedAt) })
+	slices.SortFunc(paid, func(a, b stored) int { return a.SignedAt.Compare(b.SignedAt) })
 	return paid, nil
 }
 

@@ -190,7 +190,10 @@ func (p *Purchase) markPaid(a *answer) error {
 			incomplete = errors.Join(incomplete, fmt.Errorf("the response could not be stored: %w", err))
 		}
 	}
-	p.State, p.Reason, p.Header, p.Status, p.Cookies = Paid, "", "", a.status, a.cookieLines()
+	p.State, p.Reason, p.Header, p.Status = Paid, "", "", a.status
+	if lines := a.cookieLines(); len(lines) > 0 {
+		p.Cookies = map[string][]string{p.URL: lines}
+	}
 	if a.status >= 300 {
 		p.Reason = "the payment was taken, and the answer is " + a.reason()
 	}

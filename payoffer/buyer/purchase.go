@@ -66,9 +66,9 @@ type Payment struct {
 	Status        int    `json:"status,omitempty"`
 	Answer        string `json:"answer,omitempty"`
 	ContentType   string `json:"contentType,omitempty"`
-	// Cookies are lines of Set-Cookie. They are secrets: anyone who reads them can open what
-	// was paid.
-	Cookies []string `json:"cookies,omitempty"`
+	// Cookies are lines of Set-Cookie by the URL that set them. They are secrets: anyone who
+	// reads them can open what was paid.
+	Cookies map[string][]string `json:"cookies,omitempty"`
 	// AccessURL sets the cookies of what the payment opens elsewhere. It is a secret, too.
 	AccessURL string `json:"accessUrl,omitempty"`
 }
@@ -81,7 +81,7 @@ const voidAfter = 10 * time.Minute
 func (p *Payment) Spendable() bool { return time.Now().Before(p.ValidBefore.Add(voidAfter)) }
 
 // Purchase is a folder with the payments of one payer for one URL by whatever method, one file each. Only the last payment is
-// valid. A lock excludes other processes.
+// valid. A lock excludes the payer's other purchases at the same site, because one payment may open several URLs.
 type Purchase struct {
 	// Payment is the last one; nil if there is none.
 	*Payment
@@ -92,8 +92,8 @@ type Purchase struct {
 	lock   *os.File
 }
 
-// ErrBusy means that another process has opened the purchase.
-var ErrBusy = errors.New("another run of this command is paying for the same purchase; wait until it ends")
+// ErrBusy means that another process has opened a purchase of the payer at the site.
+var ErrBusy = errors.New("another run of this command is paying the same site; wait until it ends")
 
 // OpenPurchase opens the purchase of a payer and a target below a folder. Error: ErrBusy.
 func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
@@ -101,12 +101,11 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := sha256.Sum256([]byte(t.URL() + "\n" + strings.ToLower(payer)))
-	p := &Purchase{folder: filepath.Join(state, hex.EncodeToString(id[:16])), payer: payer}
+	p := &Purchase{folder: filepath.Join(state, idOf(t.URL(), payer)), payer: payer}
 	if err := makeFolder(p.folder); err != nil {
 		return nil, fmt.Errorf("the folder for payments cannot be made: %w", err)
 	}
-	if p.lock, err = os.OpenFile(filepath.Join(p.folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if p.lock, err = os.OpenFile(filepath.Join(state, idOf(site(t.url), payer)+".lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
 	if err = filelock.TryLock(p.lock); errors.Is(err, filelock.ErrLocked) {
@@ -119,6 +118,12 @@ func OpenPurchase(state string, t Target, payer string) (*Purchase, error) {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// idOf is the name of what a payer has at an address.
+func idOf(address, payer string) string {
+	id := sha256.Sum256([]byte(address + "\n" + strings.ToLower(payer)))
+	return hex.EncodeToString(id[:16])
 }
 
 // Content is the body of the answer to a paid purchase; it may be empty.
@@ -166,10 +171,12 @@ func (p *Purchase) load() error {
 func (p *Purchase) file() string { return filepath.Join(p.folder, strconv.Itoa(p.number)+".json") }
 
 // store writes the last payment durably.
-func (p *Purchase) store() error {
-	text, err := json.MarshalIndent(p.Payment, "", "  ")
+func (p *Purchase) store() error { return storePayment(p.file(), p.Payment) }
+
+func storePayment(file string, p *Payment) error {
+	text, err := json.MarshalIndent(p, "", "  ")
 	if err == nil {
-		err = writeDurably(p.file(), append(text, '\n'))
+		err = writeDurably(file, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("the payment could not be stored: %w", err)

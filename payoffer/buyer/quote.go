@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,8 @@ type Quote struct {
 	// Validity is how long the authorization can be spent.
 	Validity time.Duration
 
+	// page is the seller's payment page for people, or empty.
+	page string
 	// The payment repeats these bytes, because a seller may compare them.
 	resource, accepted json.RawMessage
 	extensions         map[string]json.RawMessage
@@ -63,6 +66,9 @@ type required struct {
 		URL string `json:"url"`
 	} `json:"fallback"`
 }
+
+// pageLink is the link of a payment page, as this plugin writes it.
+var pageLink = regexp.MustCompile(`^<([^>]+)>; rel="payment"`)
 
 // errNoQuote means that the seller does not ask for a payment by the method.
 var errNoQuote = errors.New("no quote")
@@ -125,6 +131,11 @@ func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	delete(in.Extensions, extensionSigned)
 	q.Resource, q.Description, q.Method, q.Demo = resource.URL, resource.Description, t.Method, a.header.Get(offer.HeaderDemo) != ""
 	q.resource, q.extensions = in.Resource, in.Extensions
+	for _, link := range a.header.Values("Link") {
+		if found := pageLink.FindStringSubmatch(link); found != nil {
+			q.page = found[1]
+		}
+	}
 	return q, nil
 }
 

@@ -24,6 +24,9 @@ import (
 // keyVariable is the environment variable with the private key of the payer.
 const keyVariable = "PAY_OFFER_KEY"
 
+// busyPoll is the pause before a purchase that another run has opened is tried again.
+const busyPoll = 200 * time.Millisecond
+
 // exitOpen is EX_TEMPFAIL of sysexits(3): run the same command again.
 const exitOpen = 75
 
@@ -149,7 +152,12 @@ func (p *payer) run(ctx context.Context) (err error) {
 		// Another run would not find what this one signed.
 		return errors.New("not paid: the folder of the payments is not an absolute path; set HOME, or write for example --state /var/lib/payments")
 	}
-	if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); err != nil {
+	for deadline := time.Now().Add(b.Wait); ; time.Sleep(busyPoll) {
+		if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); !errors.Is(err, buyer.ErrBusy) || time.Now().After(deadline) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
 		return err
 	}
 	defer p.purchase.Close()

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/payoffer/caddy-pay-offer/payoffer/buyer"
 	"github.com/payoffer/caddy-pay-offer/payoffer/x402"
 )
 
@@ -114,88 +116,203 @@ func TestCommandPayDoesNotPayWhileCookieMayOpen(t *testing.T) {
 	}
 }
 
-// A payment at the offer itself opens the gates of its offer by the address that its answer names. In each case the payer
-// then asks for /members/1 at another host.
+// access is a seller whose offer and gate are at two origins. A payment at the offer names the address that opens the gate.
+type access struct {
+	*testing.T
+	offer, gate string
+	state       string
+	payments    *int
+	entered     int              // requests for the address of the first payment
+	enter       http.HandlerFunc // of that address
+	link        string           // of the gate's quotes, or empty
+	payee       string           // of the gate, if another one
+}
+
+const gateCode = "/members/start?code=secret"
+
+func openAccess(t *testing.T) *access {
+	a := &access{T: t, state: t.TempDir()}
+	t.Setenv(keyVariable, payerKey)
+	members, payments := openMembers(t, "; Max-Age=3600", opens)
+	a.payments = payments
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.RequestURI() == gateCode:
+			w.Header().Set("Set-Cookie", "access=granted; Path=/members; HttpOnly; Max-Age=3600")
+			http.Redirect(w, r, "/members/start", http.StatusSeeOther)
+			return
+		case r.URL.Query().Has("do"):
+			t.Error("a seller chose a request to the gate")
+		}
+		request := must(http.NewRequest(r.Method, members+r.URL.RequestURI(), nil))(t)
+		request.Header = r.Header
+		answer := must(http.DefaultTransport.RoundTrip(request))(t)
+		defer answer.Body.Close()
+		for key, values := range answer.Header {
+			w.Header()[key] = values
+		}
+		w.Header().Set("Link", a.link)
+		if quote, err := x402.DecodeHeader(w.Header().Get(x402.HeaderRequired)); err == nil && a.payee != "" {
+			quote = []byte(strings.Replace(string(quote), "0x52908400098527886E0F7030069857D2E4169EE7", a.payee, 1))
+			w.Header().Set(x402.HeaderRequired, x402.EncodeHeader(json.RawMessage(quote)))
+		}
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+	}))
+	t.Cleanup(gate.Close)
+	a.gate = gate.URL
+	a.enter = func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, a.gate+gateCode, http.StatusSeeOther)
+	}
+	a.offer = a.open("/enter", func(w http.ResponseWriter, r *http.Request) { a.entered++; a.enter(w, r) })
+	return a
+}
+
+// open starts an offer with the same payee, whose payments name a path of it, or an address elsewhere.
+func (a *access) open(path string, enter http.HandlerFunc) string {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	a.Cleanup(server.Close)
+	here := strings.HasPrefix(path, "/")
+	if here {
+		mux.HandleFunc(path, enter)
+	}
+	mux.HandleFunc("/v1/pay", func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "back", Value: r.URL.Query().Get("back"), Path: "/"})
+	})
+	mux.Handle("/v1/sponsor", newStall(server.URL, a.payments, func(w http.ResponseWriter, r *http.Request) {
+		settled(w, r)
+		address := path
+		if here {
+			address = fmt.Sprintf("http://%s%s?n=%d", r.Host, path, *a.payments)
+		}
+		_, _ = w.Write([]byte(`{"access":{"url":"` + address + `"}}`))
+	}))
+	return server.URL
+}
+
+// buy pays at an offer.
+func (a *access) buy(offer string, args ...string) {
+	must(pay(a.T, a.state, append(args, offer+"/v1/sponsor", "--yes")...))(a.T)
+}
+
+// A payment at the offer itself opens the gates of its offer by the address that its answer names. After it the payer asks for a
+// file behind the gate. Whatever another seller says must change nothing.
 func TestCommandPayOpensByAccessURLOfEarlierPayment(t *testing.T) {
-	const once, twice = 1, 2
 	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a seller led a request elsewhere") }))
 	defer stranger.Close()
+	localhost := func(address string) string { return strings.Replace(address, "127.0.0.1", "localhost", 1) } // another site
+	const mayOpen = "not paid: an earlier payment may open this URL"
+	fails := func(status int) func(*access) {
+		return func(a *access) { a.enter = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } }
+	}
 	for name, c := range map[string]struct {
-		enter    http.HandlerFunc // of the address; nil leads to the gate, which sets its cookie
-		access   string           // the address, if another one
-		key      string           // of the second command, if another one
-		payee    string           // of the gate, if another one
-		renewed  bool             // the payer has paid once before, and that access has ended
-		payments int
-		says     string
+		before func(*access)
+		more   int // payments before, besides the one at the offer
+		pays   bool
+		says   string
 	}{
-		"opened":            {payments: once, says: "opened GET /members/1"},
-		"renewed":           {renewed: true, payments: twice, says: "opened GET /members/1"},
-		"another payer":     {key: strings.Repeat("11", 32), payments: twice},
-		"another payee":     {payee: "0x8617E340B3D01FA5F11F306F4090FD50E238070D", payments: twice},
-		"access has ended":  {enter: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/v1/receipt/1", 303) }, payments: twice},
-		"not found":         {enter: http.NotFound, payments: twice},
-		"leads elsewhere":   {enter: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, stranger.URL, 303) }, payments: twice},
-		"elsewhere at once": {access: stranger.URL + "/enter", payments: twice},
-		"no URL":            {access: "http://[", payments: twice},
-		"unavailable":       {enter: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, payments: once, says: "not paid: an earlier payment may open this URL"},
-		"too many requests": {enter: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, payments: once, says: "not paid: an earlier payment may open this URL"},
-		"no answer":         {enter: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, payments: once, says: "not paid: an earlier payment may open this URL"},
+		"opened":        {says: "opened GET /members/1"},
+		"another payer": {before: func(a *access) { a.Setenv(keyVariable, strings.Repeat("11", 32)) }, pays: true},
+		"another payee": {before: func(a *access) { a.payee = "0x8617E340B3D01FA5F11F306F4090FD50E238070D" }, pays: true},
+		"access has ended": {before: func(a *access) {
+			a.enter = func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "/v1/receipt/1", http.StatusSeeOther)
+			}
+		}, pays: true},
+		"not found": {before: func(a *access) { a.enter = http.NotFound }, pays: true},
+		"no cookie": {before: func(a *access) {
+			a.enter = func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, a.gate+"/members/2", http.StatusSeeOther)
+			}
+		}, pays: true},
+		"leads elsewhere": {before: func(a *access) {
+			a.enter = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, stranger.URL, http.StatusSeeOther) }
+		}, pays: true},
+		"unavailable":       {before: fails(http.StatusServiceUnavailable), says: mayOpen},
+		"too many requests": {before: fails(http.StatusTooManyRequests), says: mayOpen},
+		"no answer": {before: func(a *access) {
+			a.enter = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+		}, says: mayOpen},
+		"a newer payment whose access has ended": {before: func(a *access) { a.buy(a.open("/ended", http.NotFound)) }, more: 1, says: "opened GET"},
+		"a newer one whose address is elsewhere": {before: func(a *access) { a.buy(a.open(stranger.URL, nil)) }, more: 1, says: "opened GET"},
+		"a newer one whose address is the gate's": {before: func(a *access) {
+			a.buy(a.open(a.gate+"/members/?do=delete", nil))
+		}, more: 1, says: "opened GET"},
+		"a newer one whose address is none": {before: func(a *access) { a.buy(a.open("http://[", nil)) }, more: 1, says: "opened GET"},
+		"a newer one at another site": {before: func(a *access) {
+			a.buy(localhost(a.open("/enter", func(http.ResponseWriter, *http.Request) { a.Error("another site decided") })))
+		}, more: 1, says: "opened GET"},
+		"renewed": {before: func(a *access) {
+			a.buy(a.offer, "--new")
+			leads := a.enter
+			a.enter = func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Get("n") != "2" {
+					http.NotFound(w, r)
+					return
+				}
+				leads(w, r)
+			}
+		}, more: 1, says: "opened GET"},
+		"both have ended": {before: func(a *access) {
+			a.buy(a.offer, "--new")
+			a.enter = http.NotFound
+		}, more: 1, pays: true},
+		"a second gate of the offer": {before: func(a *access) {
+			a.link = "<" + a.offer + `/v1/pay?back=here>; rel="payment"; type="text/html"`
+			a.enter = func(w http.ResponseWriter, r *http.Request) {
+				to := stranger.URL // the first gate
+				if back, err := r.Cookie("back"); err == nil && back.Value == "here" {
+					to = a.gate + gateCode
+				}
+				http.Redirect(w, r, to, http.StatusSeeOther)
+			}
+		}, says: "opened GET"},
+		"a page elsewhere": {before: func(a *access) { a.link = "<" + stranger.URL + `>; rel="payment"` }, says: "opened GET"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(keyVariable, payerKey)
-			members, payments := openMembers(t, "; Max-Age=3600", opens)
-			gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Query().Get("code") == "secret" {
-					w.Header().Set("Set-Cookie", "access=granted; Path=/members; HttpOnly; Max-Age=3600")
-					http.Redirect(w, r, "/members/start", http.StatusSeeOther)
-					return
-				}
-				request, err := http.NewRequest(r.Method, members+r.URL.RequestURI(), nil)
-				require.NoError(t, err)
-				request.Header = r.Header
-				answer, err := http.DefaultTransport.RoundTrip(request)
-				require.NoError(t, err)
-				defer answer.Body.Close()
-				for key, values := range answer.Header {
-					w.Header()[key] = values
-				}
-				if quote, err := x402.DecodeHeader(w.Header().Get(x402.HeaderRequired)); err == nil && c.payee != "" {
-					quote = []byte(strings.Replace(string(quote), "0x52908400098527886E0F7030069857D2E4169EE7", c.payee, 1))
-					w.Header().Set(x402.HeaderRequired, x402.EncodeHeader(json.RawMessage(quote)))
-				}
-				w.WriteHeader(answer.StatusCode)
-				_, _ = io.Copy(w, answer.Body)
-			}))
-			defer gate.Close()
-			offerHost := http.NewServeMux()
-			offerHost.HandleFunc("/enter", func(w http.ResponseWriter, r *http.Request) {
-				if c.enter != nil {
-					c.enter(w, r)
-					return
-				}
-				http.Redirect(w, r, gate.URL+"/members/start?code=secret", http.StatusSeeOther)
-			})
-			server := httptest.NewServer(offerHost)
-			defer server.Close()
-			offerHost.Handle("/v1/sponsor", newStall(server.URL, payments, func(w http.ResponseWriter, r *http.Request) {
-				settled(w, r)
-				access := cmp.Or(c.access, server.URL+"/enter")
-				if c.renewed && *payments == 1 {
-					access = server.URL + "/ended"
-				}
-				_, _ = w.Write([]byte(`{"access":{"url":"` + access + `"}}`))
-			}))
-
-			state := t.TempDir()
-			must(pay(t, state, server.URL+"/v1/sponsor", "--yes"))(t)
-			if c.renewed {
-				must(pay(t, state, server.URL+"/v1/sponsor", "--yes", "--new"))(t)
+			a := openAccess(t)
+			a.buy(a.offer)
+			if c.before != nil {
+				c.before(a)
 			}
-			t.Setenv(keyVariable, cmp.Or(c.key, payerKey))
-			out, err := pay(t, state, gate.URL+"/members/1", "--yes")
+			before := *a.payments
+			a.entered = 0
+			require.Equal(t, 1+c.more, before)
+			out, err := pay(t, a.state, a.gate+"/members/1", "--yes")
 			require.Contains(t, out+fmt.Sprint(err), c.says)
-			require.Equal(t, c.payments, *payments)
+			require.Equal(t, c.pays, *a.payments > before)
+			require.LessOrEqual(t, a.entered, 1)
 		})
 	}
+}
+
+// Each entry is a browser of the payer, of which a seller may limit the number: one is enough.
+func TestCommandPayEntersOnce(t *testing.T) {
+	a := openAccess(t)
+	a.buy(a.offer)
+	for _, file := range []string{"/members/1", "/members/2", "/members/1"} {
+		require.Contains(t, must(pay(t, a.state, a.gate+file))(t), "opened GET "+file)
+	}
+	require.Equal(t, 1, a.entered)
+	require.Equal(t, 1, *a.payments)
+}
+
+// Runs beside each other pay once for what one payment opens.
+func TestCommandPayAtOnceForOneSite(t *testing.T) {
+	t.Setenv(keyVariable, payerKey)
+	url, payments := openMembers(t, "; Max-Age=3600", opens)
+	state := t.TempDir()
+	var runs sync.WaitGroup
+	for n := range 4 {
+		runs.Go(func() {
+			_, err := execute(t, payCommand(), fmt.Sprintf("%s/members/%d", url, n), "--state", state, "--yes")
+			assert.NoError(t, err)
+		})
+	}
+	runs.Wait()
+	require.Equal(t, 1, *payments)
+	lock := must(buyer.OpenPurchase(state, must(buyer.NewTarget("", url+"/members/9"))(t), payerAddress))(t)
+	require.ErrorContains(t, errorOf(pay(t, state, url+"/members/1", "--yes")), buyer.ErrBusy.Error())
+	require.NoError(t, lock.Close())
 }
