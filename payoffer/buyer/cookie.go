@@ -76,6 +76,9 @@ func cookiesOf(lines []string) (cookies []*http.Cookie) {
 // site is the registrable domain of a URL, or its host without one: no other seller has addresses there.
 func site(u *url.URL) string {
 	host := strings.ToLower(u.Hostname())
+	if strings.HasSuffix(host, ".localhost") { // this machine (RFC 6761)
+		return "localhost"
+	}
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return domain
 	}

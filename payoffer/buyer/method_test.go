@@ -3,6 +3,7 @@ package buyer
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,5 +136,15 @@ func TestPurchaseKeepsContent(t *testing.T) {
 		content := must(p.Content())(t)
 		require.Equal(t, "bought", string(content))
 		p = k.reopen(p)
+	}
+}
+
+func TestSiteIsRegistrableDomain(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://pay.example.org/a": "example.org", "https://EXAMPLE.org:8443": "example.org", "https://shop.example.co.uk": "example.co.uk",
+		"https://alice.github.io": "alice.github.io", "https://bob.github.io": "bob.github.io", "https://co.uk": "co.uk",
+		"http://pay.localhost:80": "localhost", "http://localhost:1": "localhost", "http://127.0.0.1:1": "127.0.0.1", "http://[::1]:1": "::1",
+	} {
+		require.Equal(t, want, site(must(url.Parse(address))(t)), address)
 	}
 }
