@@ -178,11 +178,12 @@ func TestCommandLedgerMovesToPostgresAndBack(t *testing.T) {
 	require.NoError(t, awaitUnended(t.Context()))
 
 	config := must(pgx.ParseConfig(dsn))(t)
-	database := "ledger: the database " + config.Database + " on " + config.Host + "\n"
+	database := "the database " + config.Database + " on " + config.Host + "\n"
 	_, err := i.ledgerCommand("", "move", "--to", "postgres {env.OFFER_TEST_DSN}")
 	require.ErrorContains(t, err, "add --create")
 	out := must(i.ledgerCommand("", "move", "--create", "--to", "postgres {env.OFFER_TEST_DSN}"))(t)
-	require.Regexp(t, "^ledger: "+i.ledgerPath()+"\n"+database+"the ledger on PostgreSQL"+copied+regexp.QuoteMeta(`Write this into the global option pay_offer of the configuration, and start the server:
+	require.Regexp(t, "^ledger: "+i.ledgerPath()+"\nto: "+database+"the ledger on PostgreSQL"+copied+regexp.QuoteMeta(`Write this into the global option pay_offer of the configuration, or its words into the variable LEDGER if it says
+ledger {$LEDGER:sqlite}, and start the server:
 	ledger postgres {env.OFFER_TEST_DSN}
 The old ledger keeps its data and accepts no more payments.
 `)+"$", out)
@@ -191,7 +192,7 @@ The old ledger keeps its data and accepts no more payments.
 	require.Contains(t, i.get(i.service+"/v1/received").body, "0x01")
 	backup, other := filepath.Join(i.folder, "backup.db"), "sqlite "+filepath.Join(i.folder, "other.db")
 	out = must(i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "backup", backup))(t)
-	require.Regexp(t, "^"+database+backup+copied+"$", out)
+	require.Regexp(t, "^ledger: "+database+backup+copied+"$", out)
 	_, err = i.ledgerCommand("postgres {env.OFFER_TEST_DSN}", "move", "--to", other)
 	require.ErrorContains(t, err, "stop all instances first")
 	require.NotContains(t, err.Error(), dsn)

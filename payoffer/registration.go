@@ -135,7 +135,7 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 	}
 	for _, a := range s.Announce {
 		if hook, is := a.(announce.Webhook); is && strings.Join(hook.Secrets, "") == "" {
-			warn("webhooks are not signed", "their endpoint cannot detect forged ones; add 'secret {env.NAME}' to this announce option", zap.String("host", offer.Host(hook.URL)))
+			warn("webhooks are not signed", "their endpoint cannot detect forged ones; add 'secret {env.NAME}' to this announce option, and set the variable", zap.String("host", offer.Host(hook.URL)))
 		}
 	}
 	s.Warn(app.ctx.Slogger().With("offer", s.Offer.ID))

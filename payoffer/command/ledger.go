@@ -160,7 +160,7 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 		return err
 	}
 	var moved ledger.Contents
-	err = printWhere(out, other)
+	_, err = fmt.Fprintf(out, "to: %s\n", printable(other.Where()))
 	if err == nil {
 		err = openTarget(ctx, other, fl)
 	}
@@ -179,7 +179,8 @@ func move(ctx context.Context, configured *ledger.Ledger, app plugin, fl caddycm
 		return err
 	}
 	line := strings.ReplaceAll(fl.String("to"), "{file./dev/stdin}", "{env.LEDGER_DSN}")
-	_, err = fmt.Fprintf(out, `Write this into the global option pay_offer of the configuration, and start the server:
+	_, err = fmt.Fprintf(out, `Write this into the global option pay_offer of the configuration, or its words into the variable LEDGER if it says
+ledger {$LEDGER:sqlite}, and start the server:
 	ledger %s
 The old ledger keeps its data and accepts no more payments.
 `, printable(line))

@@ -92,5 +92,5 @@ const nextSteps = `Then, as root: make the user, install the program and the Cad
   as-pay-offer caddy pay-offer check
   systemctl daemon-reload
   systemctl enable --now pay-offer pay-offer-backup.timer
-If this replaces a lost server, restore its backup before the first start: guide backup, "On a new disk or another machine".
+If 'caddy run' took payments before, move its ledger (guide systemd). If this replaces a lost server, restore its backup before the first start: guide backup, "On a new disk or another machine".
 `

@@ -33,7 +33,7 @@ var (
 	LinkBroken = Code{"link-broken", "An address that the offer publishes, or that receives its webhooks, does not answer as it should.",
 		"For a checkout, correct its option. For the page of the site, serve it at site_url with pay_offer_page. For a path of the offer, find what answers in front of the server."}
 	GateOpen = Code{"gate", "The page at which payers arrive at a gate (its start) is free, or does not open for a payer.",
-		"Write start inside the matcher of pay_offer_gate and of the handle around it: '/course/*' leaves out /course, so write '@course path /course /course/*'. A page outside is free, and gets links with unused codes, which its application may log."}
+		"Write start with the host of the gate's site block, and inside the matcher of pay_offer_gate and of the handle around it: '/course/*' leaves out /course, so write '@course path /course /course/*'. A page outside is free, and gets links with unused codes, which its application may log."}
 	GateShut = Code{GateOpen.Name, GateOpen.Means,
 		"After 404, put an index page, such as index.html, into the folder of start, or write the path of a page that exists into start, such as 'start /course/welcome.html'. After 402, let start name the host of the gate, and let a proxy or cache in front pass the query, Set-Cookie and Cookie."}
 	ChainID = Code{"chain-id", "The RPC endpoint answers for another chain, or its token is not the one that payers sign for.",

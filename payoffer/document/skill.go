@@ -105,8 +105,8 @@ The answer says what to do:
 
 - 200: paid. Keep the body and PAYMENT-RESPONSE (X-PAYMENT-RESPONSE in version
   1), which name the transaction. Do not pay again: a new signature can be charged.
-  "authorization" is the nonce of the payment that was charged. It is an earlier
-  one of the same payer if this one was signed again in its place.
+  "authorization" is the nonce of the payment that was charged. If you signed
+  again although an earlier payment was charged, it is that one's.
 - 400: the payment could not be read, and was not sent. Correct the header.
 - 402 to a request with a payment: it was refused and not charged, and "error"
   says why.

@@ -94,6 +94,9 @@ func (s *Service) enter(ctx context.Context, e manual.Entry, stored ledger.Recei
 		hints = []string{"the provider reports the payments of the rail " + e.Rail + " under its own ids: if this is one of them, " +
 			"and its id is another, it is counted twice; then void this entry"}
 	}
+	if len(s.Offer.Gates) > 0 && e.USD < s.Offer.Amount {
+		hints = append(hints, "it is less than the price, so it opens no gate")
+	}
 	if stored.ID == 0 {
 		if err := manual.CheckPublishable(e.Reference); err != nil {
 			return ledger.Receipt{}, nil, invalid(err)

@@ -3,8 +3,10 @@ package operator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -151,6 +153,19 @@ func TestEntryOnObservedRailHasHint(t *testing.T) {
 		o.health = observe.Health{Rail: c.observed}
 		hints := o.must("enter", manual.Entry{Rail: c.rail, Reference: "INV-9", Amount: "42"}).Hints
 		require.Equal(t, c.hinted, len(hints) == 1, "%s: %s", c, hints)
+	}
+}
+
+func TestEntryBelowPriceOfGateHasHint(t *testing.T) {
+	for amount, hinted := range map[string]bool{"41.99": true, "42": false, "50": false} {
+		for _, gated := range []bool{true, false} {
+			o := newFixture(t)
+			if gated {
+				o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/"}}
+			}
+			hints := o.must("enter", manual.Entry{Rail: "transfer", Reference: "INV-9", Amount: json.Number(amount)}).Hints
+			require.Equal(t, hinted && gated, slices.Contains(hints, "it is less than the price, so it opens no gate"), "%s: %s", amount, hints)
+		}
 	}
 }
 
