@@ -125,7 +125,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, rail, secret st
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
 	defer cancel()
-	end, ok := s.bodies.begin(rail, s.ClientIP(r))
+	end, ok := s.bodies.begin(rail, s.ClientIP(r), func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) }) // unsupported in tests
 	if !ok {
 		return observe.Limited, s.private.problem(problemNotRecorded,
 			"Too many deliveries arrive at once, so this one was not recorded. Send it again after the time in Retry-After.", retryAfter(hookRetry))

@@ -288,15 +288,29 @@ func (s stalled) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// interruptible is a response whose body can be given up.
+type interruptible struct {
+	*httptest.ResponseRecorder
+	drop func()
+}
+
+func (i interruptible) SetReadDeadline(at time.Time) error {
+	if !at.After(time.Now()) {
+		i.drop()
+	}
+	return nil
+}
+
 func TestWebhookStalledBodyLimit(t *testing.T) {
 	for rail, target := range hookTargets {
 		w, r := newWorld(t), &receiver{verdict: observe.Recorded}
 		w.hooks = allHooks(r)
 		s := w.server(t)
+		var dropped []string
 		post := func(client string, body io.Reader) *http.Response {
 			rec, request := httptest.NewRecorder(), httptest.NewRequest("POST", target, body)
 			request.RemoteAddr = client
-			require.True(t, s.Serve(rec, request))
+			require.True(t, s.Serve(interruptible{rec, func() { dropped = append(dropped, client) }}, request))
 			return rec.Result()
 		}
 		read, end, done := make(chan struct{}), make(chan struct{}), make(chan int)
@@ -326,8 +340,12 @@ func TestWebhookStalledBodyLimit(t *testing.T) {
 		for n := range 224 {
 			stall(fmt.Sprintf("192.0.2.%d", n/16))
 		}
-		refused("198.51.100.1")
-		require.Equal(t, slices.Repeat([]string{rail + " limited"}, 4), w.delivered)
+		require.Equal(t, slices.Repeat([]string{rail + " limited"}, 3), w.delivered)
+		require.Empty(t, dropped)
+		for range 2 { // the provider is not kept out: the oldest body makes room
+			require.Equal(t, 200, post("198.51.100.1", strings.NewReader("{}")).StatusCode)
+		}
+		require.Equal(t, []string{"2001:db8::1"}, dropped)
 		w.delivered = nil
 		for range 256 {
 			end <- struct{}{}

@@ -130,7 +130,7 @@ func New(c Config) (*Server, error) {
 	programs := responder{common: append(slices.Clip(common), crossOrigin...)}
 	s := &Server{
 		Config: c, private: responder{common: common}, programs: programs, responder: programs,
-		bodies: openBodies{open: make(map[string]int)},
+		bodies: openBodies{open: make(map[string][]*openBody)},
 		// Strangers can request older reports, and payments need the other processors.
 		olderReads: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
