@@ -8,6 +8,7 @@
 package buyer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type Target struct {
 	url    *url.URL
 
 	cookies []*http.Cookie
+	accept  string // a media type, empty for all
 }
 
 // NewTarget parses the address of a resource. The error does not repeat it.
@@ -102,7 +104,7 @@ func (b *Buyer) send(ctx context.Context, t Target, payment string, timeout time
 	if err != nil {
 		return nil, errors.New("the URL cannot be requested; write an absolute one, such as https://pay.example.org/v1/sponsor")
 	}
-	request.Header.Set("Accept", "*/*")
+	request.Header.Set("Accept", cmp.Or(t.accept, "*/*"))
 	request.Header.Set("User-Agent", "caddy-pay-offer")
 	for _, cookie := range t.cookies {
 		request.AddCookie(cookie)

@@ -121,7 +121,7 @@ func (b *Buyer) enter(ctx context.Context, access, origin, page string, t Target
 		if err != nil || offer.Origin(u) != origin {
 			return false, nil
 		}
-		a, err = b.send(ctx, Target{Method: http.MethodGet, url: u, cookies: jar.Cookies(u)}, "", quoteTimeout, maxQuote)
+		a, err = b.send(ctx, Target{Method: http.MethodGet, url: u, cookies: jar.Cookies(u), accept: "text/html"}, "", quoteTimeout, maxQuote)
 		switch {
 		case err != nil:
 			return false, unopened(err)

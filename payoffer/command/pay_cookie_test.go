@@ -178,6 +178,9 @@ func (a *access) open(path string, enter http.HandlerFunc) string {
 		mux.HandleFunc(path, enter)
 	}
 	mux.HandleFunc("/v1/pay", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept") != "text/html" { // programs get the methods as JSON
+			return
+		}
 		http.SetCookie(w, &http.Cookie{Name: "back", Value: r.URL.Query().Get("back"), Path: "/"})
 	})
 	mux.Handle("/v1/sponsor", newStall(server.URL, a.payments, func(w http.ResponseWriter, r *http.Request) {
