@@ -119,8 +119,8 @@ class Place {
 
 	// After a payment nothing pays again until the payer asks for it.
 	show() {
-		const { stored, open, end } = this, damaged = stored && !open && !end, forgettable = damaged || (open && expired(open));
-		const buttons = open ? [this.button(text("again"), "button", () => this.send())] : [];
+		const { stored, open, end } = this, damaged = stored && !open && !end, over = open && expired(open), forgettable = damaged || over;
+		const buttons = open ? [this.button(text(over ? "check" : "again"), "button", () => this.send())] : [];
 		if (forgettable) buttons.push(this.button(text("forget"), "button plain", () => this.forget(stored)));
 		if (!stored && !end) {
 			for (const { name, icon, provider } of wallets.values()) {
@@ -146,7 +146,8 @@ class Place {
 			return;
 		}
 		if (damaged) this.say("damaged");
-		if (forgettable) this.after.textContent = `${text(damaged ? "wait" : "over")} ${text("forgetWhy", { amount: this.amount })}`;
+		if (over) this.say("over");
+		if (forgettable) this.after.textContent = `${damaged ? text("wait") : ""} ${text("forgetWhy", { amount: this.amount })}`.trim();
 		else this.after.textContent = stored ? "" : text("free", { amount: this.amount, network: this.network });
 	}
 
@@ -163,7 +164,7 @@ class Place {
 	// question asks before another payment can be made. The answer is valid for one payment in this tab.
 	question() {
 		const { stored, end, ask } = this, keys = end ? ["once", "onceAsk", "onceYes"] : ["other", "otherAsk", "otherYes"];
-		ask.hidden = !(stored || end) || answered === state();
+		ask.hidden = !(stored || end) || answered === state() || Boolean(this.open && expired(this.open));
 		ask.open = ask.lastElementChild.disabled = false;
 		[...ask.children].forEach((part, i) => part.textContent = text(keys[i]));
 	}

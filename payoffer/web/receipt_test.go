@@ -226,7 +226,7 @@ func TestReceiptPageContent(t *testing.T) {
 				has(`<p class="stamp paid"`, c.state == "confirmed")
 				has(`<tr class="total"><th scope="row">`+l.Text("receipt.left"), returned)
 				open := slices.Contains([]string{"settling", "claimed", "seen"}, c.state)
-				has(l.Text("gate.write"), returned || open)
+				has(l.Text("gate.write"), returned || open || c.state == "dropped")
 				back, label := c.back, "receipt.refunded"
 				if whole := []string{"refunded", "reversed", "voided"}; slices.Contains(whole, c.state) {
 					back, label = c.paid, "receipt.state."+c.state
@@ -252,7 +252,8 @@ func TestReceiptPageContent(t *testing.T) {
 				require.NotContains(t, page, "Klarna", "nobody knows that it was that")
 				received := c.state == "confirmed" || c.state == "part" // nobody is thanked for what went back
 				has("<h1>"+l.Text("receipt.title")+"</h1>", received)
-				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received)
+				has("<h1>"+l.Text("receipt.titleMoved")+"</h1>", c.state == "moved")
+				has("<h1>"+l.Text("receipt.titleOpen")+"</h1>", !received && c.state != "moved")
 				has("Thank you so much.", received)
 				has("Refunds within 14 days.", received)
 				has(l.Text("receipt.confirms"), received)

@@ -75,7 +75,7 @@ func unavailable(t *testing.T, m *market) {
 	require.NotContains(t, page.Status, "The server says", "its words are for software")
 	require.NotContains(t, page.Text, "Retry-After")
 	require.Equal(t, []string{other}, page.names())
-	require.Equal(t, "Wait for the payment", page.Step)
+	require.Equal(t, "Wait for confirmation", page.Step)
 	v.picture(t, "arrives")
 	v.requireAsks(t, "first")
 	require.Len(t, v.stored(t), 1)
