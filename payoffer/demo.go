@@ -110,10 +110,19 @@ func checkDemoValues(o *offer.Offer, testnet, testMode bool) error {
 		o.BaseURL, strings.Join(wrong, "\n  - "))
 }
 
-// example is a placeholder of the documentation, or a host that nobody can have (RFC 2606, RFC 6761).
-var example = regexp.MustCompile(`(?i)/your[-_]link$|[/@.](example|example\.(com|net|org)|test|invalid)(:[0-9]+)?(/.*)?$`)
+// isExample reports whether an address has a placeholder of the documentation, or a host that nobody can have (RFC 2606).
+func isExample(address string) bool {
+	host := offer.Hostname(address)
+	if _, domain, isMailbox := strings.Cut(address, "@"); isMailbox && host == "" {
+		host = domain
+	}
+	return placeholder.MatchString(address) || reservedHost.MatchString(host)
+}
 
-func isExample(address string) bool { return example.MatchString(address) }
+var (
+	placeholder  = regexp.MustCompile(`(?i)/your[-_]link$`)
+	reservedHost = regexp.MustCompile(`(?i)(^|\.)(example|example\.(com|net|org)|test|invalid)$`)
+)
 
 // demoOptions returns the names of the options that have a demo value.
 func demoOptions(o *offer.Offer) (options []string) {

@@ -73,7 +73,8 @@ func TestPublicOfferWithExampleAddressIsRefused(t *testing.T) {
 	for address, refused := range map[string]bool{
 		"https://buy.stripe.com/your-link": true, "https://buy.stripe.com/YOUR_LINK": true, "https://checkout.example.com/link": true,
 		"https://checkout.example": true, "https://shop.test:8443/a": true, "https://example.org/a?b": true,
-		"https://buy.stripe.com/your-links": false, "https://my-example.com/a": false, "https://pay.test.dev/a": false, "https://buy.stripe.com/1": false,
+		"https://buy.stripe.com/your-links": false, "https://my-example.com/a": false, "https://pay.test.dev/a": false, "https://gumroad.com/l/test": false, "https://shop.dev/test/a": false,
+		"https://shop.dev/a@shop.example": false, "https://buy.stripe.com/1": false,
 	} {
 		for base, shown := range map[string]bool{"https://pay.janedoe.dev": refused, "https://pay.example.org": false, "http://localhost:8402": false} {
 			h := &Handler{BaseURL: base, Card: &CardConfig{URL: address}}
