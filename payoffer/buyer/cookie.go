@@ -28,24 +28,28 @@ func (b *Buyer) Open(ctx context.Context, t Target, q *Quote, p *Purchase) (bool
 	if err != nil {
 		return false, err
 	}
-	jar, _ := cookiejar.New(nil) // never fails
+	all, sets := newJar(), 0
 	for _, payment := range paid {
-		for address, lines := range payment.Cookies {
-			if from, err := url.Parse(address); err == nil && from.Host == t.url.Host { // cookies of a domain are not sent to its other hosts
-				jar.SetCookies(from, cookiesOf(lines))
-			}
+		if payment.addTo(all, t) {
+			sets++
 		}
 	}
-	if opened, err := b.openBy(ctx, jar, t, p); opened || err != nil {
+	if opened, err := b.openBy(ctx, all, t, p); opened || err != nil {
 		return opened, err
 	}
-	tried := make(map[string]bool) // the newest payment of each origin is enough
-	for _, payment := range slices.Backward(paid) {
+	entries := 0
+	for _, payment := range slices.Backward(paid) { // cookies of a newer payment that was refunded have the same names
+		jar := newJar()
+		if payment.addTo(jar, t) && sets > 1 {
+			if opened, err := b.openBy(ctx, jar, t, p); opened || err != nil {
+				return opened, err
+			}
+		}
 		from, err := url.Parse(payment.URL)
-		if err != nil || payment.AccessURL == "" || payment.PayTo != q.PayTo || site(from) != site(t.url) || tried[offer.Origin(from)] {
+		if err != nil || payment.AccessURL == "" || payment.PayTo != q.PayTo || site(from) != site(t.url) || entries == maxEntries {
 			continue
 		}
-		tried[offer.Origin(from)] = true
+		entries++
 		entered, lines, err := b.enter(ctx, payment.AccessURL, offer.Origin(from), q.page, t)
 		if err != nil {
 			return false, err
@@ -62,6 +66,26 @@ func (b *Buyer) Open(ctx context.Context, t Target, q *Quote, p *Purchase) (bool
 		}
 	}
 	return false, nil
+}
+
+// maxEntries is how many of the newest payments are asked whether they open a target.
+const maxEntries = 10
+
+func newJar() http.CookieJar {
+	jar, _ := cookiejar.New(nil) // never fails
+	return jar
+}
+
+// addTo adds the payment's cookies for the host of a target, and reports whether there are some. Cookies of a domain are not
+// sent to its other hosts.
+func (s *stored) addTo(jar http.CookieJar, t Target) (some bool) {
+	for address, lines := range s.Cookies {
+		if from, err := url.Parse(address); err == nil && from.Host == t.url.Host {
+			jar.SetCookies(from, cookiesOf(lines))
+			some = true
+		}
+	}
+	return some
 }
 
 func cookiesOf(lines []string) (cookies []*http.Cookie) {
@@ -93,11 +117,11 @@ func (b *Buyer) openBy(ctx context.Context, jar http.CookieJar, t Target, p *Pur
 	a, err := b.send(ctx, t, "", payTimeout, maxAnswer)
 	switch {
 	case err != nil:
-		return false, unopened(err)
+		return false, unopened("the seller sent no answer: %w", err)
 	case a.status == http.StatusPaymentRequired:
 		return false, nil
 	case a.status < 200 || a.status >= 300:
-		return false, fmt.Errorf("not paid: an earlier payment may open this URL, and the answer is %s; run the same command again, or add --new to pay", a.reason())
+		return false, unopened("the answer is %w", errors.New(a.reason()))
 	case a.incomplete != nil:
 		return false, fmt.Errorf("not paid: an earlier payment opens this URL, and the response is incomplete: %w; run the same command again", a.incomplete)
 	}
@@ -106,15 +130,15 @@ func (b *Buyer) openBy(ctx context.Context, jar http.CookieJar, t Target, p *Pur
 	return true, nil
 }
 
-func unopened(err error) error {
-	return fmt.Errorf("not paid: an earlier payment may open this URL, and the seller sent no answer: %w; run the same command again", err)
+func unopened(what string, err error) error {
+	return fmt.Errorf("not paid: an earlier payment may open this URL, and "+what+"; run the same command again, or add --new to pay", err)
 }
 
 // enter exchanges an AccessURL for the cookies of a target's origin, and returns who set them; none if it does not open the
 // target. page is the payment page of the target's quote, which knows to which gate the AccessURL is to lead. Requests go only
 // to the origin of the payment and then to the target's, because a seller must not lead this machine's requests elsewhere.
 func (b *Buyer) enter(ctx context.Context, access, origin, page string, t Target) (entered *url.URL, lines []string, err error) {
-	jar, _ := cookiejar.New(nil) // never fails
+	jar := newJar()
 	var a *answer
 	visit := func(address, origin string) (is bool, err error) {
 		u, err := url.Parse(address)
@@ -124,9 +148,9 @@ func (b *Buyer) enter(ctx context.Context, access, origin, page string, t Target
 		a, err = b.send(ctx, Target{Method: http.MethodGet, url: u, cookies: jar.Cookies(u), accept: "text/html"}, "", quoteTimeout, maxQuote)
 		switch {
 		case err != nil:
-			return false, unopened(err)
+			return false, unopened("the seller sent no answer: %w", err)
 		case a.status >= 500 || a.status == http.StatusTooManyRequests:
-			return false, unopened(errors.New(a.reason()))
+			return false, unopened("the answer is %w", errors.New(a.reason()))
 		}
 		jar.SetCookies(u, (&http.Response{Header: a.header}).Cookies())
 		entered = u

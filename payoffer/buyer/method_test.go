@@ -75,7 +75,7 @@ func TestQuoteOfPaymentPageNamesAddress(t *testing.T) {
 			require.ErrorContains(t, err, "an offer of this plugin is paid at "+s.base+"/v1/sponsor")
 		}
 		_, err := c.Quote(t.Context(), must(NewTarget(method, s.base+"/v1/receipt/abc/enter"))(t))
-		require.ErrorContains(t, err, "this address belongs to a receipt and costs nothing")
+		require.ErrorContains(t, err, "on an offer of this plugin it belongs to a receipt and costs nothing")
 	}
 }
 

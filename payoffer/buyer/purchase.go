@@ -68,7 +68,7 @@ type Payment struct {
 	ContentType   string `json:"contentType,omitempty"`
 	// Cookies are lines of Set-Cookie by the URL that set them. They are secrets: anyone who
 	// reads them can open what was paid.
-	Cookies map[string][]string `json:"cookies,omitempty"`
+	Cookies map[string][]string `json:"cookiesByUrl,omitempty"`
 	// AccessURL sets the cookies of what the payment opens elsewhere. It is a secret, too.
 	AccessURL string `json:"accessUrl,omitempty"`
 }

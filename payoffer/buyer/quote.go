@@ -62,9 +62,7 @@ type required struct {
 	Accepts     []json.RawMessage          `json:"accepts"`
 	Extensions  map[string]json.RawMessage `json:"extensions"`
 	// Fallback is the checkout for people of an offer of this plugin.
-	Fallback struct {
-		URL string `json:"url"`
-	} `json:"fallback"`
+	Fallback json.RawMessage `json:"fallback"`
 }
 
 // pageLink is the link of a payment page, as this plugin writes it.
@@ -106,8 +104,8 @@ func (b *Buyer) quote(ctx context.Context, t Target) (*Quote, error) {
 	err = a.checkQuote()
 	switch path := t.url.Path; {
 	case err == nil:
-	case strings.HasPrefix(path, offer.PathReceipt+"/"):
-		return nil, fmt.Errorf("%w: this address belongs to a receipt and costs nothing; open it in a browser, or name the address that you paid for", errNoQuote)
+	case strings.HasPrefix(path, offer.PathReceipt+"/") && errors.Is(err, errNoQuote) && a.status < 500:
+		return nil, fmt.Errorf("%w; on an offer of this plugin it belongs to a receipt and costs nothing: open it in a browser, or name the address that you paid for", err)
 	case strings.HasPrefix(path, "/v1/") && path != offer.PathSponsor && errors.Is(err, errNoQuote):
 		return nil, fmt.Errorf("%w; an offer of this plugin is paid at %s", err, t.Origin()+offer.PathSponsor)
 	default:
@@ -164,10 +162,11 @@ func parseRequired(header http.Header, body []byte) (in required, err error) {
 			return in, fmt.Errorf("the quote cannot be read: the header %s is not base64; ask the seller to correct it", x402.HeaderRequired)
 		}
 	}
-	switch err := strict.Unmarshal(body, &in); {
-	case err == nil && in.X402Version == 0 && in.Fallback.URL != "":
-		return in, fmt.Errorf("the seller takes no x402 payment; a person can pay at %s", quoted(in.Fallback.URL))
-	case err != nil || in.X402Version == 0:
+	if err := strict.Unmarshal(body, &in); err != nil || in.X402Version == 0 {
+		var checkout struct{ URL string }
+		if json.Unmarshal(in.Fallback, &checkout) == nil && checkout.URL != "" {
+			return in, fmt.Errorf("the seller takes no x402 payment; a person can pay at %s", quoted(checkout.URL))
+		}
 		return in, errors.New("the 402 has no x402 quote, neither in " + x402.HeaderRequired + " nor in the body; check that the seller takes x402")
 	}
 	if in.X402Version != 2 {

@@ -103,6 +103,7 @@ func TestQuoteErrors(t *testing.T) {
 		"version 1 in header": {402, header(x402.EncodeHeader(json.RawMessage(v1))), "", "the quote is of x402 version 1"},
 		"no x402":             {402, nil, `{"error":"pay"}`, "has no x402 quote"},
 		"a checkout alone":    {402, nil, `{"error":"pay","fallback":{"url":"https://buy.example/\u202e1"}}`, `takes no x402 payment; a person can pay at "https://buy.example/1"`},
+		"another fallback":    {402, nil, `{"x402Version":2,"accepts":[],"fallback":"https://buy.example/1"}`, "the quote has no payment methods"},
 		"no JSON":             {402, nil, "<html>", "has no x402 quote"},
 		"no base64":           {402, header("!"), "", "is not base64"},
 		"no JSON in base64":   {402, header("AAAA"), "", "has no x402 quote"},

@@ -152,9 +152,12 @@ func (p *payer) run(ctx context.Context) (err error) {
 		// Another run would not find what this one signed.
 		return errors.New("not paid: the folder of the payments is not an absolute path; set HOME, or write for example --state /var/lib/payments")
 	}
-	for deadline := time.Now().Add(b.Wait); ; time.Sleep(busyPoll) {
-		if p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address()); !errors.Is(err, buyer.ErrBusy) || time.Now().After(deadline) || ctx.Err() != nil {
-			break
+	p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address())
+	if deadline := time.Now().Add(b.Wait); errors.Is(err, buyer.ErrBusy) && b.Wait > 0 {
+		p.printf("Another run of this command is paying this site. This one waits for it, at most %v.", b.Wait)
+		for errors.Is(err, buyer.ErrBusy) && time.Now().Before(deadline) && ctx.Err() == nil {
+			time.Sleep(busyPoll)
+			p.purchase, err = buyer.OpenPurchase(state, p.target, key.Address())
 		}
 	}
 	if err != nil {

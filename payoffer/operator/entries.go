@@ -95,7 +95,7 @@ func (s *Service) enter(ctx context.Context, e manual.Entry, stored ledger.Recei
 			"and its id is another, it is counted twice; then void this entry"}
 	}
 	if len(s.Offer.Gates) > 0 && e.USD < s.Offer.Amount {
-		hints = append(hints, "it is less than the price, so it opens no gate")
+		hints = append(hints, "it is less than the price: it opens a gate only if it reached the price of its time")
 	}
 	if stored.ID == 0 {
 		if err := manual.CheckPublishable(e.Reference); err != nil {

@@ -164,7 +164,7 @@ func TestEntryBelowPriceOfGateHasHint(t *testing.T) {
 				o.Offer.Gates = []offer.Gate{{Start: "https://example.org/members/"}}
 			}
 			hints := o.must("enter", manual.Entry{Rail: "transfer", Reference: "INV-9", Amount: json.Number(amount)}).Hints
-			require.Equal(t, hinted && gated, slices.Contains(hints, "it is less than the price, so it opens no gate"), "%s: %s", amount, hints)
+			require.Equal(t, hinted && gated, slices.Contains(hints, "it is less than the price: it opens a gate only if it reached the price of its time"), "%s: %s", amount, hints)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -43,7 +44,10 @@ func (s *Server) enterGate(r *http.Request) *response {
 	if problem != nil {
 		return problem
 	}
-	if _, err := s.Keeper.OpenUntil(r.Context(), gate.HolderOf(row)); err != nil {
+	switch _, err := s.Keeper.OpenUntil(r.Context(), gate.HolderOf(row)); {
+	case errors.Is(err, gate.ErrUnreadable): // not that it opens nothing: the payer could pay again
+		return s.orUnavailable(s.personal, err, r, nil, noIndex, noReferrer)
+	case err != nil:
 		return s.personal.redirect(offer.PathReceipt+"/"+id, noIndex, noReferrer)
 	}
 	var back string

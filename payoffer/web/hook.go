@@ -11,6 +11,7 @@ import (
 	urlpath "path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/payoffer/caddy-pay-offer/payoffer/document"
@@ -125,18 +126,27 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, rail, secret st
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
 	defer cancel()
-	end, ok := s.bodies.begin(rail, s.ClientIP(r), func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) }) // unsupported in tests
-	if !ok {
+	limited := func() (observe.Verdict, *response) {
 		return observe.Limited, s.private.problem(problemNotRecorded,
 			"Too many deliveries arrive at once, so this one was not recorded. Send it again after the time in Retry-After.", retryAfter(hookRetry))
 	}
+	limitBodyTime(w, r, min(timeout, s.BodyTimeout))
+	var dropped atomic.Bool
+	end, ok := s.bodies.begin(rail, s.ClientIP(r), func() {
+		dropped.Store(true)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // some servers have no deadlines
+	})
+	if !ok {
+		return limited()
+	}
 	body, err := func() ([]byte, error) {
 		defer end()
-		limitBodyTime(w, r, min(timeout, s.BodyTimeout))
 		return io.ReadAll(http.MaxBytesReader(w, r.Body, observe.MaxDelivery))
 	}()
 	tooMuch := (*http.MaxBytesError)(nil)
 	switch {
+	case err != nil && dropped.Load():
+		return limited()
 	case errors.As(err, &tooMuch):
 		return observe.Malformed, s.private.problem(problemTooLarge,
 			"The delivery is larger than 256 KiB, so it was not recorded. Send single events without attachments.")

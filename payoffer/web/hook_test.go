@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -279,13 +280,17 @@ func (p *pipeListener) Close() error { close(p.closed); return nil }
 
 func (p *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
-// stalled is a body that says when it is read, and ends when it is told to.
-type stalled struct{ read, end chan struct{} }
+// stalled is a body that says when it is read, and ends when it is told to or given up.
+type stalled struct{ read, end, drop chan struct{} }
 
 func (s stalled) Read([]byte) (int, error) {
 	s.read <- struct{}{}
-	<-s.end
-	return 0, io.EOF
+	select {
+	case <-s.end:
+		return 0, io.EOF
+	case <-s.drop:
+		return 0, os.ErrDeadlineExceeded
+	}
 }
 
 // interruptible is a response whose body can be given up.
@@ -310,12 +315,15 @@ func TestWebhookStalledBodyLimit(t *testing.T) {
 		post := func(client string, body io.Reader) *http.Response {
 			rec, request := httptest.NewRecorder(), httptest.NewRequest("POST", target, body)
 			request.RemoteAddr = client
-			require.True(t, s.Serve(interruptible{rec, func() { dropped = append(dropped, client) }}, request))
+			require.True(t, s.Serve(interruptible{rec, func() {
+				dropped = append(dropped, client)
+				close(body.(stalled).drop)
+			}}, request))
 			return rec.Result()
 		}
 		read, end, done := make(chan struct{}), make(chan struct{}), make(chan int)
 		stall := func(client string) {
-			go func() { done <- post(client, stalled{read, end}).StatusCode }()
+			go func() { done <- post(client, stalled{read, end, make(chan struct{})}).StatusCode }()
 			select {
 			case <-read:
 			case status := <-done:
@@ -346,12 +354,14 @@ func TestWebhookStalledBodyLimit(t *testing.T) {
 			require.Equal(t, 200, post("198.51.100.1", strings.NewReader("{}")).StatusCode)
 		}
 		require.Equal(t, []string{"2001:db8::1"}, dropped)
+		require.Equal(t, 503, <-done, "it may have been a provider's")
+		require.ElementsMatch(t, []string{rail + " recorded", rail + " recorded", rail + " limited"}, w.delivered[3:])
 		w.delivered = nil
-		for range 256 {
+		for range 255 {
 			end <- struct{}{}
 			require.Equal(t, 200, <-done)
 		}
-		require.Len(t, w.delivered, 256)
+		require.Len(t, w.delivered, 255)
 		require.Equal(t, rail+" recorded", w.delivered[0])
 		require.Empty(t, s.bodies.open)
 		require.Equal(t, 200, post("2001:db8::1", http.NoBody).StatusCode)

@@ -118,7 +118,7 @@ func (a *account) load(ctx context.Context, s ledger.AccountState) (err error) {
 	}
 	a.origin, a.covered, a.witnessed = positions[0], max(positions[0], positions[1]), max(positions[0], positions[2])
 	if s.Since > 0 {
-		a.watchedSince = s.Since - int64(a.config.ClockOffset().Seconds())
+		a.watchedSince = s.Since - int64(max(0, a.config.ClockOffset()).Seconds()) // as observe.Begin
 	}
 	for limit := recordAtOnce; s.Open; limit *= 2 {
 		if a.rows, err = a.config.Ledger.Unfinal(ctx, s.Offer, s.ID, limit); err != nil {

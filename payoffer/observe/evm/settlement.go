@@ -176,17 +176,17 @@ func (o *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	if err != nil {
 		return ledger.Reading{}, err
 	}
-	var future []ledger.Reading // if each head is in the future, this machine's clock is behind
+	var future *ledger.Reading // if no other head is near the clock's time, the clock is behind
 	r, err := ask(ctx, o.chain, func(ctx context.Context, e *endpoint) (ledger.Reading, error) {
 		r, err := o.readFrom(ctx, e, key)
-		if err == nil && o.chain.ahead(r.Time) > 0 {
-			future = append(future, r)
+		if far := o.chain.distance(r.Time) > 0; err == nil && far && (future != nil || r.Time > o.config.Now().Unix()) {
+			future = cmp.Or(future, &r)
 			err = e.bad()
 		}
 		return r, err
 	})
-	if err != nil && len(future) > 0 {
-		return future[0], nil
+	if err != nil && future != nil {
+		return *future, nil
 	}
 	return r, err
 }

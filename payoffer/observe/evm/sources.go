@@ -75,20 +75,20 @@ func (s *sources) choose(ctx context.Context) error {
 	if !s.keepPair(Latest) {
 		s.retain(slices.MaxFunc(s.readings, func(a, b *reading) int {
 			x, y := int64(a.heads[Latest].Time), int64(b.heads[Latest].Time)
-			return cmp.Or(cmp.Compare(s.ahead(y), s.ahead(x)), cmp.Compare(x, y))
+			return cmp.Or(cmp.Compare(s.distance(y), s.distance(x)), cmp.Compare(x, y))
 		}))
 	}
 	s.updateWaiting()
 	return nil
 }
 
-// ahead is by how many seconds a head is ahead of this machine's clock, 0 within a minute. Of heads that are far from each
-// other the latest one is the best, but not one from the future: its endpoint is wrong, or the clock.
-func (c *Chain) ahead(head int64) int64 {
-	if ahead := head - c.config.Now().Unix(); ahead > int64(lagMost[Latest]) {
-		return ahead
+// distance is 0 for a head that is near the time of this machine's clock, and else 1. Of heads that are far from each other a near
+// one is the best, and then the latest one: if none is near, the clock is wrong.
+func (c *Chain) distance(head int64) int {
+	if off := c.config.Now().Unix() - head; max(off, -off) <= int64(lagMost[Latest]) {
+		return 0
 	}
-	return 0
+	return 1
 }
 
 func (s *sources) reads(host string) bool {
