@@ -342,6 +342,24 @@ func TestGateUnreadableChargeIs503(t *testing.T) {
 	}
 }
 
+// While the ledger cannot say whether a payment opens the gate, its payer is not led to a receipt, as if it opened nothing: a
+// program would pay again.
+func TestUnreadableEntryIs503(t *testing.T) {
+	g := newGated(t)
+	holder := g.pays()
+	path := "/v1/receipt/" + receiptID(qrKey, ledger.Receipt{Offer: g.world.offer.ID, Account: holder.Account, ExternalID: "pi_1"}) + "/enter"
+	g.ledger.away = true
+	for left, where := range []string{"the payment", "what it opens"} {
+		g.ledger.left = left
+		res := send(t, g.server, "GET", path, "")
+		require.Equal(t, 503, res.StatusCode, where)
+		require.NotEmpty(t, res.Header.Get("Retry-After"))
+		require.Empty(t, res.Header.Get("Location"))
+	}
+	g.ledger.away = false
+	require.Contains(t, send(t, g.server, "GET", path, "").Header.Get("Location"), "https://www.example.org/members/")
+}
+
 // A charge is acknowledged once its payer has the whole response.
 func TestGateAcknowledgesOnlyWholeResponse(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -41,14 +41,15 @@ type gated struct {
 	visits []string
 }
 
-// unsteady is a ledger that cannot be read at times.
+// unsteady is a ledger that cannot be read at times: if it is away, after the calls that are left.
 type unsteady struct {
 	*ledger.Ledger
 	away bool
+	left int
 }
 
 func (u *unsteady) Payment(ctx context.Context, offerID, account, name string) (ledger.Payment, bool, error) {
-	if u.away {
+	if u.left--; u.away && u.left < 0 {
 		return ledger.Payment{}, false, errors.New("away")
 	}
 	return u.Ledger.Payment(ctx, offerID, account, name)

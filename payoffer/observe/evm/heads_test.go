@@ -124,3 +124,26 @@ func TestFutureHeadIsNotRead(t *testing.T) {
 		s.requireStatus(ledger.StatusConfirmed, payment)
 	}
 }
+
+// The clock is behind, and a stalled endpoint shows a head that is not as far in its future. That does not make it right.
+func TestStalledHeadIsNotReadBesideSlowClock(t *testing.T) {
+	t.Parallel()
+	for stalled := range 2 {
+		s := openAt(t, 2, Safe)
+		s.round()
+		n := s.nodes[stalled]
+		n.branch = s.chain.fork()
+		s.chain.mineFinal(5 * apart)
+		honest := s.made(s.chain.head())
+		s.now.Add(int64(time.Unix(s.made(n.branch.head()), 0).Add(-4 * time.Minute).Sub(s.clock())))
+		reading, err := s.Read(t.Context(), ledger.IntentKey{})
+		require.NoError(t, err)
+		if stalled == 1 {
+			require.Equal(t, honest, reading.Time)
+		}
+		require.ErrorContains(t, s.look(), n.host)
+		offset, read := s.Observer.chain.ClockOffset()
+		require.True(t, read)
+		require.Equal(t, s.clock().Sub(time.Unix(honest, 0)), offset, "the later head is the right one")
+	}
+}

@@ -176,10 +176,10 @@ func (o *Observer) Read(ctx context.Context, key ledger.IntentKey) (ledger.Readi
 	if err != nil {
 		return ledger.Reading{}, err
 	}
-	var future *ledger.Reading // if no other head is near the clock's time, the clock is behind
+	var future *ledger.Reading // if all heads are in the future, the clock is behind
 	r, err := ask(ctx, o.chain, func(ctx context.Context, e *endpoint) (ledger.Reading, error) {
 		r, err := o.readFrom(ctx, e, key)
-		if far := o.chain.distance(r.Time) > 0; err == nil && far && (future != nil || r.Time > o.config.Now().Unix()) {
+		if err == nil && o.chain.isFuture(r.Time) {
 			future = cmp.Or(future, &r)
 			err = e.bad()
 		}

@@ -75,21 +75,19 @@ func (s *sources) choose(ctx context.Context) error {
 	if !s.keepPair(Latest) {
 		s.retain(slices.MaxFunc(s.readings, func(a, b *reading) int {
 			x, y := int64(a.heads[Latest].Time), int64(b.heads[Latest].Time)
-			return cmp.Or(cmp.Compare(s.distance(y), s.distance(x)), cmp.Compare(x, y))
+			if s.isFuture(x) != s.isFuture(y) {
+				return cmp.Compare(y, x)
+			}
+			return cmp.Compare(x, y)
 		}))
 	}
 	s.updateWaiting()
 	return nil
 }
 
-// distance is 0 for a head that is near the time of this machine's clock, and else 1. Of heads that are far from each other a near
-// one is the best, and then the latest one: if none is near, the clock is wrong.
-func (c *Chain) distance(head int64) int {
-	if off := c.config.Now().Unix() - head; max(off, -off) <= int64(lagMost[Latest]) {
-		return 0
-	}
-	return 1
-}
+// isFuture reports whether a head is more than a minute ahead of this machine's clock. Of heads that are far from each other the
+// latest one is the best, but not one from the future: its endpoint is wrong. If all are, the clock is.
+func (c *Chain) isFuture(head int64) bool { return head-c.config.Now().Unix() > int64(lagMost[Latest]) }
 
 func (s *sources) reads(host string) bool {
 	return slices.ContainsFunc(s.readings, func(r *reading) bool { return r.host == host })
