@@ -356,3 +356,15 @@ func TestCommandPayAtOnceForOneSite(t *testing.T) {
 	require.ErrorContains(t, errorOf(pay(t, state, url+"/members/1", "--yes")), buyer.ErrBusy.Error())
 	require.NoError(t, lock.Close())
 }
+
+// Somebody who buys each day asks only about the newest payments.
+func TestCommandPayEntryLimit(t *testing.T) {
+	a := openAccess(t)
+	for range 12 {
+		a.buy(a.offer, "--new")
+	}
+	a.enter, a.entered = http.NotFound, 0
+	must(pay(t, a.state, a.gate+"/members/1", "--yes"))(t)
+	require.Equal(t, 10, a.entered)
+	require.Equal(t, 13, *a.payments)
+}
