@@ -146,6 +146,8 @@ func parseStart(s string) (string, error) {
 	}
 	u, err := offer.ParseURL(address)
 	switch {
+	case err != nil && !strings.HasPrefix(s, "/") && !strings.Contains(s, "://"):
+		return "", fmt.Errorf("%q is neither a path nor a URL; begin a path with /, such as /course/", s)
 	case err != nil:
 		return "", err
 	case strings.ContainsAny(s, "?#"):

@@ -165,7 +165,7 @@ func TestRequestBeforeAppStart(t *testing.T) {
 
 func TestGateOptionErrors(t *testing.T) {
 	for options, want := range map[string]string{
-		`"start": "course/"`:                     "start: this is not an absolute URL",
+		`"start": "course/"`:                     "begin a path with /, such as /course/",
 		`"start": "//example.org/"`:              "start: this is not an absolute URL",
 		`"start": "http://example.org/"`:         "is plain http",
 		`"start": "/a?b"`:                        `start: "/a?b" has a query or a fragment`,

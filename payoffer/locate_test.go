@@ -101,7 +101,7 @@ func TestCheckNamesLineOfEachMistake(t *testing.T) {
 		"key of CDP":             {"\t\tcard https://x.example\n\t\tusdc base-sepolia 0x52908400098527886E0F7030069857D2E4169EE7 {\n\t\t\tfacilitator https://f.example {\n\t\t\t\tkey_id a\n\t\t\t\tkey_secret hidden\n\t\t\t}\n\t\t}\n\t}\n}\n", "Caddyfile:14: usdc base-sepolia facilitator key_secret: the secret is neither"},
 		"gate without offer":     {"\t\tcard https://x.example\n\t}\n\tpay_offer_gate {\n\t\toffer other\n\t}\n}\n", "Caddyfile:12: pay_offer_gate /: no offer has the id \"other\""},
 		"another directive":      {"\t\tcard https://x.example\n\t}\n\tnonsense\n}\n", "Caddyfile:12: unrecognized directive: nonsense"},
-		"option outside":         {"\t\tcard https://x.example\n\t}\n\tamount 20\n}\n", "Caddyfile:12: unrecognized directive: amount; an option of pay_offer belongs inside its braces"},
+		"option outside":         {"\t\tcard https://x.example\n\t}\n\tamount 20\n}\n", "Caddyfile:12: unrecognized directive: amount; the directives are pay_offer, pay_offer_page and pay_offer_gate, and options belong inside their braces"},
 		"brace missing":          {"\t\tcard https://x.example\n\tpay_offer_page\n}\n", "Caddyfile:11: "},
 		"placeholder open":       {"\t\tcard https://x.example {\n\t\t\tpayment_link plink_1\n\t\t\tapi_key {env.KEY\n\t\t}\n\t}\n}\n", "Caddyfile:12: card api_key: this placeholder does not end"},
 	} {

@@ -32,7 +32,7 @@ func locate(err error, file string) error {
 		return errors.New(parts[2] + ": " + parts[1] + parts[3])
 	}
 	if unrecognized.MatchString(text) {
-		return errors.New(text + "; an option of pay_offer belongs inside its braces")
+		return errors.New(text + "; the directives are pay_offer, pay_offer_page and pay_offer_gate, and options belong inside their braces")
 	}
 	directive := provisioning.FindStringSubmatch(text)
 	if strings.HasPrefix(text, "pay_offer_gate ") { // a gate without its offer, which only the app finds

@@ -44,7 +44,8 @@ nothing is paid again.
 
 The payer's private key (64 hexadecimal digits) is in the variable
 PAY_OFFER_KEY, or in a file that only its owner can read (--key-file). The payer
-needs USDC and no coin for gas. --demo pays a demo here without a key.
+needs USDC and no coin for gas. --demo pays a demo here without a key and stores
+nothing, so each run pays.
 
 A signed payment is stored before it is sent. After a crash or exit status 75,
 run the same command again: it sends the same payment and cannot charge you

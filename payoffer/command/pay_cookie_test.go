@@ -152,7 +152,7 @@ func openAccess(t *testing.T) *access {
 			w.Header()[key] = values
 		}
 		w.Header().Set("Link", a.link)
-		if quote, err := x402.DecodeHeader(w.Header().Get(x402.HeaderRequired)); err == nil && a.payee != "" {
+		if quote, err := x402.DecodeHeader(w.Header().Get(x402.HeaderRequired)); err == nil && len(quote) > 0 && a.payee != "" {
 			quote = []byte(strings.Replace(string(quote), "0x52908400098527886E0F7030069857D2E4169EE7", a.payee, 1))
 			w.Header().Set(x402.HeaderRequired, x402.EncodeHeader(json.RawMessage(quote)))
 		}

@@ -47,7 +47,7 @@ var (
 	FacilitatorFailing = Code{"facilitator-failing", "The facilitator gives no usable answer, or refuses the key or a payment, so software cannot pay.",
 		"Do what its text says. For status_401, status_403 or key_unusable, set key_id and key_secret, or header, to a key that may verify and settle. Else see the facilitator's status page, and name a second facilitator below the first."}
 	PriceSource = Code{"price-source", "A price source of Bitcoin gives no usable answer.",
-		"Check that this machine reaches its host; remove a source that is gone from rates."}
+		"Check that this machine reaches its host. One dead source does no harm: remove it from rates of bitcoin. Lightning without bitcoin uses the default sources."}
 	WalletFailing = Code{"wallet-failing", "The Lightning wallet gives no invoice, so the rail cannot be paid.",
 		"Check the address at the wallet's provider, and whether the wallet takes the price: providers limit amounts."}
 	WalletSilent = Code{"wallet-silent", "The Lightning wallet does not say when invoices are paid: you enter each payment.",

@@ -116,7 +116,7 @@ func (w *Watcher) Refresh(ctx context.Context) {
 	switch {
 	case problem != "":
 		w.log.Warn("the bitcoin price is not available", "reason", problem, "answers", fmt.Sprint(answers),
-			"hint", "bitcoin is not quoted until price sources agree; remove a dead source from rates")
+			"hint", "bitcoin and Lightning have no price until sources agree; check the network, or remove a dead source from rates of bitcoin")
 	case w.problem != "":
 		w.log.Info("the bitcoin price is available")
 	}
