@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -122,7 +123,7 @@ type access struct {
 	offer, gate string
 	state       string
 	payments    *int
-	entered     int              // requests for the address of the first payment
+	entered     atomic.Int64     // requests for the address of the first payment
 	enter       http.HandlerFunc // of that address
 	link        string           // of the gate's quotes, or empty
 	payee       string           // of the gate, if another one
@@ -164,7 +165,7 @@ func openAccess(t *testing.T) *access {
 	a.enter = func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, a.gate+gateCode, http.StatusSeeOther)
 	}
-	a.offer = a.open("/enter", func(w http.ResponseWriter, r *http.Request) { a.entered++; a.enter(w, r) })
+	a.offer = a.open("/enter", func(w http.ResponseWriter, r *http.Request) { a.entered.Add(1); a.enter(w, r) })
 	return a
 }
 
@@ -291,12 +292,12 @@ func TestCommandPayOpensByAccessURLOfEarlierPayment(t *testing.T) {
 				c.before(a)
 			}
 			before := *a.payments
-			a.entered = 0
+			a.entered.Store(0)
 			require.Equal(t, 1+c.more, before)
 			out, err := pay(t, a.state, a.gate+"/members/1", "--yes")
 			require.Contains(t, out+fmt.Sprint(err), c.says)
 			require.Equal(t, c.pays, *a.payments > before)
-			require.LessOrEqual(t, a.entered, 1+c.more)
+			require.LessOrEqual(t, a.entered.Load(), int64(1+c.more))
 		})
 	}
 }
@@ -334,7 +335,7 @@ func TestCommandPayEntersOnce(t *testing.T) {
 	for _, file := range []string{"/members/1", "/members/2", "/members/1"} {
 		require.Contains(t, must(pay(t, a.state, a.gate+file))(t), "opened GET "+file)
 	}
-	require.Equal(t, 1, a.entered)
+	require.EqualValues(t, 1, a.entered.Load())
 	require.Equal(t, 1, *a.payments)
 }
 
@@ -363,8 +364,9 @@ func TestCommandPayEntryLimit(t *testing.T) {
 	for range 12 {
 		a.buy(a.offer, "--new")
 	}
-	a.enter, a.entered = http.NotFound, 0
+	a.enter = http.NotFound
+	a.entered.Store(0)
 	must(pay(t, a.state, a.gate+"/members/1", "--yes"))(t)
-	require.Equal(t, 10, a.entered)
+	require.EqualValues(t, 10, a.entered.Load())
 	require.Equal(t, 13, *a.payments)
 }
