@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,7 +87,8 @@ type world struct {
 	// older, if not nil, is what a read of older receipts or of changes waits for.
 	older chan struct{}
 	// delivered is what Config.OnDelivery was told.
-	delivered []string
+	delivered  []string
+	delivering sync.Mutex // guards delivered
 }
 
 func newWorld(t testing.TB) *world {
@@ -260,9 +262,15 @@ func (w *world) Feed(_ context.Context, _ string, after ledger.Bookmark, limit i
 	return page, w.err
 }
 
+func (w *world) deliver(rail string, v observe.Verdict) {
+	w.delivering.Lock()
+	defer w.delivering.Unlock()
+	w.delivered = append(w.delivered, rail+" "+string(v))
+}
+
 func (w *world) config() Config {
 	return Config{
-		Hooks: w.hooks, HooksOff: w.hooksOff, OnDelivery: func(rail string, v observe.Verdict) { w.delivered = append(w.delivered, rail+" "+string(v)) },
+		Hooks: w.hooks, HooksOff: w.hooksOff, OnDelivery: w.deliver,
 		Offer: w.offer, Payments: w, Receipts: w,
 		Challenges: mpp.New(w.offer, w.offer.BaseURL, func() []byte { return w.key }, func() time.Time { return at }, func() offer.Live { return w.live }),
 		Agent: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
