@@ -113,8 +113,9 @@ func (app *App) warn(s *service.Settings, r *resolver) {
 		warn("this is a demo", "its checkout, its facilitator and its money are fake and end with the server", zap.String("checkout", s.Offer.Card.URL))
 		return
 	}
-	options := slices.DeleteFunc(demoOptions(s.Offer), func(option string) bool { return option == "site_url" }) // it takes no money
-	if len(options) > 0 && !publicHost(s.Offer.BaseURL) {                                                        // else they were refused
+	// A site_url takes no money. A public offer with demo values was refused.
+	options := slices.DeleteFunc(demoOptions(s.Offer), func(option string) bool { return option == "site_url" })
+	if len(options) > 0 && !publicHost(s.Offer.BaseURL) {
 		warn("payments to the demo addresses are lost", "replace the values of these options by your own before you publish this offer", zap.Strings("options", options))
 	}
 	if len(r.secretsOff) > 0 {

@@ -37,19 +37,26 @@ func (b *Buyer) Open(ctx context.Context, t Target, q *Quote, p *Purchase) (bool
 	if opened, err := b.openBy(ctx, all, t, p); opened || err != nil {
 		return opened, err
 	}
-	entries := 0
-	for _, payment := range slices.Backward(paid) { // cookies of a newer payment that was refunded have the same names
+	tried := 0
+	for _, payment := range slices.Backward(paid) {
 		jar := newJar()
-		if payment.addTo(jar, t) && sets > 1 {
+		own := payment.addTo(jar, t) && sets > 1 // cookies of a newer payment that was refunded have the same names
+		from, err := url.Parse(payment.URL)
+		enters := err == nil && payment.AccessURL != "" && payment.PayTo == q.PayTo && site(from) == site(t.url)
+		if !own && !enters {
+			continue
+		}
+		if tried++; tried > maxTried {
+			break
+		}
+		if own {
 			if opened, err := b.openBy(ctx, jar, t, p); opened || err != nil {
 				return opened, err
 			}
 		}
-		from, err := url.Parse(payment.URL)
-		if err != nil || payment.AccessURL == "" || payment.PayTo != q.PayTo || site(from) != site(t.url) || entries == maxEntries {
+		if !enters {
 			continue
 		}
-		entries++
 		entered, lines, err := b.enter(ctx, payment.AccessURL, offer.Origin(from), q.page, t)
 		if err != nil {
 			return false, err
@@ -68,8 +75,8 @@ func (b *Buyer) Open(ctx context.Context, t Target, q *Quote, p *Purchase) (bool
 	return false, nil
 }
 
-// maxEntries is how many of the newest payments are asked whether they open a target.
-const maxEntries = 10
+// maxTried is how many of the newest payments are tried alone, because a payer can have thousands.
+const maxTried = 10
 
 func newJar() http.CookieJar {
 	jar, _ := cookiejar.New(nil) // never fails
@@ -97,7 +104,7 @@ func cookiesOf(lines []string) (cookies []*http.Cookie) {
 	return cookies
 }
 
-// site is the registrable domain of a URL, or its host without one: no other seller has addresses there.
+// site is the registrable domain of a URL, or its host without one. What is below it is taken as one seller's.
 func site(u *url.URL) string {
 	host := strings.ToLower(u.Hostname())
 	if strings.HasSuffix(host, ".localhost") { // this machine (RFC 6761)
@@ -130,8 +137,9 @@ func (b *Buyer) openBy(ctx context.Context, jar http.CookieJar, t Target, p *Pur
 	return true, nil
 }
 
-func unopened(what string, err error) error {
-	return fmt.Errorf("not paid: an earlier payment may open this URL, and "+what+"; run the same command again, or add --new to pay", err)
+// unopened is the error of a request that would have shown whether an earlier payment opens a target. why has a verb for err.
+func unopened(why string, err error) error {
+	return fmt.Errorf("not paid: an earlier payment may open this URL, and "+why+"; run the same command again, or add --new to pay", err)
 }
 
 // enter exchanges an AccessURL for the cookies of a target's origin, and returns who set them; none if it does not open the

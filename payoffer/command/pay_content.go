@@ -42,8 +42,10 @@ func (p *payer) deliver() error {
 	case output != "":
 		p.printf("The content (%d bytes) is in %s.", len(content), output)
 	case p.purchase.ReceiptURL != "" || p.fl.Bool("json") || len(content) == 0:
+	case !isText(p.purchase.ContentType, content) && p.fl.Bool("demo"):
+		p.printf("The content (%d bytes) is not shown. Write --output <file> to get it, which pays the demo again.", len(content))
 	case !isText(p.purchase.ContentType, content):
-		p.printf("The content (%d bytes) is not shown. Write --output <file> to get it%s.", len(content), map[bool]string{true: ", which pays the demo again"}[p.fl.Bool("demo")])
+		p.printf("The content (%d bytes) is not shown. Write --output <file> to get it.", len(content))
 	default:
 		fmt.Fprintln(p.out, strings.Map(func(r rune) rune {
 			if r != '\r' && (unicode.IsPrint(r) || unicode.IsSpace(r)) {

@@ -210,6 +210,19 @@ func TestCommandPayOpensByAccessURLOfEarlierPayment(t *testing.T) {
 	fails := func(status int) func(*access) {
 		return func(a *access) { a.enter = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } }
 	}
+	renewed := func(valid string) func(*access) { // the payment of this number still opens
+		return func(a *access) {
+			a.buy(a.offer, "--new")
+			leads := a.enter
+			a.enter = func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Get("n") != valid {
+					http.NotFound(w, r)
+					return
+				}
+				leads(w, r)
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		before func(*access)
 		more   int // payments before, besides the one at the offer
@@ -247,28 +260,8 @@ func TestCommandPayOpensByAccessURLOfEarlierPayment(t *testing.T) {
 		"a newer one at another site": {before: func(a *access) {
 			a.buy(localhost(a.open("/enter", func(http.ResponseWriter, *http.Request) { a.Error("another site decided") })))
 		}, more: 1, says: "opened GET"},
-		"renewed": {before: func(a *access) {
-			a.buy(a.offer, "--new")
-			leads := a.enter
-			a.enter = func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Query().Get("n") != "2" {
-					http.NotFound(w, r)
-					return
-				}
-				leads(w, r)
-			}
-		}, more: 1, says: "opened GET"},
-		"renewed, and the new one refunded": {before: func(a *access) {
-			a.buy(a.offer, "--new")
-			leads := a.enter
-			a.enter = func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Query().Get("n") == "2" {
-					http.NotFound(w, r)
-					return
-				}
-				leads(w, r)
-			}
-		}, more: 1, says: "opened GET"},
+		"renewed":                           {before: renewed("2"), more: 1, says: "opened GET"},
+		"renewed, and the new one refunded": {before: renewed("1"), more: 1, says: "opened GET"},
 		"both have ended": {before: func(a *access) {
 			a.buy(a.offer, "--new")
 			a.enter = http.NotFound
@@ -358,15 +351,44 @@ func TestCommandPayAtOnceForOneSite(t *testing.T) {
 	require.NoError(t, lock.Close())
 }
 
-// Somebody who buys each day asks only about the newest payments.
-func TestCommandPayEntryLimit(t *testing.T) {
-	a := openAccess(t)
-	for range 12 {
-		a.buy(a.offer, "--new")
+// Somebody who buys each day has only the newest payments tried: by their addresses, and by their cookies.
+func TestCommandPayTriesNewestPayments(t *testing.T) {
+	requests := 0
+	var stall http.Handler
+	seller := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		w.Header().Set("Link", "<http://"+r.Host+`/v1/pay>; rel="payment"`)
+		stall.ServeHTTP(w, r)
+	}))
+	t.Cleanup(seller.Close)
+	stall = newStall(seller.URL, new(int), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "session=1; Path=/; Max-Age=3600") // opens nothing
+		settled(w, r)
+	})
+	state := t.TempDir()
+	t.Setenv(keyVariable, payerKey)
+	for n := range 14 {
+		requests = 0
+		must(pay(t, state, fmt.Sprintf("%s/%d", seller.URL, n), "--yes"))(t)
 	}
-	a.enter = http.NotFound
-	a.entered.Store(0)
-	must(pay(t, a.state, a.gate+"/members/1", "--yes"))(t)
-	require.EqualValues(t, 10, a.entered.Load())
-	require.Equal(t, 13, *a.payments)
+	require.Equal(t, 13, requests, "the quote, all cookies, ten times those of one payment, and the payment")
+
+	for valid, tries := range map[string]int64{"12": 1, "3": 10, "2": 10} {
+		a := openAccess(t)
+		for range 12 {
+			a.buy(a.offer, "--new")
+		}
+		leads := a.enter
+		a.enter = func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("n") == valid {
+				leads(w, r)
+			} else {
+				http.NotFound(w, r)
+			}
+		}
+		a.entered.Store(0)
+		must(pay(t, a.state, a.gate+"/members/1", "--yes"))(t)
+		require.Equal(t, tries, a.entered.Load(), valid)
+		require.Equal(t, valid == "2", *a.payments == 13, "payment %s is the eleventh", valid)
+	}
 }

@@ -28,7 +28,7 @@ func ParseEVMAddress(s string) (string, error) {
 		return "", err
 	}
 	if !evmAddress.MatchString(s) {
-		return "", fmt.Errorf("this is not an EVM address, which is 0x and 40 hexadecimal digits, together 42 characters instead of %d; copy it again from your wallet", len(s))
+		return "", fmt.Errorf("this has %d characters and is not an EVM address, which has 42: 0x and 40 hexadecimal digits; copy it again from your wallet", len(s))
 	}
 	address := common.HexToAddress(s)
 	digits, checksummed := s[2:], address.Hex()

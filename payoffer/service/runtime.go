@@ -119,7 +119,7 @@ func (r *Runtime) ClockOffset() (nearest time.Duration) {
 }
 
 // longestCorrection bounds what the newest block says of this machine's clock. An older one shows a chain or an endpoint that
-// stands still, and one in the future an endpoint that lies.
+// stands still, and one in the future can be a lie.
 const longestCorrection = 10 * time.Minute
 
 // clockCorrection is what is subtracted from this machine's clock before it is compared with the times of a source, negative
